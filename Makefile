@@ -66,6 +66,13 @@ fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=grap
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(KEEP),--keep $(KEEP))
 
+docs: .venv/docs ## build the documentation site, and check its links: build/docs/index.html
+	rm -rf build/docs
+	@mkdir -p build/docs/source
+	cp -r .docs/* placesim/manual/* build/docs/source
+	$(BIN)/placesim manual tf1-functions > build/docs/source/tf1-functions.md
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -j auto build/docs/source build/docs
+
 coverage: .venv/dev ## run all tests, and print the share of lines and branches that they reach, by room
 	$(SAY_BROWSER)
 	@mkdir -p build
@@ -95,9 +102,13 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@
 
+.venv/docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 .venv/dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz coverage mutants clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz docs coverage mutants clean

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -18,6 +19,9 @@ from tests.processes import set_surroundings
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
+GARBAGE = 20_000
+"""The collector of garbage looks at new objects when there are so many: tests have many at once that stay."""
+
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
 settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", settings.get_profile("ci"), max_examples=10)
@@ -26,6 +30,13 @@ settings.load_profile("ci")
 
 def pytest_configure() -> None:
     set_surroundings()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected to no collector of garbage, which looks for it more seldom than in a short process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -32,7 +32,7 @@ def assert_placement(
     policy: str | PurePath | Mapping[str, Any] | None = None,
     **options: Unpack[OptionValues],
 ) -> CheckReport:
-    """What `placesim.check` finds, where that is nothing.
+    """Assert that `placesim.check` finds nothing, and return its report.
 
     Raises AssertionError with a line for each finding, and what `placesim.check` raises; UsageError where there is no rule and
     no policy either: nothing would be held.
@@ -41,7 +41,7 @@ def assert_placement(
 
     __tracebackhide__ = True  # pytest then shows the caller's line
     if not rules and policy is None:
-        raise UsageError("nothing to hold a placement to: got no rule, expected rules, or a policy")
+        raise UsageError("nothing to check: got no rule, expected rules, or a policy")
     report = check(source, *rules, policy=policy, **options)
     if not report.is_kept:
         raise AssertionError(f"{report.name} breaks its policy:\n{report.text()}")

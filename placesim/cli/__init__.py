@@ -48,5 +48,5 @@ def _run(arguments: Sequence[str] | None) -> int:
     except Exception as error:  # the shell itself has failed, be it in its imports
         text = ascii(str(error))[1:-1]
         if sys.stderr is not None:
-            sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a defect of placesim\n")
+            sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a bug in placesim\n")
         return 70

@@ -16,7 +16,7 @@ _SCHEDULER = (
     option(
         "--scheduler",
         metavar="ADDRESS",
-        help="A running Dask cluster, by its scheduler: tcp://HOST:PORT.",
+        help="Address of a running Dask scheduler: tcp://HOST:PORT.",
         group=CLUSTER,
         folder_values="none",
     ),
@@ -26,24 +26,22 @@ _SCHEDULER = (
         metavar="SECONDS",
         default=CONNECT_SECONDS,
         show_default=True,
-        help="How long to wait for the scheduler and its workers.",
+        help="Time to wait for the scheduler and its workers.",
         group=CLUSTER,
         folder_values="none",
     ),
     option(
         "--tls-ca-file",
         metavar="FILE",
-        help="For tls://: who signs the cluster's certificates, in PEM.",
+        help="CA certificate file for tls:// (PEM).",
         group=CLUSTER,
         folder_values="none",
     ),
-    option(
-        "--tls-cert", metavar="FILE", help="For tls://: the certificate to show, in PEM.", group=CLUSTER, folder_values="none"
-    ),
+    option("--tls-cert", metavar="FILE", help="Client certificate file for tls:// (PEM).", group=CLUSTER, folder_values="none"),
     option(
         "--tls-key",
         metavar="FILE",
-        help="For tls://: the key of that certificate, in PEM.",
+        help="Private key file for tls:// (PEM).",
         group=CLUSTER,
         folder_values="none",
     ),
@@ -54,7 +52,7 @@ _WORKERS = (
         "workers",
         multiple=True,
         metavar="DEVICE=ADDRESS",
-        help="Which worker a device lives in, by its address, name or host; /job:ps is all of that job; may be repeated.",
+        help="Assign DEVICE (or a job: /job:ps) to the worker with this address, name or host (repeatable).",
         group=CLUSTER,
         folder_values="none",
     ),
@@ -63,7 +61,7 @@ _WORKERS = (
         type=Word(PER),
         default=PER[0],
         show_default=True,
-        help="What has a worker of its own.",
+        help="Start one worker per task or per device.",
         group=CLUSTER,
         folder_values="none",
     ),
@@ -71,14 +69,14 @@ _WORKERS = (
 
 
 def scheduler_options(command: Command) -> Command:
-    """Which cluster, where one is used."""
+    """Options that choose a cluster."""
     for decorate in reversed(_SCHEDULER):
         command = decorate(command)
     return command
 
 
 def worker_options(command: Command) -> Command:
-    """Which device lives in which worker."""
+    """Options that assign devices to workers."""
     for decorate in reversed(_WORKERS):
         command = decorate(command)
     return command
@@ -93,7 +91,7 @@ def take_connection(values: dict[str, Any]) -> Connection:
     seconds = values.pop("scheduler_timeout")
     files = {field: values.pop(name) for name, field in _TLS.items()}
     if scheduler is None and any(files.values()):
-        raise UsageError("files for TLS without a cluster: expected --scheduler tls://HOST:PORT with them")
+        raise UsageError("TLS files without a cluster: expected --scheduler tls://HOST:PORT as well")
     workers, per = values.pop("workers", ()), values.pop("worker_per", PER[0])
     return Connection(scheduler, workers, per, seconds, Tls(**files), _complain_line)
 

@@ -1,4 +1,4 @@
-"""Where options come from that the command line does not name: environment variables, then files of settings.
+"""Defaults of options that the command line does not name: environment variables, then files of settings.
 
 `PLACESIM_COMMAND_OPTION` holds for one command, `PLACESIM_OPTION` for all that have the option.  A file is found as
 `placesim.toml` or the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it; the
@@ -49,7 +49,7 @@ class SettingsFile(NamedTuple):
 
 
 class DefaultOrigin(NamedTuple):
-    """Where a value stands: a variable of the environment, or the keys that lead to it in a file."""
+    """Position of a value: a variable of the environment, or the keys that lead to it in a file."""
 
     name: str
     file: SettingsFile | None = None
@@ -69,7 +69,7 @@ class DefaultOrigin(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What sets an option: its long words without their dashes, each with what it makes of a true or false flag."""
+    """Words that set an option: its long words without their dashes, each with its effect on a true or false flag."""
 
     param: click.Option
     flags: Mapping[str, Any] | None
@@ -83,7 +83,7 @@ class Default(NamedTuple):
     source: DefaultOrigin
 
     def misfit(self, error: click.BadParameter) -> UsageError:
-        """What click has against the value."""
+        """Error for a value that click rejects."""
         said = " ".join(error.message.split())
         return self.source.wrong(self.key, said if said.startswith("got ") else f"got '{self.value}': {said}")
 
@@ -154,7 +154,7 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """What variables say; one of the command goes before one of all."""
+    """Values of environment variables; one of the command precedes one of all commands."""
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
     for key in options:
@@ -167,7 +167,7 @@ def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[s
 def _of_file(
     from_file: SettingsFile, name: str, commands: Sequence[str], options: Mapping[str, Words]
 ) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """What a file says, the command's own table last."""
+    """Values of a file, the command's own table last."""
     for key, value in from_file.table.items():
         plain = key.replace("_", "-")
         if isinstance(value, dict):
@@ -231,11 +231,11 @@ def _parsed(path: Path, is_project: bool, is_found: bool) -> SettingsFile | None
         with open_file(path) as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: got '{error.strerror}', expected a file of settings") from error
+        raise UsageError(f"cannot read {path}: got '{error.strerror}', expected a settings file") from error
     if is_project and b"tool.placesim" not in data:
         return None
     if len(data) > MAX_BYTES:
-        raise UsageError(f"cannot read {path}: got more than {MAX_BYTES} bytes, expected a file of settings")
+        raise UsageError(f"cannot read {path}: got more than {MAX_BYTES} bytes, expected a settings file")
     import tomllib
 
     try:
@@ -265,11 +265,11 @@ def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
     if isinstance(error, UnicodeDecodeError):
         before = data[: error.start]
         line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
-        said = f"{error.object[error.start : error.start + 1]!r}, which is no UTF-8"
+        said = f"{error.object[error.start : error.start + 1]!r}, which is not UTF-8"
     elif found is not None:
         said = said[: found.start()]
         line, column = int(found[1] or line), int(found[2] or column)
-    return UsageError(f"{_shown(path)}:{line}:{column}: no TOML: got '{said}', expected keys and values")
+    return UsageError(f"{_shown(path)}:{line}:{column}: invalid TOML: got '{said}', expected keys and values")
 
 
 def unknown_variables(command: click.Command, name: str, commands: Sequence[str]) -> Iterator[str]:
@@ -283,7 +283,7 @@ def unknown_variables(command: click.Command, name: str, commands: Sequence[str]
             from placesim.core.suggestions import did_you_mean
 
             near = did_you_mean(variable, sorted(known))
-            yield f"the variable {variable} sets nothing: got no option of this name, expected {PREFIX}OPTION{near}"
+            yield f"unknown variable: got {variable}, expected {PREFIX}OPTION{near}"
 
 
 def _variables(command: click.Command, name: str) -> set[str]:
@@ -367,12 +367,12 @@ def _items(value: Any, source: DefaultOrigin) -> Sequence[Any]:
     try:
         return shlex.split(value)
     except ValueError as error:
-        raise source.wrong("", f"got '{value}', expected words, and quotation marks in pairs") from error
+        raise source.wrong("", f"got '{value}', expected words, with balanced quotes") from error
 
 
 def _text(key: str, value: Any, source: DefaultOrigin) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise source.wrong(key, f"got {_as_toml(value)}, expected a text or a number")
+        raise source.wrong(key, f"got {_as_toml(value)}, expected a string or a number")
     return str(value)
 
 

@@ -38,9 +38,9 @@ def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = Non
 
 
 TABLE_FORMS = ("csv", "markdown")
-"""What a table is written in for other programs; what writes it gives `Tables`."""
+"""Formats of tables for other programs; their writers return `Tables`."""
 ROW_FORMS = ("text", "json", *TABLE_FORMS)
-"""What a plain list of rows is written in."""
+"""Formats of a plain list of rows."""
 
 
 def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
@@ -50,7 +50,7 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
 
 def table_option(*names: str) -> Callable[[Any], Any]:
     """`--table`, one of a report's tables; the first is the one that CSV has."""
-    text = f"Of csv and markdown: this table alone; without it csv has {names[0]}, and markdown all that have rows."
+    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
     return option("--table", type=Word(names), help=text, group=REPORT, folder_values="any")
 
 
@@ -66,7 +66,7 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
 
 
 class Target(NamedTuple):
-    """Where a result goes and in which form; `output` is None for standard output, `opens` tells that a browser shows it.
+    """Destination and format of a result; `output` is None for standard output, `opens` if a browser shows it.
 
     `table` is the one of several tables that is wanted.
     """
@@ -85,12 +85,12 @@ class Target(NamedTuple):
 
 
 OPENED = ("html", "svg", "png")
-"""What a browser shows."""
+"""Formats that a browser shows."""
 open_option = option(
     "--open",
     "opens",
     is_flag=True,
-    help="Show the page in a browser; without --output in a file that is left in the temporary folder.",
+    help="Open the page in a browser; without --output it is written to a temporary file.",
     group=REPORT,
     folder_values="none",
 )
@@ -99,7 +99,7 @@ open_option = option(
 def find_target(
     forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
 ) -> Target:
-    """What `--format` says, else what the file's ending tells, else text: the one rule of all commands that write reports.
+    """Choose the format: `--format`, else the file's extension, else text: the one rule of all commands that write reports.
 
     Raises UsageError for an ending that no form has, for a page on a terminal, for `--open` of what is no page, and for
     `--table` of what is no table.
@@ -114,11 +114,11 @@ def find_target(
     form = form or "text"
     if form in OPENED and output is None and sys.stdout.isatty():
         what = "a page" if form == "html" else "a picture"
-        raise UsageError(f"{what} is not for a terminal: got --format {form}, expected --output FILE with it")
+        raise UsageError(f"cannot print {what} to a terminal: got --format {form}, expected --output FILE as well")
     if opens and form not in OPENED:
-        raise UsageError(f"--open shows a page: got the form {form}, expected --format html, or an --output that ends in .html")
+        raise UsageError(f"--open needs a page: got format {form}, expected --format html, or an --output that ends in .html")
     if table is not None and form not in TABLE_FORMS:
-        raise UsageError(f"--table chooses among tables: got the form {form}, expected --format csv or markdown")
+        raise UsageError(f"--table needs tables: got format {form}, expected --format csv or markdown")
     return Target(form, output, opens, table)
 
 
@@ -149,7 +149,7 @@ def check_page_file(option: str, path: str | None) -> None:
 def _unknown_ending(option: str, path: str, forms: Sequence[Form[Any]]) -> UsageError:
     known = ", ".join(f"{form.endings[0]} ({form.name})" for form in forms if form.endings)
     also = ", or --format with any name" if len(forms) > 1 else ""
-    return UsageError(f"{option}'s ending tells no form: got {path}, expected one of {known}{also}")
+    return UsageError(f"cannot infer a format from {path} in {option}: got no known extension, expected one of {known}{also}")
 
 
 def _temporary_file(ending: str) -> str:

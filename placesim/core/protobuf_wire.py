@@ -55,7 +55,7 @@ def read_varint(data: bytes | memoryview, position: int, end: int) -> tuple[int,
             return value & _ALL_ONES, index + 1
         shift += 7
     is_cut = end - position < _MAX_VARINT_BYTES
-    raise WireError(f"truncated at byte {end}" if is_cut else f"a number without end at byte {position}")
+    raise WireError(f"truncated at byte {end}" if is_cut else f"unterminated number at byte {position}")
 
 
 def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
@@ -77,7 +77,7 @@ def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
     tag, position = read_varint(data, start, end)
     wire_type, value = tag & 7, 0
     if tag < 8:
-        raise WireError(f"no field has number 0: at byte {start}")
+        raise WireError(f"invalid field number 0 at byte {start}")
     value_start = position
     if wire_type == BYTES:
         size, value_start = read_varint(data, position, end)
@@ -87,9 +87,9 @@ def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
     elif wire_type in _FIXED_BYTES:
         position += _FIXED_BYTES[wire_type]
     else:
-        raise WireError(f"no field has wire type {wire_type}: at byte {start}")
+        raise WireError(f"invalid wire type {wire_type} at byte {start}")
     if position > end:
-        raise WireError(f"truncated: field {tag >> 3} at byte {start} reaches to byte {position}, beyond the end at {end}")
+        raise WireError(f"truncated: field {tag >> 3} at byte {start} ends at byte {position}, past the end at {end}")
     return Field(tag >> 3, wire_type, start, value_start, position, value)
 
 
@@ -122,7 +122,7 @@ def take_run(data: bytes | memoryview, number: int, position: int, end: int, spa
         if size > 127:
             size, start = read_varint(data, position + 1, end)
         if start + size > end:
-            where = f"field {number} at byte {position} reaches to byte {start + size}, beyond the end at {end}"
+            where = f"field {number} at byte {position} ends at byte {start + size}, past the end at {end}"
             raise WireError(f"truncated: {where}")
         position = start + size
         append(start)
@@ -153,7 +153,7 @@ def write_varint(value: int) -> bytes:
 
 
 def field_head(number: int, size: int) -> bytes:
-    """What stands before the `size` bytes of a field."""
+    """Bytes before the `size` bytes of a field."""
     return write_varint(number << 3 | BYTES) + write_varint(size)
 
 

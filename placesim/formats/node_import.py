@@ -192,12 +192,12 @@ class NodeImport:
             names = [*cycle[start:-1], *cycle[:start], cycle[start]]
             half = _MAX_CYCLE_NAMES // 2
             shown = names if len(names) <= _MAX_CYCLE_NAMES else [*names[:half], "...", *names[-half:]]
-            message = f"a cycle: {' -> '.join(shown)}; expected only NextIteration to lead back, into a Merge"
+            message = f"cycle: got {' -> '.join(shown)}, expected a cycle only from NextIteration into a Merge"
             self._problems.add(self._graph.node(names[0]).location, message)
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:
-    """Where an input stands in the list that it was read from; else where the node stands."""
+    """Position of an input in the list that it was read from; else that of the node."""
     return value_position(places, index) or node.location
 
 

@@ -1,4 +1,4 @@
-"""What a script built, as bytes that travel from its process to the one that asked: the graph, its lines, config and steps.
+"""Graph of a script, as bytes sent from its process to the caller: the graph, its lines, config and steps.
 
 The graph is a GraphDef.  What a GraphDef has no place for is pickled beside it, and read so that nothing but plain values,
 arrays and placesim's own records can come of it: no code of a script's runs in the process that reads.
@@ -64,7 +64,7 @@ _OTHERS = {
     ("numpy.core.numeric", "_frombuffer"),
     ("_codecs", "encode"),
 }
-"""What else values are made of."""
+"""Other allowed parts of values."""
 
 
 class _Values(pickle.Unpickler):
@@ -74,7 +74,7 @@ class _Values(pickle.Unpickler):
         """A class of a value.  Raises pickle.UnpicklingError for anything else."""
         if (module, name) in _OTHERS or module == "ml_dtypes" or (f"{module}.".startswith(_OWN_MODULES) and "." not in name):
             return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"{module}.{name} is no value")
+        raise pickle.UnpicklingError(f"unsupported value {module}.{name}")
 
 
 def write_script_graph(file: GraphFile) -> bytes:

@@ -42,7 +42,7 @@ class OpBinding(NamedTuple):
 
 
 class InputError(GraphBuildError):
-    """What is wrong with one input; `index` counts the inputs as they were given."""
+    """Problem with one input; `index` counts the inputs as given."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class InputTypeError(InputError):
 
 
 class AttrError(GraphBuildError):
-    """What is wrong with one attr; `attr` names it."""
+    """Problem with one attr; `attr` names it."""
 
     def __init__(self, message: str, attr: str) -> None:
         super().__init__(message)
@@ -201,7 +201,7 @@ class _Binder:
         if arg.is_ref:
             raise InputTypeError(self._not_mutable(arg), index)
         if isinstance(dtype, OpenType):
-            raise InputError(f"a literal of a type that callers choose: got one of '{dtype.attr}', expected a tensor", index)
+            raise InputError(f"literal of an open type: got one of type '{dtype.attr}', expected a tensor", index)
         preferred = self.definition.attrs[arg.type_attr].default if arg.type_attr in self.definition.attrs else None
         try:
             return self.convert(item, name, dtype, preferred if isinstance(preferred, DataType) else None)
@@ -323,6 +323,6 @@ def _takes(attr: AttrDef, value: AttrValue) -> bool:
 
 
 def type_message(param: str, dtype: DataType, attr: AttrDef) -> str:
-    """What TensorFlow says of a type that an argument can't have."""
+    """TensorFlow's message for a type that an argument does not allow."""
     names = ", ".join(allowed.python_name for allowed in attr.allowed or ())
     return f"Value passed to parameter '{param}' has DataType {dtype.python_name} not in list of allowed values: {names}"

@@ -11,10 +11,9 @@ import numpy as np
 
 from placesim.core.dtypes import BOOL, COMPLEX128, FLOAT, INT32, STRING, DataType, dtype_of
 from placesim.core.errors import GraphBuildError
+from placesim.core.tensor_fields import size_problem
 from placesim.ops.attributes import TensorValue
 
-MAX_BYTES = 2 << 30
-"""A tensor literal, or a declared shape, that needs more is refused."""
 _VIEW_ELEMENTS = 64
 _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": math.inf} | {
     "infinity": math.inf,
@@ -46,14 +45,10 @@ def make_constant(value: Any, dtype: DataType | None = None, shape: Sequence[int
 def check_size(shape: Sequence[int], dtype: DataType) -> None:
     """GraphBuildError for a shape that is no shape or needs more than 2 GiB."""
     if any(dim < 0 for dim in shape):
-        raise GraphBuildError(
-            f"wrong shape of a tensor: got {list(shape)}, expected dimensions that are known and not negative"
-        )
-    size = math.prod(shape) * max(dtype.size, 1)
-    if size > MAX_BYTES:
-        raise GraphBuildError(
-            f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)"
-        )
+        raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected known dimensions of 0 or more")
+    problem = size_problem(shape, dtype)
+    if problem:
+        raise GraphBuildError(problem)
 
 
 def _convert_array(array: np.ndarray[Any, Any], dtype: DataType | None) -> np.ndarray[Any, Any]:
@@ -80,7 +75,7 @@ def _fit(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any,
     if array.size > size:
         raise GraphBuildError(f"Too many elements provided. Needed at most {size}, but received {array.size}")
     if array.size == 0:
-        raise GraphBuildError(f"no value to fill a tensor with: got an empty list, expected a value for shape {list(shape)}")
+        raise GraphBuildError(f"no value for a tensor: got an empty list, expected a value for shape {list(shape)}")
     last = array.reshape(-1)[-1:]
     if array.size == 1 and size > _VIEW_ELEMENTS:
         return np.broadcast_to(last.reshape(()), shape)
@@ -151,10 +146,10 @@ def _infer(flat: list[Any]) -> DataType:
     odd = next((leaf for leaf in flat if type(leaf) not in (bool, int, float, str, bytes)), None)
     if odd is None and None not in flat:
         mixed = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise GraphBuildError(f"a tensor of several types: got {mixed}, expected elements of one type")
+        raise GraphBuildError(f"mixed types in a tensor: got {mixed}, expected elements of one type")
     if isinstance(odd, list | tuple):
         raise GraphBuildError(f"Argument must be a dense tensor: got {odd!r} beside numbers, expected lists of one length")
-    raise GraphBuildError(f"no tensor: got {_shown(odd)}, expected numbers, booleans or texts")
+    raise GraphBuildError(f"not a tensor: got {_shown(odd)}, expected numbers, booleans or strings")
 
 
 def _shown(value: Any) -> str:
@@ -175,7 +170,7 @@ def _checked(flat: list[Any], dtype: DataType) -> list[Any]:
             if not low <= _expect(leaf, dtype, int) <= high:
                 raise GraphBuildError(f"number out of range: got {leaf}, expected {dtype.python_name} from {low} to {high}")
         return flat
-    raise GraphBuildError(f"no constant of that type: got {dtype.python_name}, expected numbers, booleans or strings")
+    raise GraphBuildError(f"unsupported type of constant: got {dtype.python_name}, expected numbers, booleans or strings")
 
 
 def _expect(leaf: Any, dtype: DataType, kind: type) -> Any:
@@ -201,7 +196,9 @@ def _as_float(leaf: Any, dtype: DataType = FLOAT) -> float:
             digits = str(abs(leaf)) if leaf.bit_length() < _MOST_BITS_SHOWN else "an integer of thousands of digits"
             shown = digits if len(digits) <= _MOST_DIGITS else f"{digits[:_MOST_DIGITS]}... of {len(digits)} digits"
             sign = "-" if leaf < 0 else ""
-            raise GraphBuildError(f"number out of range: got {sign}{shown}, expected a number that a double holds") from None
+            raise GraphBuildError(
+                f"number out of range: got {sign}{shown}, expected a number in the range of a double"
+            ) from None
     if isinstance(leaf, str) and leaf.lower() in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[leaf.lower()]
     raise mismatch_error(leaf, dtype)
@@ -210,7 +207,7 @@ def _as_float(leaf: Any, dtype: DataType = FLOAT) -> float:
 def _as_complex(leaf: Any, dtype: DataType | None) -> complex:
     if isinstance(leaf, list | tuple):
         if len(leaf) != 2:
-            raise GraphBuildError(f"no complex number: got {len(leaf)} numbers, expected a pair [real, imaginary]")
+            raise GraphBuildError(f"not a complex number: got {len(leaf)} numbers, expected a pair [real, imaginary]")
         return complex(*map(_as_float, leaf))
     return leaf if isinstance(leaf, complex) else complex(_as_float(leaf, dtype or COMPLEX128))
 

@@ -85,8 +85,8 @@ def _closed(node: Node, name: str, value: AttrValue) -> AttrValue:
         open_type = next((item for item in value if isinstance(item, OpenType)), None)
         if open_type is not None:
             message = (
-                f"a type that callers choose in a list: got '{open_type.attr}' in attr '{name}' of '{node.name}' ({node.op}), "
-                "expected types that are given"
+                f"open type in a list: got '{open_type.attr}' in attr '{name}' of '{node.name}' ({node.op}), "
+                "expected fixed types"
             )
             raise AttrListError(message, node.location)
     return value

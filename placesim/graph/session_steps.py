@@ -1,4 +1,4 @@
-"""What a graph file asks for beside its nodes: config, inventory and session steps, as values."""
+"""Settings of a graph file beside its nodes: config, inventory and session steps, as values."""
 
 from __future__ import annotations
 

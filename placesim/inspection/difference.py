@@ -34,7 +34,7 @@ class ScopeMove(NamedTuple):
 
 
 class TransferChange(NamedTuple):
-    """What passes from one device to another, before and after."""
+    """Transfers from one device to another, before and after."""
 
     source: str
     target: str
@@ -66,7 +66,7 @@ class PeakChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs; `before` and `after` are the errors, where they are not the same.
+    """Difference of two placements; `before` and `after` are the errors, if they differ.
 
     `memory` are the peaks that differ; None where a side's are not known.  `time` is None where a side's is not known, or does
     not differ.

@@ -41,7 +41,7 @@ class NodeTime(NamedTuple):
 
 
 class CarriedBytes(NamedTuple):
-    """What a link or a tensor's way carried, and the seconds that this took."""
+    """Bytes carried by a link or on a tensor's route, and the seconds taken."""
 
     bytes: float = 0.0
     seconds: float = 0.0
@@ -95,7 +95,7 @@ def read_prediction(data: bytes, name: str) -> PredictedStep | None:
         step = checked(document, _STEP, "")
         rows = {part: checked_rows(document, part, kinds) for part, kinds in _SCHEMA.items()}
     except WrongPartError as problem:
-        message = f"not a prediction as `simulate --format json` writes it: {problem}"
+        message = f"not a prediction from `simulate --format json`: {problem}"
         raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
     return _summed(
         step["seconds"],

@@ -1,4 +1,6 @@
-"""What `place --format json` or `run --format json` wrote -> a snapshot, so that a placement can be kept beside a graph."""
+"""Read the output of `place --format json` or `run --format json` as a snapshot, so that a placement can be kept beside a
+graph.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,7 @@ def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
         failure = None if error is None else ReportedError(**checked(error, _SCHEMA["error"], "error"))
         warnings = _warnings(document)
     except WrongPartError as problem:
-        message = f"not a report as `place --format json` writes it: {problem}"
+        message = f"not a report from `place --format json`: {problem}"
         raise GraphFileError((Problem(Location(name, 1, 1), message),)) from None
     # a graph that grew was placed again: what came last holds
     nodes = {

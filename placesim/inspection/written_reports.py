@@ -29,7 +29,7 @@ def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
 
 
 class PartKind(NamedTuple):
-    """What a part may be, and how that is said."""
+    """Kinds of values of a part, and their names in messages."""
 
     expected: str
     holds: Callable[[Any], bool]
@@ -49,7 +49,7 @@ def _is_device(value: Any) -> bool:
 
 
 TEXT = PartKind("text", lambda value: isinstance(value, str))
-TEXT_OR_NONE = PartKind("text or null", lambda value: value is None or isinstance(value, str))
+TEXT_OR_NONE = PartKind("string or null", lambda value: value is None or isinstance(value, str))
 BYTES = PartKind("a number of bytes", _is_number)
 BYTES_OR_NONE = PartKind("a number of bytes or null", lambda value: value is None or _is_number(value))
 SECONDS = PartKind("a number of seconds", _is_amount)
@@ -59,7 +59,7 @@ Kinds = Mapping[str, PartKind]
 
 
 class WrongPartError(Exception):
-    """What is wrong with a document, and where in it."""
+    """Error in a document, with its position."""
 
 
 def refusal(at: str, value: Any, expected: str) -> WrongPartError:

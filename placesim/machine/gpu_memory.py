@@ -60,7 +60,7 @@ class GpuMemory(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What the driver says of the GPU."""
+        """The driver's description of the GPU."""
         return describe_gpu(self.model, self.platform_id)
 
 
@@ -227,7 +227,7 @@ def _whole_mib(limit: float) -> int:
 
 
 def _check_virtual_devices(wanted: int, options: GpuOptions, visible: tuple[int, ...]) -> None:
-    """What the list of virtual devices may not be, in the order in which TensorFlow looks (10.1.5)."""
+    """Reject an invalid list of virtual devices, with the checks in TensorFlow's order (10.1.5)."""
     listed = options.virtual_devices
     if options.per_process_gpu_memory_fraction > 0:
         raise InvalidArgumentError("It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
@@ -363,7 +363,7 @@ def _make_memory(
     if cut.memory_limit < 1:
         raise UsageError(
             f"no memory for GPU:{tf_id}: got a limit of {cut.memory_limit} bytes out of the {model.memory} of a {model.name}, "
-            "expected options that leave it some"
+            "expected options that leave memory"
         )
     memory = GpuMemory(
         tf_id,

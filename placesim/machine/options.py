@@ -1,4 +1,4 @@
-"""What overrides a graph file: one record, named as the command line's flags, and its checks."""
+"""Options that override a graph file: one record, named like the command line's options, and its checks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ STYLES = ("modern", "classic")
 UNTIL = ("first-run", "end")
 THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
+MAX_TIMEOUT = MAX_DIM // 1000
+"""Seconds: a ConfigProto holds milliseconds in 64 bits."""
 MAX_ITERATIONS = 1 << 20
 """Each iteration of a loop is walked through."""
 _KERNEL_DEVICES = ("CPU", "GPU")
@@ -145,7 +147,7 @@ class SimulationOptions:
         for word in found:
             if word not in _KERNEL_DEVICES:
                 known = " and ".join(_KERNEL_DEVICES)
-                raise UsageError(f"wrong allow_unknown: got '{word}', expected types of devices among {known}")
+                raise UsageError(f"wrong allow_unknown: got '{word}', expected device types among {known}")
         return found
 
     @property
@@ -244,19 +246,19 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
         _check_integer(name, getattr(options, name), 0, MAX_COUNT)
     for name in ("intra_op_threads", "inter_op_threads"):
         _check_integer(name, getattr(options, name), -1 if name == "inter_op_threads" else 0, THREADS_LIMIT)
-    if options.timeout is not None and not 0 < options.timeout < float("inf"):
-        raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0")
+    if options.timeout is not None and not 0 < options.timeout <= MAX_TIMEOUT:
+        raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0, at most {MAX_TIMEOUT}")
     check_named("log style", options.log_style, STYLES)
     check_named("end of a script's run", options.until, UNTIL)
     if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
-        raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of texts")
+        raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of strings")
     if isinstance(options.device, str):
         raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
     if not isinstance(options.environment, Mapping):
-        raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to texts")
+        raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to strings")
     for name, text in options.environment.items():
         if not isinstance(name, str) or not isinstance(text, str):
-            raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and texts")
+            raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and strings")
     if options.process is not None and not isinstance(options.process, GpuProcess):
         raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
     if isinstance(options.link, str):
@@ -266,8 +268,8 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
     if isinstance(options.iterations, str):
         raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
     _check_saving(options)
-    _check_integer("batch", options.batch, 0, MAX_DIM)
-    _check_integer("assume_unknown", options.assume_unknown, 0, MAX_DIM)
+    _check_integer("batch", options.batch, 1, MAX_DIM)
+    _check_integer("assume_unknown", options.assume_unknown, 1, MAX_DIM)
     _ = (
         options.release,
         options.device_patterns,
@@ -284,15 +286,15 @@ def _check_saving(options: SimulationOptions) -> None:
     _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
     _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
     if options.checkpoint_keep is not None and options.checkpoint_every is None:
-        raise UsageError("checkpoint_keep without checkpoints that are written: expected checkpoint_every with it")
+        raise UsageError("checkpoint_keep without checkpoint_every: expected both")
     if not options.is_saved:
         return
     asked = "restart" if options.restart else "checkpoint_every"
     if options.checkpoint is None:
-        raise UsageError(f"{asked} without a checkpoint: expected what the checkpoints' names begin with, such as out/model")
+        raise UsageError(f"{asked} without a checkpoint: expected a checkpoint prefix, such as out/model")
     if Path(options.checkpoint).is_dir() or not Path(options.checkpoint).name:
         name = Path(options.checkpoint) / "model"
-        raise UsageError(f"{asked} with a directory: got {options.checkpoint}, expected what names begin with, such as {name}")
+        raise UsageError(f"{asked} with a directory: got {options.checkpoint}, expected a checkpoint prefix, such as {name}")
 
 
 def _split_shape(text: str) -> tuple[str, Sequence[Any]]:

@@ -137,7 +137,7 @@ def load_registry(release: str = CURRENT.name) -> Registry:
 
 
 def describe_other_releases(op: str, registry: Registry) -> str:
-    """What to say behind an op that a release has not, where another has it; else nothing."""
+    """Suffix about an op that a release lacks and another has; else empty."""
     others = [r for r in RELEASES.values() if r is not registry.rules and load_registry(r.name).op(op) is not None]
     return "".join(f"; TensorFlow {release.name} has it (--tensorflow {release.name})" for release in others)
 

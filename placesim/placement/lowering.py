@@ -179,9 +179,7 @@ class _Loop:
         goes_round = edited.base.registry.rules.resources_go_round
         self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
         if all(self.is_resource):
-            raise InvalidArgumentError(
-                f"{node_tag(node.name)} can't be lowered: none of its inputs is a tensor that goes round"
-            )
+            raise InvalidArgumentError(f"{node_tag(node.name)} can't be lowered: none of its inputs is a loop-carried tensor")
 
     def _add(
         self,

@@ -23,7 +23,7 @@ from placesim.placement.reasons import DeviceChoice, Reason, Reasons
 
 @dataclass(frozen=True, slots=True)
 class PlacedGraph:
-    """Where every node goes: `devices[i]` is node i's device (None after an error), `order` the runtime's order."""
+    """Devices of all nodes: `devices[i]` is node i's device (None after an error), `order` the runtime's order."""
 
     graph: Graph
     device_set: DeviceSet

@@ -14,7 +14,7 @@ from placesim.placement.constraints import Constraints, SoftStep, SupportedTypes
 
 
 class DeviceChoice(IntEnum):
-    """How the device of a node was chosen among its group's candidates."""
+    """Rule by which a node's device was chosen among its group's candidates."""
 
     DEFAULT = 0
     ASSIGNED = 1
@@ -99,7 +99,7 @@ class Reasons:
 
     @cached_property
     def _unions(self) -> dict[int, tuple[Union, ...]]:
-        """What made each group, under its root, in the order in which it happened."""
+        """Unions that made each group, under its root, in order of occurrence."""
         found: dict[int, list[Union]] = {}
         for union in map(Union._make, self._groups.unions):
             found.setdefault(self._groups.root(union.x), []).append(union)

@@ -1,4 +1,4 @@
-"""What no plan can be better than, each bound with what says so."""
+"""Lower bounds of plans, each with its reason."""
 
 from __future__ import annotations
 
@@ -41,27 +41,27 @@ def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
     if not problem.tasks:
         return
     if problem.objective is Objective.PEAK:
-        yield Bound(least_peak(problem), "what is there at one moment, shared out over the devices")
+        yield Bound(least_peak(problem), "tensors alive at one time, divided among the devices")
         return
     least = [min(task.path_seconds) for task in problem.tasks]
     if problem.objective is not Objective.LOAD:
         before, after = heads(problem, least), tails(problem, least)
         path = max(a + b + c for a, b, c in zip(before, least, after, strict=True))
-        yield Bound(path, "the longest path with transfers free")
+        yield Bound(path, "critical path with free transfers")
     if problem.objective is Objective.CALLS:
         return
     work, prices = relaxed_work(problem)
-    yield Bound(work, "all work shared out with transfers free")
+    yield Bound(work, "total work divided among the devices, free transfers")
     if problem.objective is Objective.MAKESPAN and len(problem.tasks) <= MAX_WINDOWS:
         windows = Windows(problem)
-        yield Bound(float(windows.seconds().min(axis=1).max()), "the longest path with the transfers that none can avoid")
-        yield Bound(window_bound(problem, windows, prices), "the work between the longest ways before it and behind it")
+        yield Bound(float(windows.seconds().min(axis=1).max()), "critical path incl. unavoidable transfers")
+        yield Bound(window_bound(problem, windows, prices), "work between the longest paths before and after it")
     if problem.objective is Objective.LOAD:
-        yield Bound(max(min(row) for row in problem.group_seconds), "the largest group")
+        yield Bound(max(min(row) for row in problem.group_seconds), "largest group")
     elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
         slots = _slots(problem, problem.devices[0].kind)
         floor = math.ceil(max(path, sum(least) / slots) - _SLACK)
-        yield Bound(interval_bound(before, least, after, slots, floor), "the work that must lie in some interval")
+        yield Bound(interval_bound(before, least, after, slots, floor), "work that must fall in one interval")
 
 
 def best_bound(problem: PlanningProblem) -> Bound:
@@ -139,7 +139,7 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:
-    """What must lie behind some path and before another takes at least its work, shared out over all slots.
+    """Bound from windows: the work that must follow some path and precede another, shared among all slots.
 
     Of kinds of devices a second counts what it is worth: whatever these prices, together they are worth what passes.
     """
@@ -191,7 +191,7 @@ def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndar
 
 
 def _slots(problem: PlanningProblem, kind: int) -> int:
-    """How many tasks the devices of a kind run at once; where there is a layout, some may share their cores."""
+    """Number of tasks that the devices of a kind run at once; with a layout, some may share their cores."""
     devices = problem.kinds[kind]
     if problem.layout is None:
         return sum(problem.devices[n].slots for n in devices)

@@ -187,7 +187,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """What must be apart; two that were joined stand there twice."""
+    """Clusters that must be apart; a joined pair contains the same cluster twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 

@@ -1,4 +1,4 @@
-"""What is to be planned, as values: tasks that move in groups, devices, and what is sought.
+"""Planning problem, as values: tasks that move in groups, devices, and the objective.
 
 Seconds and bytes are the graph's own units where a published problem has others; nothing here depends on which they are.
 """
@@ -21,7 +21,7 @@ MAX_NAMED = 5
 
 
 class Objective(Enum):
-    """What a plan is measured by; less is better."""
+    """Objective of a plan; less is better."""
 
     MAKESPAN = "makespan"
     """One step after the other: when the last task ends."""
@@ -59,7 +59,7 @@ class ProblemTask(NamedTuple):
 
     @property
     def sent(self) -> float:
-        """What certainly has to be moved to a device that reads it; UNSURE where that may be nothing at all."""
+        """Bytes certainly moved to a device that reads them; UNSURE if that may be none."""
         return self.makes if self.sends is None else self.sends
 
     @property
@@ -74,7 +74,7 @@ class ProblemTask(NamedTuple):
 
 
 class ProblemDevice(NamedTuple):
-    """What runs tasks, so many at a time: its kind, and how much its tasks may hold together.
+    """Device that runs tasks: the number at a time, its kind, and the capacity for its tasks together.
 
     `pays` tells whether moving tensors in and out takes of its own time: that of a CPU's host memory doesn't.
     """
@@ -91,7 +91,7 @@ UNSURE = -1.0
 
 
 class ProblemTensor(NamedTuple):
-    """What a task makes at a moment, by the task's number; `reads` has who reads it, and when.
+    """Output of a task at a moment, by the task's number; `reads` has its readers and their moments.
 
     It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
     until the last reader there has.  What `is_kept` is among what its task `holds`: only copies of
@@ -182,7 +182,7 @@ class PlanningProblem:
 
     @cached_property
     def held(self) -> tuple[float, ...]:
-        """What each group holds."""
+        """Memory held by each group."""
         return tuple(math.fsum(self.tasks[task].holds for task in members) for members in self.groups)
 
     @cached_property
@@ -250,20 +250,20 @@ class PlanningProblem:
             figures = (*task.seconds, *task.launches, *task.path, *task.work)
             wrong = next((x for x in (*figures, task.holds, task.makes) if math.isnan(x) or x < 0), None)
             if wrong is not None:
-                raise UsageError(f"{task.name}: {wrong:g} is no time and no size; expected 0 or more")
+                raise UsageError(f"{task.name}: got a time or size of {wrong:g}, expected 0 or more")
             if not math.isfinite(task.holds) or not math.isfinite(task.makes):
-                raise UsageError(f"{task.name}: got an endless size, expected one that some device has room for")
+                raise UsageError(f"{task.name}: got an infinite size, expected one that fits a device")
             if len(task.seconds) != len(self.kinds):
-                raise UsageError(f"{task.name}: got {len(task.seconds)} times for {len(self.kinds)} kinds of devices")
+                raise UsageError(
+                    f"{task.name}: got {len(task.seconds)} times, expected {len(self.kinds)}, one per kind of device"
+                )
         self._check_numbers()
         if self.tasks and not self.order:
-            raise UsageError(f"tasks wait for each other in a circle: {_named(self._circle())}")
+            raise UsageError(f"cycle of tasks: got {_named(self._circle())}")
         for number in self.homeless:
             names = _named(self.tasks[task].name for task in self.groups[number])
             most = max((device.capacity for device in self.devices), default=0.0)
-            raise UsageError(
-                f"no device can run or hold {names}: together they hold {self.held[number]:g}, and the most is {most:g}"
-            )
+            raise UsageError(f"no device fits {names}: got {self.held[number]:g} in total, expected at most {most:g}")
 
         for row in self.apart:
             lacking = self._without_device(row)
@@ -271,9 +271,9 @@ class PlanningProblem:
                 names = _named(self.tasks[self.groups[group][0]].name for group in row)
                 homes = len(frozenset().union(*(self.homes[group] for group in row)))
                 raise UsageError(
-                    f"more groups than devices: {len(row)} have to be apart ({names}), and they may be on {homes} devices"
+                    f"too few devices to keep groups apart: got {homes} for {len(row)} groups ({names})"
                     if homes < len(row)
-                    else f"not all of {names} can be apart: some may be on too few devices"
+                    else f"cannot keep {names} apart: some are allowed on too few devices"
                 )
 
     def _check_numbers(self) -> None:
@@ -281,7 +281,7 @@ class PlanningProblem:
         count = len(self.tasks)
         for task, sources in zip(self.tasks, self.inputs, strict=True):
             if any(not 0 <= source < count for source in sources):
-                raise UsageError(f"{task.name}: reads from a task that is not there, expected numbers from 0 to {count - 1}")
+                raise UsageError(f"{task.name}: got an unknown input task, expected numbers from 0 to {count - 1}")
         grouped = Counter(task for members in self.groups for task in members)
         for number, task in enumerate(self.tasks):
             if grouped[number] != 1:
@@ -289,7 +289,7 @@ class PlanningProblem:
         for tensor in self.tensors:
             if not 0 <= tensor.size < math.inf or not 0 <= tensor.task < count:
                 named = self.tasks[tensor.task].name if 0 <= tensor.task < count else f"task {tensor.task}"
-                raise UsageError(f"{named}: makes {tensor.size:g}, expected a size of 0 or more of a task that is there")
+                raise UsageError(f"{named}: got a tensor of size {tensor.size:g}, expected 0 or more, from an existing task")
 
     def _without_device(self, row: Sequence[int]) -> bool:
         """Whether groups can't have a device each: a matching in a graph of two sides, along augmenting paths."""
@@ -326,7 +326,7 @@ _PLAIN = DeviceLink()
 
 def _named(names: Iterable[str]) -> str:
     found = list(names)
-    more = f" and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
+    more = f", and {len(found) - MAX_NAMED} more" if len(found) > MAX_NAMED else ""
     return ", ".join(found[:MAX_NAMED]) + more
 
 

@@ -1,4 +1,4 @@
-"""What would help most: a simulated step once more, each time with something that takes no time."""
+"""Bottlenecks: a simulated step repeated with single parts that take no time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Candidate(NamedTuple):
 
 
 def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
-    """How long the step would take without this or that, what helps most first.
+    """Step times without each candidate, the largest gain first.
 
     Tried are those of each kind that hold most of the critical path; where that is alike, those that take most.
     """
@@ -41,7 +41,7 @@ def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
     candidates.sort(key=lambda it: (-it.on_path, -it.in_all))
     tried = [candidate for kind in KINDS for candidate in [it for it in candidates if it.kind == kind][:limit]]
     helps: list[Speedup] = []
-    with report_stage("trying what would help", lambda: (len(helps), len(tried))):
+    with report_stage("trying removals", lambda: (len(helps), len(tried))):
         for candidate in tried:
             helps.append(Speedup(candidate.kind, candidate.what, plan_seconds(candidate.free())))  # noqa: PERF401 - it is looked at
     return tuple(sorted(helps, key=lambda it: it.seconds))

@@ -65,7 +65,7 @@ class DeviceCost(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeCostEstimate:
-    """What a node takes in a step of `run:`, in its steady state, where it is and elsewhere.
+    """Predicted time of a node in a step of `run:`, in its steady state, on its device and on others.
 
     `operations` and `bytes` are of all its `runs`: the kernel's own count, and what its inputs and outputs hold.  `unknown` has
     the devices on which nothing is known of it, each with the reason.  `calls` tells a node that calls functions, whose nodes

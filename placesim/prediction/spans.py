@@ -14,7 +14,7 @@ from placesim.runtime.recording.recorder import Execution, TypedShape
 
 
 class StepLane(NamedTuple):
-    """What a step's parts run on: `name` is the stream's or the host's, `label` what it is within its group.
+    """Lane of a step's parts: `name` is the stream's or the host's, `label` its name within its group.
 
     A `host` and a `network` run several things at once, all others one at a time.
     """
@@ -88,7 +88,7 @@ class StepSpans(NamedTuple):
 
 
 def step_spans(trace: StepTrace) -> StepSpans:
-    """What ran, in the order in which it was walked."""
+    """Spans of a step in execution order."""
     step, placed, machine, timeline = trace.step, trace.placed, trace.machine, trace.timeline
     lanes = _Lanes(machine)
     shown = [n for n, (execution, cost) in enumerate(zip(step, placed, strict=True)) if _is_shown(execution, cost)]
@@ -192,7 +192,7 @@ class _Lanes:
 
 
 class _Causes:
-    """What let each phase of a timeline begin, and what a task waited for, among the tasks that are shown."""
+    """Causes of the phases of a timeline and of the waits of tasks, among the displayed tasks."""
 
     def __init__(self, step: Sequence[Execution], timeline: WorkloadTimeline, numbers: dict[int, int]) -> None:
         self._step = step

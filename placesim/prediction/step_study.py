@@ -32,7 +32,7 @@ def study_steps(
     tells_helps: bool = False,
     is_traced: bool = False,
 ) -> TimeStudy:
-    """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
+    """Predicted times of the steps on the machine and, if requested, possible speedups; raises what `StepCosts.placed` raises.
 
     What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
     """
@@ -73,9 +73,7 @@ def _assumptions(step: Sequence[Execution], machine: SimulatedMachine) -> tuple[
     said = list(dict.fromkeys(line for host in machine.hosts.values() for line in host.assumptions(has_gpus=has_gpus)))
     if machine.assumes_links:
         said.append(LINK_ASSUMPTION)
-    said.append(
-        "the interval takes all nodes at the 10th, or all at the 90th, percentile of what was measured in their families"
-    )
+    said.append("the interval is the 10th-90th percentile of measured kernel times")
     if any(dtype.size == 0 and dtype.name == "string" for e in step for _, dtype in (*e.inputs, *e.outputs)):
-        said.append("strings are counted as no bytes")
+        said.append("strings count as 0 bytes")
     return tuple(said)

@@ -25,7 +25,7 @@ QUARTER = 0.25
 def trace_events(study: TimeStudy) -> Iterator[Event]:
     """The events of a study that was asked for its trace; ValueError for any other."""
     if study.trace is None:
-        raise ValueError("the study has no trace: it was not asked for")
+        raise ValueError("the study has no trace: none was requested")
     return events(study.trace.records())
 
 

@@ -1,4 +1,4 @@
-"""What walking through a graph's steps would tell, where that can be known and costs little; else why not, as a sentence."""
+"""Summary from a dry run of a graph's steps, if it is possible and cheap; else the reason against it, as a sentence."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 _UNKNOWN = (SketchedValueError, NoFiguresError)
-"""What the command line need not have known."""
+"""Errors that leave a summary unknown."""
 MAX_CHEAP_NODES = 10_000
 """A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
 
 
 class Knowledge(NamedTuple, Generic[Found]):
-    """What a walk told, or else why that is not known, as a sentence."""
+    """Result of a dry run, or else the reason why it is unknown, as a sentence."""
 
     found: Found | None = None
     note: str = ""
@@ -39,13 +39,13 @@ def ask(
     is_asked: bool,
     raises_sizes: bool = True,
 ) -> Knowledge[Found]:
-    """What `find` gives by a walk; unless it `is_asked` for by the `flag` only where the walk costs little.
+    """Result of `find` from a dry run; unless it `is_asked` for by the `flag` only if the dry run is cheap.
 
     With `raises_sizes` raises UsageError for a size that does not fit its placeholder, RequestError for a feed that does not.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:
-        return Knowledge(note=f"The steps are not walked through unless asked to with `{flag}`: {costly}.")
+        return Knowledge(note=f"Steps are only simulated with `{flag}`: {costly}.")
     try:
         return Knowledge(find())
     except PlacesimError as error:
@@ -55,28 +55,19 @@ def ask(
         return Knowledge(note=_why_unknown(error))
 
 
-def pass_through(loaded: LoadedGraph, load: Callable[[], LoadedGraph]) -> LoadedGraph:
-    """The graph as it was before any step added nodes to it; raises what is wrong with it."""
-    if loaded.file is not None and any(step.nodes for step in loaded.file.steps or ()):
-        loaded = load()
-        if loaded.error is not None:
-            raise loaded.error
-    return loaded
-
-
 def _why_costly(file: GraphFile) -> str | None:
     nodes = count_dry_run_nodes(file.graph, file.steps)
     if nodes is None:
-        return "there are loops"
-    return f"they are {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None
+        return "the graph has loops"
+    return f"they have {nodes:,} nodes" if nodes > MAX_CHEAP_NODES else None
 
 
 def _why_unknown(error: PlacesimError) -> str:
     if isinstance(error, RequestError) and not isinstance(error, SketchedValueError):
-        return "Not known: what the steps are fed can not be read."
+        return "Unavailable: the feeds of the steps cannot be read."
     summary = failure_of(error).summary
     if isinstance(error, SketchedValueError | UsageError):
         sizes = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]  # nothing is fed or executed here
         said = "; ".join((summary.removeprefix(f"{error.type_name}: "), *sizes[:1]))
-        return f"Not known: {said}."
-    return f"Not known: the steps end with {summary}"
+        return f"Unavailable: {said}."
+    return f"Unavailable: the steps end with {summary}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,19 +27,19 @@ ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
 def check_ending(path: Path) -> None:
     """Raises UsageError for a path that doesn't say in which form a graph is to be written."""
     if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"unknown ending: got '{path}', expected one of {', '.join(ENDINGS)}")
+        raise UsageError(f"unknown extension: got '{path}', expected one of {', '.join(ENDINGS)}")
 
 
-def check_source(load: Callable[[], LoadedGraph], path: Path) -> None:
+def check_source(loaded: LoadedGraph, path: Path) -> None:
     """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
-    if path.suffix.lower() == ".onnx" and (loaded := load()).file is not None and loaded.onnx is None:
-        raise UsageError(f"no ONNX model: got another graph for '{path}', expected one to write devices into")
+    if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
+        raise UsageError(f"only ONNX input can be written as .onnx: got another graph for '{path}', expected an ONNX model")
 
 
 def write_planned_content(
     loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
 ) -> Iterator[bytes]:
-    """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
+    """Contents of a file for a path of one of `ENDINGS`; the planned machine and soft placement are included.
 
     Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
     for an ONNX model that the graph was not read of.
@@ -84,10 +84,10 @@ _MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
-    report = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
-    if report.error is not None:
-        raise report.error
-    return report.placed_graphs[-1]
+    outcome = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.placed_graphs[-1]
 
 
 def _found_devices(placed: Placement) -> dict[str, str]:
@@ -104,7 +104,7 @@ def _check(placed: Placement, study: PlanStudy) -> None:
         ran.setdefault(run.node, set()).add(run.device)
     for node, devices in ran.items():
         if node in where and where[node] not in devices:
-            raise InternalError(f"{node} would be placed on {where[node]}, and not on {min(devices)}, where it was planned")
+            raise InternalError(f"{node} would be placed on {where[node]}, not on its planned device {min(devices)}")
 
 
 def _own_text(

@@ -46,7 +46,7 @@ def test_the_fixture_in_a_project(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rf", str(tmp_path)]
     shown = run_process(command, folder=tmp_path).output
     assert "1 failed, 1 passed" in shown, shown
-    assert "no-soft-fallback: MatMul asked for /device:GPU:2 and is on GPU:0" in shown
+    assert "no-soft-fallback: MatMul requested /device:GPU:2 and is on GPU:0" in shown
     assert "placesim/api/testing.py" not in shown  # the failure stands at the caller's line
 
 

@@ -142,7 +142,7 @@ FEEDS = {
     "y=1.0": "UsageError: unknown feed: got 'y'",
     "x=[": "UsageError: --feed x:",
     "x=@missing.npy": "ValueError: no such file: ",
-    "x=@pickled.npy": "is not a .npy file of numbers: it holds pickled objects, which are not read",
+    "x=@pickled.npy": "is not a .npy file of numbers: it holds pickled objects, which are not supported",
     "x=@torn.npy": "ValueError: ",
     "x=@.": "ValueError: ",
 }
@@ -251,5 +251,5 @@ def test_a_defect_is_one_line_too(shell: Shell, monkeypatch: pytest.MonkeyPatch)
     ended = shell("run", "g.yaml")
     assert ended.code == 70
     assert ended.complaint == (
-        "InternalError: ZeroDivisionError: division by zero\n  this is a defect of placesim; --debug shows where\n"
+        "InternalError: ZeroDivisionError: division by zero\n  this is a bug in placesim; --debug shows where\n"
     )

@@ -33,7 +33,7 @@ def test_a_policy_file(shell: Shell) -> None:
     policy = shell.write("policy.yaml", "description: ours\nrules:\n  - no-soft-fallback\n  - max-transfers: 0\n")
     ended = shell("check", graph, *TOWERS, "--policy", policy)
     assert ended.code == 1
-    assert ended.output.splitlines() == [LINE, "g.yaml:1:1: max-transfers: 1 transfers, at most 0 are allowed"]
+    assert ended.output.splitlines() == [LINE, "g.yaml:1:1: max-transfers: 1 transfers, limit 0"]
 
 
 def test_findings_as_json(shell: Shell) -> None:
@@ -184,7 +184,7 @@ def test_the_guides_advice_on_the_cifar_towers(shell: Shell) -> None:
     path = str(ROOT / "graphs" / "cifar10-towers.yaml")
     ended = shell("check", path, *TOWERS, "--rule", "variables-with-consumers")
     assert ended.code == 1
-    first = "variables-with-consumers: tower/conv1 reads conv1/weights, and is on GPU:0 while the variable is on CPU:0"
+    first = "variables-with-consumers: tower/conv1 reads conv1/weights, and is on GPU:0, but the variable is on CPU:0"
     assert ended.output.splitlines()[0].endswith(first)
 
 
@@ -222,7 +222,7 @@ def test_a_peak_needs_the_shapes_and_the_graph(shell: Shell) -> None:
     graph = shell.write("g.yaml", PRODUCT)
     ended = shell("check", graph, "--gpu", "1", "--rule", PEAK)
     assert ended.code == 2
-    assert "the shapes of placeholders are open: x [?,1024]" in ended.complaint
+    assert "placeholders have unknown shapes: x [?,1024]" in ended.complaint
     assert "--batch N" in ended.complaint
     report = shell.write("r.json", shell("place", graph, "--gpu", "1", "--format", "json").output)
     ended = shell("check", report, "--rule", PEAK)
@@ -274,7 +274,7 @@ def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: S
     assert upper.startswith("p.yaml:3:5: max-step-time: step 1 takes ")
     assert "at the upper end of its interval" in upper
     assert lower.startswith("p.yaml:4:5: max-step-time: step 1 takes ")
-    assert "; the critical path with transfers free takes " in lower
+    assert "; critical path with free transfers takes " in lower
     assert "the dearest: y (MatMul, " in lower
     assert missing == "p.yaml:6:5: max-step-time: there is no step 2: the steps are 0 to 1"
 
@@ -284,11 +284,11 @@ def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: S
     [
         ("4MiB", []),
         ("4194303", ["GPU:0 PCIe in carries 4194304", "GPU:0 PCIe out", "GPU:1 PCIe in", "GPU:1 PCIe out"]),
-        ("{bytes: 1KiB, link: 'GPU:1*out'}", ["GPU:1 PCIe out carries 4194304 bytes, at most 1024 are allowed"]),
+        ("{bytes: 1KiB, link: 'GPU:1*out'}", ["GPU:1 PCIe out carries 4194304 bytes, limit 1024"]),
         ("{bytes: 1KiB, link: NVLink*}", ["no link matches 'NVLink*': the machine's are GPU:0 PCIe in, GPU:0 PCIe out"]),
         (
             "{bytes: 1KiB, from: GPU:0}",
-            ["4194304 bytes pass from GPU:0 to GPU:1, at most 1024 are allowed; the largest: y (4194304 bytes)"],
+            ["4194304 bytes are copied from GPU:0 to GPU:1, at most 1024; largest: y (4194304 bytes)"],
         ),
         ("{bytes: 1KiB, from: GPU:0, to: CPU}", []),
         ("{bytes: 8MiB, to: GPU:5}", ["no device matches /device:GPU:5: the machine has CPU:0, GPU:0, GPU:1"]),
@@ -316,7 +316,7 @@ def test_times_need_the_shapes_and_the_graph(shell: Shell, rule: str) -> None:
     graph = shell.write("g.yaml", TIMED)
     ended = shell("check", graph, "--rule", rule)
     assert ended.code == 2
-    assert "the shapes of placeholders are open: x [?,1024]" in ended.complaint
+    assert "placeholders have unknown shapes: x [?,1024]" in ended.complaint
     report = shell.write("r.json", shell("place", graph, "--format", "json").output)
     assert f"rule {rule.partition('=')[0]} needs the graph" in shell("check", report, "--rule", rule).complaint
 

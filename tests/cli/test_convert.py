@@ -96,7 +96,7 @@ def test_a_graph_that_cannot_be_placed_writes_nothing(shell: Shell) -> None:
         ([TOWERS], "nothing to write"),
         (
             [TOWERS, "towers.txt"],
-            "unknown ending: got 'towers.txt', expected one of .yaml, .yml, .json, .pb, .pbtxt, .onnx, or --format",
+            "unknown extension: got 'towers.txt', expected one of .yaml, .yml, .json, .pb, .pbtxt, .onnx, or --format",
         ),
         ([TOWERS, "/dev/null/towers.pb"], "cannot write /dev/null/towers.pb"),
         (["nowhere.yaml", "out.pb"], "No such file or directory"),

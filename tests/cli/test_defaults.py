@@ -81,13 +81,13 @@ def test_flags_and_options_that_repeat(shell: Shell, monkeypatch: pytest.MonkeyP
         ("devices.gpus = 2\n", "placesim.toml:1: no such key: got 'gpus'"),
         ("cpu = 1\ngpu = 'two'\n", "placesim.toml:2: wrong value of gpu: got 'two': 'two' is not a valid integer."),
         ("gpu = 1.5\n", "placesim.toml:1: wrong value of gpu: got '1.5'"),
-        ("gpu = true\n", "placesim.toml:1: wrong value of gpu: got true, expected a text or a number"),
-        ("gpu = [1]\n", "placesim.toml:1: wrong value of gpu: got '[1]', expected a text or a number"),
+        ("gpu = true\n", "placesim.toml:1: wrong value of gpu: got true, expected a string or a number"),
+        ("gpu = [1]\n", "placesim.toml:1: wrong value of gpu: got '[1]', expected a string or a number"),
         ("[devices]\ngpu-models = 1\n", "placesim.toml:2: wrong value of gpu-models: got '1', expected true or false"),
         ("[devices]\nformat = 'yson'\n", "placesim.toml:2: wrong value of format: got 'yson', expected text or"),
-        ("gpu = \n", "placesim.toml:1:7: no TOML: got 'Invalid value', expected keys and values"),
-        ("gpu = 1\ngpu = 2\n", "placesim.toml:2:8: no TOML: got 'Cannot overwrite a value'"),
-        ("gpu = 1\n[run]\nfetch = [", "placesim.toml:3:10: no TOML: got 'Invalid value'"),
+        ("gpu = \n", "placesim.toml:1:7: invalid TOML: got 'Invalid value', expected keys and values"),
+        ("gpu = 1\ngpu = 2\n", "placesim.toml:2:8: invalid TOML: got 'Cannot overwrite a value'"),
+        ("gpu = 1\n[run]\nfetch = [", "placesim.toml:3:10: invalid TOML: got 'Invalid value'"),
         ("devices = 3\n", "placesim.toml:1: no such key: got 'devices', expected an option"),
     ],
 )
@@ -281,7 +281,7 @@ def test_settings_in_no_file_end_at_once(shell: Shell, own_settings: Path, monke
         ended = shell("devices")
         assert (ended.code, ended.complaint) == (
             2,
-            f"UsageError: cannot read {path}: got '{kind}', expected a file of settings\n",
+            f"UsageError: cannot read {path}: got '{kind}', expected a settings file\n",
         )
     monkeypatch.delenv("PLACESIM_CONFIG")
     os.mkfifo(own_settings)
@@ -318,7 +318,9 @@ def test_every_option_has_a_default_elsewhere(name: str, shell: Shell, monkeypat
 
 def test_a_file_that_is_no_text(shell: Shell) -> None:
     shell.write("placesim.toml", b"gpu = 1\ncpu = \xff\n")
-    assert shell("devices").complaint.startswith("UsageError: placesim.toml:2:7: no TOML: got 'b'\\xff', which is no UTF-8'")
+    assert shell("devices").complaint.startswith(
+        "UsageError: placesim.toml:2:7: invalid TOML: got 'b'\\xff', which is not UTF-8'"
+    )
 
 
 @pytest.mark.parametrize(

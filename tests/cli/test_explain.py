@@ -26,14 +26,14 @@ def test_a_node_with_its_proof_and_edits(shell: Shell) -> None:
     assert (ended.code, ended.complaint) == (0, "")
     assert ended.output == (
         f"m: (MatMul): {LOCAL}GPU:0 at g.yaml:4:5\n"
-        "  requested    /device:GPU:0 by g.yaml:4:5\n"
-        "  kernels      GPU: yes\n"
-        "               CPU: yes\n"
-        "  group        alone\n"
-        "  candidates   GPU:0\n"
-        "  chosen       the first of the candidates\n"
-        "  what would change it\n"
-        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0 -> CPU:0, with 1 other node\n"
+        "  requested       /device:GPU:0 by g.yaml:4:5\n"
+        "  kernels         GPU: yes\n"
+        "                  CPU: yes\n"
+        "  group           alone\n"
+        "  candidates      GPU:0\n"
+        "  chosen          the first of the candidates\n"
+        "  what would change this\n"
+        "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0 -> CPU:0, moving 1 other node\n"
     )
 
 
@@ -53,27 +53,28 @@ fetch: [flat]
 def cost_lines(output: str) -> list[str]:
     lines = output.splitlines()
     first = next(n for n, line in enumerate(lines) if line.startswith("  cost "))
-    return [line for line in lines[first:] if line.startswith(("  cost ", "  elsewhere ", " " * 15))]
+    return [line for line in lines[first:] if line.startswith(("  cost ", "  elsewhere ", " " * 18))]
 
 
 def test_what_a_node_takes_here_and_elsewhere(shell: Shell) -> None:
     graph = shell.write("g.yaml", COSTED)
     here, work, inputs, cpu, others = cost_lines(shell("explain", graph, "y", "--batch", "4096", "--edits", "0").output)
-    assert re.fullmatch(r"  cost         [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
+    assert re.fullmatch(r"  cost            [\d.]+ us \([\d.]+ us to [\d.]+ m?us?\) on GPU:0 in step 0, bound by compute", here)
     operations, moved = 2 * 4096 * 1024 * 1024, 4 * (2 * 4096 * 1024 + 1024 * 1024)
     assert re.search(
-        rf"product on Tesla V100-SXM2-16GB: {operations:,} operations in .* us at its rate, {moved:,} bytes in", work
+        rf"product on Tesla V100-SXM2-16GB: {operations:,} operations: .* us of compute, {moved:,} bytes: .* of memory traffic",
+        work,
     )
     assert inputs.strip().endswith(f": x ({4096 * 1024 * 4:,} bytes from CPU:0)")
-    assert re.match(r"  elsewhere    CPU:0: .*\? \(.*\), bound by compute, inputs ", cpu)
-    assert re.match(r" {15}GPU:1, GPU:2: .*, bound by compute, inputs ", others)
+    assert re.match(r"  elsewhere       CPU:0: .*\? \(.*\), bound by compute, inputs ", cpu)
+    assert re.match(r" {18}GPU:1, GPU:2: .*, bound by compute, inputs ", others)
 
 
 def test_what_costs_its_dispatch(shell: Shell) -> None:
     graph = shell.write("g.yaml", COSTED)
     lines = cost_lines(shell("explain", graph, "flat", "--batch", "16", "--edits", "0").output)
-    assert lines[0] == "  cost         its dispatch alone (1 us) on GPU:0 in step 0"
-    assert lines[-1].startswith(" " * 15 + "GPU:1, GPU:2: its dispatch alone (1 us), inputs ")
+    assert lines[0] == "  cost            dispatch only (1 us) on GPU:0 in step 0"
+    assert lines[-1].startswith(" " * 18 + "GPU:1, GPU:2: dispatch only (1 us), inputs ")
 
 
 def test_a_cost_in_json(shell: Shell) -> None:
@@ -95,7 +96,7 @@ def test_a_cost_in_json(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("node", "options", "note"),
     [
-        ("y", (), "Not known: the shapes of placeholders are open: x [?,1024]; `--batch N` says the first dimension of all."),
+        ("y", (), "Unavailable: placeholders have unknown shapes: x [?,1024]; `--batch N` sets the first dimension of all."),
         ("unused", ("--batch", "2"), "No step runs it."),
     ],
 )
@@ -103,7 +104,7 @@ def test_a_cost_that_is_not_known(shell: Shell, node: str, options: tuple[str, .
     graph = shell.write("g.yaml", COSTED)
     ended = shell("explain", graph, node, *options)
     assert (ended.code, ended.complaint) == (0, "")
-    assert f"  cost         {note}\n" in ended.output
+    assert f"  cost            {note}\n" in ended.output
     document = json.loads(shell("explain", graph, node, *options, "--format", "json").output)
     assert (document["nodes"][0]["cost"], document["nodes"][0]["cost_note"]) == (None, note)
 
@@ -113,8 +114,8 @@ def test_a_large_graph_is_walked_only_if_asked(shell: Shell) -> None:
     graph = shell.write(
         "g.yaml", f"nodes:\n  - {{op: Const, name: n0, value: 1.0}}\n{chain}run: [{{fetch: [n60], repeat: 200}}]\n"
     )
-    note = "The steps are not walked through unless asked to with `--cost`: they are 12,200 nodes."
-    assert f"  cost         {note}\n" in shell("explain", graph, "n7", "--edits", "0").output
+    note = "Steps are only simulated with `--cost`: they have 12,200 nodes."
+    assert f"  cost            {note}\n" in shell("explain", graph, "n7", "--edits", "0").output
     assert " on GPU:0 in step 0" in shell("explain", graph, "n7", "--edits", "0", "--cost", "--gpu", "1").output
 
 
@@ -130,7 +131,7 @@ def test_a_device_without_figures_has_no_cost(shell: Shell) -> None:
     graph = shell.write("g.yaml", COSTED.replace("model: Tesla V100-SXM2-16GB", acme))
     ended = shell("explain", graph, "y", "--batch", "64", "--edits", "0")
     assert (ended.code, ended.complaint) == (0, "")
-    assert "  cost         Not known: Acme X1: its bandwidth is 0; a cost needs one above 0.\n" in ended.output
+    assert "  cost            Unavailable: Acme X1: got bandwidth 0, expected a value above 0.\n" in ended.output
 
 
 def test_a_type_without_a_rate_is_told_of_the_device_that_lacks_it(shell: Shell) -> None:
@@ -141,9 +142,9 @@ def test_a_type_without_a_rate_is_told_of_the_device_that_lacks_it(shell: Shell)
     lines = cost_lines(shell("explain", graph, "y", "--batch", "64", "--edits", "0").output)
     assert " on CPU:0 in step 0" in lines[0]
     assert lines[-3:] == [
-        f"{title}{name}: not known: no time for y: Acme X2 has no rate for float64: it has float32, float16, bfloat16, int8; "
-        "the nearest is float32"
-        for title, name in (("  elsewhere    ", "GPU:0"), (" " * 15, "GPU:1"), (" " * 15, "GPU:2"))
+        f"{title}{name}: unavailable: no time for y: Acme X2 has no rate for float64: got rates for float32, float16, "
+        "bfloat16, int8; the nearest is float32"
+        for title, name in (("  elsewhere       ", "GPU:0"), (" " * 18, "GPU:1"), (" " * 18, "GPU:2"))
     ]
 
 
@@ -151,7 +152,7 @@ def test_without_a_node_each_has_one_line(shell: Shell) -> None:
     graph = shell.write("g.yaml", SMALL)
     assert shell("explain", graph).output == (
         f"m: (MatMul): {LOCAL}GPU:0: requested /device:GPU:0 by g.yaml:4:5\n"
-        f"a: (Const): {LOCAL}GPU:0: a generator goes where all its consumers are, m the first of them (6.3 A)\n"
+        f"a: (Const): {LOCAL}GPU:0: a generator follows its consumers, which share a device; the first is m (6.3 A)\n"
     )
 
 
@@ -159,8 +160,8 @@ def test_a_group_that_is_held_to_a_device(shell: Shell) -> None:
     nodes = "[{op: NoOp, name: a, attrs: {_class: ['loc:@b']}}, {op: NoOp, name: b, device: '/device:CPU:0'}]"
     graph = shell.write("g.yaml", f"devices: {{gpu: 1}}\nraw: true\nnodes: {nodes}\n")
     first, second = shell("explain", graph).output.splitlines()
-    assert first == f"a: (NoOp): {LOCAL}CPU:0: its group is held to /device:CPU:0"
-    assert second == f"b: (NoOp): {LOCAL}CPU:0: the device of its group, whose first member, a, was placed before"
+    assert first == f"a: (NoOp): {LOCAL}CPU:0: its group is limited to /device:CPU:0"
+    assert second == f"b: (NoOp): {LOCAL}CPU:0: the device of its group, set by its first member, a"
 
 
 def test_a_graph_that_cannot_be_placed(shell: Shell) -> None:
@@ -170,9 +171,9 @@ def test_a_graph_that_cannot_be_placed(shell: Shell) -> None:
     first, *rest = ended.output.splitlines()
     assert first.startswith("InvalidArgumentError: Cannot assign a device for operation m: ")
     assert rest == [
-        "  this annotation alone is in conflict",
+        "  this annotation cannot be satisfied",
         "    g.yaml:4:5: device /device:GPU:0 of m",
-        "  what would mend it",
+        "  possible fixes",
         "    g.yaml:4:5: drop the device /device:GPU:0 of m -> CPU:0",
         "    g.yaml:4:5: change the device /device:GPU:0 of m to /device:CPU:0 -> CPU:0",
         "    turn soft placement on (--soft-placement) -> CPU:0",
@@ -210,7 +211,7 @@ def test_no_edits_are_tried_on_request(shell: Shell) -> None:
 def test_a_report_says_what_was_asked_for(shell: Shell) -> None:
     graph = shell.write("g.yaml", SMALL)
     report = shell.write("r.json", shell("place", graph, "--format", "json").output)
-    assert shell("explain", report, "m").output == f"m: (MatMul): {LOCAL}GPU:0\n  requested    /device:GPU:0\n"
+    assert shell("explain", report, "m").output == f"m: (MatMul): {LOCAL}GPU:0\n  requested       /device:GPU:0\n"
     rows = json.loads(shell("explain", report, "--format", "json").output)["nodes"]
     assert [row["node"] for row in rows] == ["m", "a"]
 
@@ -247,11 +248,11 @@ def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
         "{scope: tower, device: '/job:w/gpu:0', nodes: [{op: Neg, name: a, inputs: [1.0]}, {op: Neg, name: b, inputs: [a]}]}"
     )
     graph = shell.write("g.yaml", f"devices: [{{job: w, cpu: 1, gpu: 2}}]\nnodes:\n  - {scope}\n")
-    offered = shell("explain", graph, "tower/b", "--no-cost").output.partition("what would change it\n")[2].splitlines()
+    offered = shell("explain", graph, "tower/b", "--no-cost").output.partition("what would change this\n")[2].splitlines()
     worker = "/job:w/replica:0/task:0/device:"
     change = "g.yaml:3:28: change the device /job:w/gpu:0 of the scope around tower/a to /device:"
     assert [line.strip() for line in offered][:4] == [
-        f"g.yaml:3:87: give tower/b the device /device:GPU:1 -> {worker}GPU:1",
+        f"g.yaml:3:87: set the device of tower/b to /device:GPU:1 -> {worker}GPU:1",
         f"g.yaml:3:87: give tower/b the device /device:CPU:0 -> {worker}CPU:0",
         f"{change}GPU:1 -> {worker}GPU:1, with 2 other nodes",
         f"{change}CPU:0 -> {worker}CPU:0, with 2 other nodes",
@@ -265,7 +266,7 @@ def test_what_takes_its_device_from_a_node_moves_along(shell: Shell) -> None:
         "  - gradients: {of: b, with_respect_to: w, colocate_gradients_with_ops: true}\n"
     )
     offered = shell("explain", shell.write("g.yaml", text), "a", "--no-cost").output
-    assert "    g.yaml:6:9: give a the device /device:GPU:0 -> GPU:0, with 1 other node\n" in offered
+    assert "    g.yaml:6:9: set the device of a to /device:GPU:0 -> GPU:0, moving 1 other node\n" in offered
     moved = shell.write("h.yaml", text.replace("inputs: [w]}", "inputs: [w], device: '/gpu:0'}"))
     assert shell("diff", "g.yaml", moved, "--no-time", "--no-memory").output.splitlines()[2:5] == [
         "moved: 2 nodes",

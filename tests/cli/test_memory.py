@@ -203,7 +203,7 @@ def test_a_terminal_gets_blocks_and_a_table(shell: Shell, graph: str, monkeypatc
     assert any(re.fullmatch(r"[ ▁▂▃▄▅▆▇█]*█[ ▁▂▃▄▅▆▇█]*", line) for line in lines)
     assert any(line.startswith("GPU:0  limit 20 MiB   peak ") and "room left" in line for line in lines)
     assert max(map(len, lines)) <= 100
-    assert "the smallest GPU that would do: " in shown
+    assert "smallest GPU that fits: " in shown
 
 
 # --- sizes that are not known ---------------------------------------------------------------------------------------
@@ -213,8 +213,8 @@ def test_open_placeholders_are_named_with_the_least_to_say(shell: Shell, graph: 
     assert shell("memory", graph) == (
         2,
         "",
-        "UsageError: the shapes of placeholders are open: x [?,262144]\n  `--batch N` says the first dimension of all\n"
-        "  `--assume-unknown N` takes N for each open dimension\n",
+        "UsageError: placeholders have unknown shapes: x [?,262144]\n  `--batch N` sets the first dimension of all\n"
+        "  `--assume-unknown N` assumes N for each unknown dimension\n",
     )
 
 
@@ -283,7 +283,7 @@ def test_of_branches_that_nothing_decides_between_the_one_that_holds_more_counts
     ended = shell("memory", graph)
     assert ended.code == 0
     ((said,),) = rows(ended.output, "assumption")
-    assert said == "flag is not known: branch true counts, the dearest of 2"
+    assert said == "flag is not known: branch true counts, the slowest of 2"
     told = shell("memory", graph, "--feed", "flag=true")
     assert rows(told.output, "device") == rows(ended.output, "device")
     assert rows(told.output, "assumption") == []
@@ -371,7 +371,7 @@ def test_devices_and_holders_fit_the_terminal(shell: Shell, monkeypatch: pytest.
     lines = text.splitlines()
     assert max(map(len, map(str.rstrip, lines))) <= columns
     # with less room columns go, before names are cut; numbers never are
-    assert lines[3].split()[:5] == ["held", "by", "whose", "number", "bytes"]
+    assert lines[3].split()[:5] == ["held", "by", "owner", "number", "bytes"]
     assert all(re.search(r" \d+  +[\d.]+ (MiB|KiB|B)( |$)", line) for line in lines if re.match("variable|constant|step", line))
     assert ("until" in text) is (columns > 60)
     assert ("since" in text) is (columns > 80)

@@ -36,7 +36,7 @@ SAID = {
     "a part of a GPU's name": (
         "devices: {cpu: 1, gpu: {count: 1, model: P4}}\nnodes: []\n",
         [
-            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'P4', expected one of the catalogue or a mapping with its"
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'P4', expected one in the catalogue or a mapping with its"
             " figures; did you mean 'Tesla P4' or 'Tesla P40'?",
             "  `placesim devices --gpu-models` lists them",
         ],
@@ -44,7 +44,7 @@ SAID = {
     "a GPU by another maker's name": (
         "devices: {cpu: 1, gpu: {count: 1, model: NVIDIA RTX 4090}}\nnodes: []\n",
         [
-            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one of the catalogue or a mapping"
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one in the catalogue or a mapping"
             " with its figures; did you mean 'GeForce RTX 4090'?",
             "  `placesim devices --gpu-models` lists them",
         ],
@@ -54,19 +54,19 @@ SAID = {
         [
             f"GraphFileError: g.yaml:1:1: unknown key in a graph file: got 'rules', expected {KEYS}",
             "  g.yaml:1:1: no nodes: got no key 'nodes', expected one",
-            "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+            "  to check a graph against a policy: placesim check GRAPH --policy FILE",
         ],
     ),
     "a device list without devices": (
         "nodes:\n  - {device: [], nodes: [{op: NoOp}]}\n",
-        ["GraphFileError: g.yaml:2:14: no copy of a scope: got an empty list, expected devices"],
+        ["GraphFileError: g.yaml:2:14: scope without copies: got an empty list, expected devices"],
     ),
     "the number of a copy where there is none": (
         CONST.replace("name: a", "name: 'a{{i}}'").format("shape: []"),
         [
             "ValueError: g.yaml:2:23: `a{i}` is not a valid node name. Accepted names conform to Regex"
             " /re.compile('^[A-Za-z0-9.][A-Za-z0-9_.\\\\\\\\/>-]*$')/",
-            "  '{i}', between quotation marks, is the number of a copy in a scope with a list of devices",
+            "  '{i}' is the copy's index in a scope with a list of devices",
         ],
     ),
     "a brace in a text without quotes": (
@@ -78,26 +78,26 @@ SAID = {
     ),
     "an inventory as a graph": (
         "devices: {cpu: 1}\n",
-        ["GraphFileError: g.yaml:1:1: no nodes: got an inventory, which --inventory takes, expected nodes"],
+        ["GraphFileError: g.yaml:1:1: no nodes: got an inventory, an option for --inventory, expected nodes"],
     ),
     "a notebook as a graph": (
         '{"nodes": [], "nbformat": 4}',
         [
             f"GraphFileError: g.yaml:1:15: unknown key in a graph file: got 'nbformat', expected {KEYS}",
-            "  `jupyter nbconvert --to script` makes a script of a notebook",
+            "  convert a notebook to a script with `jupyter nbconvert --to script`",
         ],
     ),
     "no device at all": (
         "devices: [{job: w, tasks: 0}]\nnodes: [{op: NoOp, name: a}]\nfetch: [a]\n",
         [
             "FailedPreconditionError: No devices are registered",
-            "  `devices` in the file, or --cpu and --gpu, give the machine some",
+            "  add devices with `devices` in the file, or with --cpu and --gpu",
         ],
     ),
     "a master that is elsewhere": (
         "devices: [{job: w, tasks: 2}]\nconfig: {master: '/job:ps/task:0'}\nnodes: [{op: NoOp, name: a}]\nfetch: [a]\n",
         [
-            "InvalidArgumentError: config.master names no task of the inventory: got '/job:ps/task:0',"
+            "InvalidArgumentError: config.master is not a task of the inventory: got '/job:ps/task:0',"
             " expected one such as /job:w/replica:0/task:0 or /job:w/replica:0/task:1"
         ],
     ),
@@ -110,14 +110,14 @@ SAID = {
     ),
     "visible devices as a list": (
         "config: {gpu_options: {visible_device_list: [0, 1]}}\nnodes: []\n",
-        ["GraphFileError: g.yaml:1:45: wrong type of 'visible_device_list': got a list, expected a text such as '1,0'"],
+        ["GraphFileError: g.yaml:1:45: wrong type of 'visible_device_list': got a list, expected a string such as '1,0'"],
     ),
     "a gradient by whole numbers": (
         "nodes:\n  - {op: Const, name: i, value: 3}\n  - {op: Square, name: s, inputs: [i]}\n"
         "  - {gradients: {of: s, with_respect_to: i}}\n",
         [
-            "GraphFileError: g.yaml:4:42: no gradient: got 'i' of int32, and 's' does not depend on it by ops with gradients,"
-            " expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'"
+            "GraphFileError: g.yaml:4:42: not a gradient: got 'i' of int32, and 's' does not depend on it through "
+            "differentiable ops, expected a variable or tensor it depends on, or 'unconnected_gradients: zero'"
         ],
     ),
     "a result that a body does not make": (
@@ -129,7 +129,7 @@ SAID = {
     "a call that leaves a function's type open": (
         "functions:\n  - {name: f, inputs: {x: {type_attr: T}}, nodes: {op: Neg, id: y, inputs: [x]}, outputs: y}\nnodes:\n"
         "  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: f}}}\n",
-        ["ValueError: g.yaml:4:5: type attr not found: T", "  callers choose it: f: {func: NAME, attrs: {T: float}}"],
+        ["ValueError: g.yaml:4:5: type attr not found: T", "  the call must set it: f: {func: NAME, attrs: {T: float}}"],
     ),
     "a function that is not there": (
         "nodes:\n  - {op: StatefulPartitionedCall, name: c, inputs: [1.0], attrs: {Tout: [float], f: {func: g}}}\n",
@@ -151,30 +151,30 @@ SAID = {
         "nodes:\n  - {cond: {if: true, then: {op: Const, value: 1.0}, else: {op: Const, value: 2.0}}}\n",
         [
             "TypeError: g.yaml:2:5: pred must not be a Python bool",
-            "  it is decided when the graph runs, by a tensor: {op: Const, name: p, value: true}",
+            "  pred must be a tensor, evaluated at run time: {op: Const, name: p, value: true}",
         ],
     ),
     "other libraries' types": (
         CONST.format("dtype: fp16"),
-        ["GraphFileError: g.yaml:2:45: unknown type: got 'fp16', expected one of TensorFlow's; did you mean 'float16'?"],
+        ["GraphFileError: g.yaml:2:45: unknown type: got 'fp16', expected a TensorFlow type; did you mean 'float16'?"],
     ),
     "a tab": (
         "nodes:\n\t- {op: NoOp}\n",
-        ["GraphFileError: g.yaml:2:1: not valid YAML: got a tab, expected spaces, which alone indent"],
+        ["GraphFileError: g.yaml:2:1: not valid YAML: got a tab, expected spaces as indentation"],
     ),
     "a column that is not its list's": (
         "nodes:\n  - op: Const\n   name: a\n",
         [
-            "GraphFileError: g.yaml:3:4: not valid YAML while parsing a block collection that begins in line 2:"
+            "GraphFileError: g.yaml:3:4: not valid YAML while parsing a block collection that begins on line 2:"
             " did not find expected '-' indicator",
-            "  the entries of one list, and the keys of one mapping, begin in the same column",
+            "  entries of one list, and keys of one mapping, must start in the same column",
         ],
     ),
     "a name that YAML takes for a boolean": (
         "nodes:\n  - {op: NoOp, name: no}\n",
         [
-            "GraphFileError: g.yaml:2:22: wrong type of 'name': got false, expected a text: YAML reads yes, no, on and off as"
-            " booleans unless it stands in quotes"
+            "GraphFileError: g.yaml:2:22: wrong type of 'name': got false, expected a string: YAML reads yes, no, on and off as"
+            " booleans unless it is quoted"
         ],
     ),
     "an attr among the keys": (
@@ -186,7 +186,10 @@ SAID = {
     ),
     "a file as a text": (
         NEG + "run: [{fetch: [y], feed: {x: numbers.csv}}]\n",
-        ["GraphFileError: g.yaml:4:30: wrong feed: got the text 'numbers.csv', expected {file: numbers.csv} to read that file"],
+        [
+            "GraphFileError: g.yaml:4:30: wrong feed: got the string 'numbers.csv', expected {file: numbers.csv} to read that "
+            "file"
+        ],
     ),
     "a generator's key": (
         NEG + "run: [{fetch: [y], feed: {x: {random_uniform: [2], sed: 1}}}]\n",
@@ -240,7 +243,7 @@ def test_a_list_that_is_too_short_for_its_shape(shell: Shell) -> None:
     assert shell("run", graph) == (
         0,
         "[[1 2 3]\n [4 4 4]]\n",
-        "g.yaml:2:33: 4 values for shape [2, 3], which holds 6: the last one is repeated\n",
+        "g.yaml:2:33: 4 values for shape [2, 3], which holds 6: the last value is repeated\n",
     )
 
 
@@ -251,7 +254,7 @@ def test_one_value_that_fills_a_shape_is_meant(shell: Shell) -> None:
 
 def test_a_device_type_in_small_letters_counts_nothing(shell: Shell) -> None:
     graph = shell.write("g.yaml", "config: {device_count: {gpu: 1}}\nnodes: [{op: Const, name: a, value: 1.0}]\nfetch: [a]\n")
-    said = "g.yaml:1:25: 'device_count' of 'gpu' counts nothing: the type is GPU\n"
+    said = "g.yaml:1:25: 'device_count' of 'gpu' has no effect: the type is GPU\n"
     assert shell("run", graph) == (0, "1.0\n", said)
 
 
@@ -275,7 +278,7 @@ def test_a_graph_as_a_policy(shell: Shell) -> None:
     graph = shell.write("g.yaml", NEG)
     assert shell("check", graph, "--policy", graph).complaint.splitlines() == [
         "GraphFileError: g.yaml:1:1: unknown key in a policy: got 'nodes', expected description or rules",
-        "  a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+        "  to check a graph against a policy: placesim check GRAPH --policy FILE",
     ]
 
 

@@ -33,7 +33,7 @@ def test_a_file_that_is_there_stays_unless_asked(shell: Shell) -> None:
     Path("queue.yaml").write_text("mine")
     ended = shell("new", "queue")
     assert ended.code == 2
-    assert ended.complaint == "UsageError: there is such a file already: got 'queue.yaml', expected another OUT, or --force\n"
+    assert ended.complaint == "UsageError: file exists: got 'queue.yaml', expected another OUT, or --force\n"
     assert Path("queue.yaml").read_text() == "mine"
     assert shell("new", "queue", "other.yaml").code == 0
     assert shell("new", "queue", "--force").code == 0

@@ -18,6 +18,7 @@ from placesim.cli.commands.plan import _BestPlanLine
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.planning.bounds import Bound
+from placesim.planning.graphs.plan_comparison import PLANNED
 from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import Effort, PlanResult
 from placesim.planning.problem import Plan
@@ -200,9 +201,9 @@ def test_what_one_entry_makes_is_split_by_name(shell: Shell) -> None:
         (("--method", "mov"), "unknown method: got 'mov', expected one of auto, "),
         (("--method", "mov"), "did you mean 'move'?"),
         (("--method", "cut"), "expected one that fits the objective: list, dispatch, move, exact"),
-        (("--contiguous",), "only plans for throughput are contiguous"),
-        (("--output", "planned.txt"), "unknown ending: got 'planned.txt', expected one of .yaml"),
-        (("--objective", "speed"), "'speed' is not one of"),
+        (("--contiguous",), "expected throughput, as --contiguous requires"),
+        (("--output", "planned.txt"), "unknown extension: got 'planned.txt', expected one of .yaml"),
+        (("--objective", "speed"), "got 'speed', expected latency or throughput or memory"),
         (("--seconds", "0"), "--seconds"),
     ],
 )
@@ -261,7 +262,7 @@ def test_what_is_found_is_written_when_its_simulation_is_interrupted(shell: Shel
 
     def interrupted(planner: Any, candidate: Any, drawn: Any) -> Any:
         seen.append(candidate.label)
-        if candidate.label.startswith(plan_study.PLANNED) and seen.count(candidate.label) == 1:
+        if candidate.label.startswith(PLANNED) and seen.count(candidate.label) == 1:
             raise KeyboardInterrupt
         return simulated(planner, candidate, drawn)
 
@@ -269,7 +270,7 @@ def test_what_is_found_is_written_when_its_simulation_is_interrupted(shell: Shel
     monkeypatch.setattr(plan_study._Planner, "_simulated", interrupted)
     ended = shell("plan", "g.yaml", *FEW, "--output", "planned.yaml")
     assert (ended.code, ended.complaint) == (130, "")
-    assert seen.count(plan_study.PLANNED) == 2
+    assert seen.count(PLANNED) == 2
     assert rows(ended.output, "plan") == rows(whole.output, "plan")
     assert (shell.directory / "planned.yaml").exists()
 
@@ -317,7 +318,7 @@ def test_a_terminal_is_told_in_its_width(columns: int, monkeypatch: pytest.Monke
     monkeypatch.setenv("COLUMNS", str(columns))
     options = make_options({})
     text = FREE.replace("a1", "a_scope_with_a_long_name/and_another_one/first").encode()
-    study = study_plan(lambda: load(BytesIO(text), "g.yaml", options), options, "g.yaml", Effort(evaluations=100, jobs=1))
+    study = study_plan(load(BytesIO(text), "g.yaml", options), options, "g.yaml", Effort(evaluations=100, jobs=1))
     told = styled_plan(study, io.TextIOWrapper(BytesIO(), encoding="utf-8"), 1, "planned.yaml")
     lines = re.sub(r"\x1b\[[0-9;]*m", "", told).splitlines()
     assert max(map(len, lines)) <= columns

@@ -89,7 +89,7 @@ def test_streams_that_fail(command: str, code: int, complaint: str) -> None:
 def test_a_script_whose_prints_nobody_reads_any_more(tmp_path: Path) -> None:
     script = tmp_path / "s.py"
     script.write_text("for i in range(100000):\n    print(i)\n")
-    assert run_shell(f"placesim run {quote(str(script))} | head -1")[1:] == ("0\n", "")
+    assert run_shell(f"set -o pipefail; placesim run {quote(str(script))} | head -1") == (0, "0\n", "")
     script.write_text("import errno\nraise BrokenPipeError(errno.EPIPE, 'mine')\n")
     assert run_shell(f"placesim run {quote(str(script))} | cat")[2].startswith("BrokenPipeError: [Errno 32] mine\n")
 

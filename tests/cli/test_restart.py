@@ -51,7 +51,7 @@ def test_a_restart_prints_the_rest(shell: Shell) -> None:
     for done in (2, 4, 6):
         cut(shell, done)
         ended = shell("run", graph, "--checkpoint", prefix_of(shell), "--restart")
-        assert (ended.code, ended.complaint) == (0, f"goes on with step {done}, from {prefix_of(shell)}-{done}\n")
+        assert (ended.code, ended.complaint) == (0, f"resuming at step {done}, from {prefix_of(shell)}-{done}\n")
         assert ended.output
         assert whole.endswith(ended.output)
         assert ended.output.count("train:") == 7 - done
@@ -74,7 +74,7 @@ def test_a_run_may_be_made_longer(shell: Shell) -> None:
     assert shell("run", longer).output.endswith(ended.output)
     ended = shell("run", longer, "--checkpoint", prefix_of(shell), "--restart")
     assert (ended.code, ended.output) == (0, "")
-    assert ended.complaint == f"nothing is left to do: all steps are done in {prefix_of(shell)}-7\n"
+    assert ended.complaint == f"nothing left to run: all steps are done in {prefix_of(shell)}-7\n"
 
 
 def test_old_ones_go(shell: Shell) -> None:
@@ -138,7 +138,7 @@ def test_the_python_api(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--restart"], "restart without a checkpoint: expected what the checkpoints' names begin with, such as out/model"),
+        (["--restart"], "restart without a checkpoint: expected a checkpoint prefix, such as out/model"),
         (["--checkpoint-every", "2"], "checkpoint_every without a checkpoint"),
         (["--checkpoint-every", "0", "--checkpoint", "x"], "checkpoint_every out of range: got 0"),
         (["--checkpoint-every", "1", "--checkpoint", "."], "checkpoint_every with a directory: got ., expected"),
@@ -202,7 +202,7 @@ def test_a_checkpoint_of_somebody_else(shell: Shell) -> None:
     cut(shell, 2)
     ended = shell("run", graph, "--checkpoint", prefix_of(shell), "--restart")
     assert ended.code == 1
-    assert "Key _PLACESIM_SESSION not found in checkpoint: no run of placesim has written it" in ended.complaint
+    assert "Key _PLACESIM_SESSION not found in checkpoint: the checkpoint was not written by placesim" in ended.complaint
 
 
 def test_damage_is_told(shell: Shell) -> None:

@@ -27,7 +27,7 @@ def test_error_with_its_place_and_what_is_in_use(shell: Shell) -> None:
     assert lines[:2] == [f"ResourceExhaustedError: {SAID}", f"  [[node root (defined at {path}:5)]]"]
     assert lines[2].startswith("  Hint: If you want to see a list of allocated tensors when OOM happens")
     assert lines[3:6] == [
-        "  16.00MiB of 16.00MiB of GPU_0_bfc are in use when 11.44MiB are asked for",
+        "  16.00MiB of 16.00MiB of GPU_0_bfc are in use when 11.44MiB are requested",
         "  at least 6.89MiB more are needed here",
         "  16.00MiB x: until /job:localhost/replica:0/task:0/device:CPU:0 has it",
     ]

@@ -146,7 +146,7 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
         (
             "import sys\nsys.exit('no data')\n",
             2,
-            "no data\nSystemExit: 1\n  at bad.py\n  it has built no graph; what the script itself is to be told follows `--`\n",
+            "no data\nSystemExit: 1\n  at bad.py\n  the script built no graph; pass its own arguments after `--`\n",
         ),
         ("import os\nos._exit(3)\n", 2, "SystemExit: 3\n"),
         ("import os\nos.kill(os.getpid(), 9)\n", 1, "UnavailableError: the process of bad.py has ended with signal 9"),
@@ -172,7 +172,7 @@ def test_options_of_models_mean_nothing_for_a_script(shell: Shell) -> None:
     ended = shell("place", "train.py", "--tag", "serve")
     assert (ended.code, ended.complaint) == (
         2,
-        "UsageError: --tag has no meaning here: got a Python script, expected a model of TensorFlow's\n",
+        "UsageError: --tag does not apply: got a Python script, expected a model of TensorFlow's\n",
     )
 
 

@@ -179,8 +179,8 @@ MIB = 1 << 20
 def test_memory_is_told_in_lines_where_it_is_asked_for(shell: Shell) -> None:
     graph = shell.write("m.yaml", MEMORY)
     assert "memory" not in shell("show", graph).output
-    said = "the shapes of placeholders are open: x [?,262144]; `--batch N` says the first dimension of all."
-    assert shell("show", graph, "--memory").output.splitlines()[-1] == f"note\tmemory: Not known: {said}"
+    said = "placeholders have unknown shapes: x [?,262144]; `--batch N` sets the first dimension of all."
+    assert shell("show", graph, "--memory").output.splitlines()[-1] == f"note\tmemory: Unavailable: {said}"
     ended = shell("show", graph, "--batch", "1")
     assert (ended.code, ended.complaint) == (0, "")  # what a walk meets is not printed
     rows = [line.split("\t")[1:] for line in ended.output.splitlines() if line.startswith("memory")]
@@ -196,11 +196,11 @@ def test_json_tells_memory_by_itself(shell: Shell) -> None:
     assert (found["memory"][1], found["memory_note"]) == (gpu, None)
     unknown = json.loads(shell("show", graph, "--format", "json").output)
     assert unknown["memory"] is None
-    assert unknown["memory_note"].startswith("Not known: the shapes of placeholders are open")
+    assert unknown["memory_note"].startswith("Unavailable: placeholders have unknown shapes")
     silent = json.loads(shell("show", graph, "--format", "json", "--no-memory").output)
     assert (silent["memory"], silent["memory_note"]) == (None, None)
     report = shell.write("r.json", shell("place", graph, "--format", "json").output)
-    assert json.loads(shell("show", report, "--format", "json").output)["memory_note"] == "A written report keeps no memory."
+    assert json.loads(shell("show", report, "--format", "json").output)["memory_note"] == "A report holds no memory."
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,20 @@ def test_json_tells_memory_by_itself(shell: Shell) -> None:
     [
         ("fetch: [s/b, print]", "run: [{fetch: [s/b], repeat: 100000}]", "they are 500,000 nodes"),
         ("fetch: [s/b, print]", "functions: []", None),
-        ("{op: Neg, name: s/a", "{op: NextIteration, name: s/a", "there are loops"),
+        ("{op: Neg, name: s/a", "{op: NextIteration, name: s/a", "the graph has loops"),
     ],
 )
 def test_a_costly_walk_has_to_be_asked_for(shell: Shell, old: str, new: str, why: str | None) -> None:
     graph = shell.write("m.yaml", MEMORY.replace(old, new).replace("[null, 262144]", "[1, 4]"))
     note = json.loads(shell("show", graph, "--format", "json").output)["memory_note"]
-    assert note == (None if why is None else f"The steps are not walked through unless asked to with `--memory`: {why}.")
+    assert note == (None if why is None else f"Steps are only simulated with `--memory`: {why}.")
 
 
 def test_steps_that_fail_leave_memory_unknown(shell: Shell) -> None:
     nodes = "[{op: VariableV2, name: v, shape: [2], dtype: float}, {op: Neg, name: n, inputs: [v]}]"
     ended = shell("show", shell.write("v.yaml", f"nodes: {nodes}\nfetch: [n]"), "--memory")
     said = "the steps end with FailedPreconditionError: Attempting to use uninitialized value v"
-    assert (ended.code, ended.output.splitlines()[-1]) == (0, f"note\tmemory: Not known: {said}")
+    assert (ended.code, ended.output.splitlines()[-1]) == (0, f"note\tmemory: Unavailable: {said}")
 
 
 def test_a_size_that_fits_nothing_is_an_error(shell: Shell) -> None:

@@ -103,7 +103,7 @@ def test_a_terminal_gets_lanes_and_tables(shell: Shell, graph: str, monkeypatch:
     monkeypatch.setenv("COLUMNS", "140")
     shown = re.sub(r"\x1b\[[0-9;]*m", "", shell("simulate", graph, "--batch", "256").output)
     lines = shown.splitlines()
-    assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   never below .*%\): ", lines[0])
+    assert re.match(r"step [0-9.]+ m?u?s \([0-9.]+ m?u?s to [0-9.]+ m?u?s\)   lower bound .*%\): ", lines[0])
     at = next(number for number, line in enumerate(lines) if line.startswith("GPU:0  Tesla K80   busy "))
     assert re.fullmatch("  computes [·▁▂▃▄▅▆▇█]+", lines[at + 1])
     assert re.fullmatch("  copies   [·░▒▓]+", lines[at + 2])
@@ -137,7 +137,7 @@ def test_a_page_is_written_to_a_file(shell: Shell, graph: str, tmp_path: Path, m
     assert shell("simulate", graph, "--batch", "2", "--format", "html") == (
         2,
         "",
-        "UsageError: a page is not for a terminal: got --format html, expected --output FILE with it\n",
+        "UsageError: a page is not for a terminal: got --format html, expected --output FILE as well\n",
     )
 
 
@@ -148,8 +148,8 @@ def test_open_placeholders_are_named(shell: Shell, graph: str) -> None:
     assert shell("simulate", graph) == (
         2,
         "",
-        "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
-        "  `--assume-unknown N` takes N for each open dimension\n",
+        "UsageError: placeholders have unknown shapes: x [?,1024]\n  `--batch N` sets the first dimension of all\n"
+        "  `--assume-unknown N` assumes N for each unknown dimension\n",
     )
 
 
@@ -226,15 +226,13 @@ def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> 
     ended = shell(command, graph)
     assert ended.code == 0
     assert ended.complaint == (
-        "Warning: loop power/while_context is taken to run once, since nothing fixes how often: "
+        "Warning: loop power/while_context runs once, since nothing fixes how often: "
         "`--iterations power/while_context=N` says it\n"
     )
-    assert any(
-        sentence.startswith("loop power/while_context is taken to run once") for (sentence,) in rows(ended.output, "assumption")
-    )
+    assert any(sentence.startswith("loop power/while_context runs once") for (sentence,) in rows(ended.output, "assumption"))
     said = shell(command, graph, "--iterations", "power=7")
     assert (said.code, said.complaint) == (0, "")
-    assert ["loop power/while_context is taken to run 7 times, as given"] in rows(said.output, "assumption")
+    assert ["loop power/while_context runs 7 times, as given"] in rows(said.output, "assumption")
     if command == "simulate":
         assert (products(ended.output), products(said.output)) == (1, 7)
 
@@ -244,13 +242,16 @@ def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> 
     [
         (
             ["--iterations", "powre=3"],
-            "no such loop: got 'powre' as the name of one, expected one of power; did you mean 'power'?",
+            "no such loop: got 'powre' in --iterations, expected one of power; did you mean 'power'?",
         ),
         (["--iterations", "power"], "wrong iterations: got 'power', expected NAME=N"),
         (["--iterations", "power=-1"], "wrong iterations of power: got '-1', expected a number from 0 to 1048576"),
         (["--iterations", "power=two"], "wrong iterations of power: got 'two'"),
         (["--assume-unknown", "-1"], "-1 is not in the range x>=0"),
-        (["--execute", "--iterations", "power=3"], "sizes for what is computed: got --iterations with --execute"),
+        (
+            ["--execute", "--iterations", "power=3"],
+            "assumed sizes do not apply with --execute: got --iterations with --execute",
+        ),
     ],
 )
 @pytest.mark.parametrize("command", ["simulate", "memory"])
@@ -277,17 +278,15 @@ def test_iterations_are_as_they_really_come_where_it_is_executed(shell: Shell) -
 def test_the_report_says_for_how_many_tensors_a_number_was_taken(shell: Shell, graph: str) -> None:
     ended = shell("simulate", graph, "--assume-unknown", "16", "--format", "json")
     assert ended.code == 0
-    assert "open dimensions of 1 tensor are taken as 16" in json.loads(ended.output)["assumptions"]
+    assert "unknown dimensions of 1 tensor are taken as 16" in json.loads(ended.output)["assumptions"]
     both = shell("simulate", graph, "--assume-unknown", "16", "--fetch", "r", "--fetch", "tower/b")
-    assert ["open dimensions of 2 tensors are taken as 16"] in rows(both.output, "assumption")
+    assert ["unknown dimensions of 2 tensors are taken as 16"] in rows(both.output, "assumption")
 
 
 def test_a_link_to_what_the_machine_has_not_is_an_error(shell: Shell, graph: str) -> None:
     ended = shell("simulate", graph, "--batch", "8", "--link", "GPU:0-GPU:9=1GB/s")
     assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith(
-        "UsageError: a link to what the machine has not: got 'GPU:9', expected one of 'devices': "
-    )
+    assert ended.complaint.startswith("UsageError: link to an unknown device: got 'GPU:9', expected one of 'devices': ")
 
 
 def test_what_a_raw_graph_leaves_out_is_refused_as_it_is_by_run(shell: Shell) -> None:

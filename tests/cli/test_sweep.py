@@ -92,8 +92,8 @@ def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
     ended = shell("sweep", graph, "--gpu", "2,3", "--jobs", "1")
     assert (ended.code, ended.output) == (2, "")
     assert ended.complaint == (
-        "UsageError: the shapes of placeholders are open: x [?,1024]\n  `--batch N` says the first dimension of all\n"
-        "  `--assume-unknown N` takes N for each open dimension\n"
+        "UsageError: placeholders have unknown shapes: x [?,1024]\n  `--batch N` sets the first dimension of all\n"
+        "  `--assume-unknown N` assumes N for each unknown dimension\n"
     )
     wrong = shell.write("wrong.yaml", "nodes: [{op: MatMull}]")
     assert shell("sweep", wrong, "--gpu", "1,2", "--format", "json", "--jobs", "1").complaint.startswith(
@@ -234,8 +234,8 @@ def test_a_file_of_something_else_is_an_error(shell: Shell, graph: str, ending: 
     ended = shell(*arguments)
     assert ended.code == 2
     assert ended.complaint == (
-        f"UsageError: cannot go on with s.{ending}: got a sweep of {what}, expected this sweep's own rows\n"
-        "  give another `--output`, or remove that file\n"
+        f"UsageError: cannot resume s.{ending}: got a sweep of {what}, expected this sweep's own rows\n"
+        "  choose another `--output`, or remove the file\n"
     )
     assert Path(f"s.{ending}").read_bytes() == written
 
@@ -248,7 +248,7 @@ def test_a_file_that_is_no_sweep_is_not_touched(shell: Shell, graph: str, ending
     shell.write(f"s.{ending}", content)
     ended = shell("sweep", graph, "--output", f"s.{ending}", "--batch", "64")
     assert ended.code == 2
-    assert f"cannot go on with s.{ending}: got no sweep written as {ending}" in ended.complaint
+    assert f"cannot resume s.{ending}: got no sweep in format {ending}" in ended.complaint
     assert Path(f"s.{ending}").read_bytes() == content
 
 
@@ -413,7 +413,7 @@ def test_a_process_that_dies_is_a_row(shell: Shell, graph: str, monkeypatch: pyt
     monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no Python starts
     ended = shell("sweep", graph, "--jobs", "2", "--batch", "64,128")
     assert ended.code == 1
-    assert all("UnavailableError: the process that simulated it has ended with" in row["error"] for row in table(ended.output))
+    assert all("UnavailableError: its process has ended with" in row["error"] for row in table(ended.output))
 
 
 def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -422,7 +422,7 @@ def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, mon
     assert ended.code == 1
     errors = [row["error"] for row in table(ended.output)]
     assert len(errors) == 3
-    assert all("UnavailableError: the process that simulated it could not be started: " in error for error in errors)
+    assert all("UnavailableError: its process could not be started: " in error for error in errors)
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ def test_a_finding_a_line(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["memory", SMALL, "--table", "holders"], "--table chooses among tables: got the form text"),
+        (["memory", SMALL, "--table", "holders"], "--table needs tables: got format text"),
         (["memory", SMALL, "--table", "holder", "--format", "csv"], "got 'holder', expected devices or holders"),
         (["explain", SMALL, "--output", "a.svg"], "--output's ending tells no form: got a.svg"),
     ],

@@ -78,5 +78,5 @@ def test_open_is_for_pages(shell: Shell) -> None:
     graph = shell.write("g.yaml", GRAPH)
     found = shell("show", graph, "--output", "x.json", "--open")
     assert found.code == 2
-    assert "--open shows a page: got the form json" in found.complaint
+    assert "--open needs a page: got format json" in found.complaint
     assert not (shell.directory / "x.json").exists()

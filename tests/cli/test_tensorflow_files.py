@@ -102,14 +102,14 @@ def test_a_pipe_and_a_path_give_the_same(shell: Shell) -> None:
             "no signature 'serving' in the model, with available signatures: 'serving_default'",
         ),
         ("tf2_model", ["--tag", "train"], "Could not find meta graph def matching supplied tags: { train }"),
-        ("frozen.pb", ["--tag", "serve"], "--tag has no meaning here"),
-        ("frozen.pb", ["--signature", "x"], "--signature has no meaning here"),
+        ("frozen.pb", ["--tag", "serve"], "--tag does not apply"),
+        ("frozen.pb", ["--signature", "x"], "--signature does not apply"),
         ("frozen.pb", ["--device", "conv*=/gpu:0"], "no node to set a device of: got --device 'conv*=/gpu:0'"),
         ("frozen.pb", ["--device", "conv*"], "wrong device: got 'conv*', expected PATTERN=DEVICE"),
         ("frozen.pb", ["--device", "x=/gpu:0:1:2"], "device spec"),
         ("frozen.pb", ["--checkpoint", "nowhere/model"], "nowhere/model"),
-        ("checkpoint_ref/model.ckpt.meta", [], "nothing to run: got a model and no signature"),
-        ("checkpoint_ref/model.ckpt.index", [], "no graph of TensorFlow's: got a checkpoint's index"),
+        ("checkpoint_ref/model.ckpt.meta", [], "nothing to run: got a model without a signature"),
+        ("checkpoint_ref/model.ckpt.index", [], "not a TensorFlow graph: got a checkpoint's index"),
         ("checkpoint_ref", [], "got a directory without saved_model.pb"),
     ],
 )
@@ -123,7 +123,7 @@ def test_what_cannot_be_is_said(name: str, flags: list[str], message: str, shell
 def test_a_file_of_ours_has_no_tags(shell: Shell) -> None:
     ended = shell("run", str(ROOT / "graphs" / "logging.yaml"), "--tag", "serve")
     assert (ended.code, ended.output) == (2, "")
-    assert "--tag has no meaning here: got a graph file" in ended.complaint
+    assert "--tag does not apply: got a graph file" in ended.complaint
 
 
 def test_a_graph_file_takes_a_checkpoint_and_devices(shell: Shell) -> None:

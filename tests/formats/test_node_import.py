@@ -147,7 +147,7 @@ BAD_NODES: dict[str, tuple[tuple[NodeDef, ...], tuple[str, ...]]] = {
     ),
     "cycle": (
         (neg("b"), neg("a", name="b")),
-        ("a cycle: a -> b -> a; expected only NextIteration to lead back, into a Merge",),
+        ("a cycle: a -> b -> a, expected a cycle only from NextIteration into a Merge",),
     ),
     "control input of itself": ((NodeDef("a", "NoOp", ("^a",)),), ("a cycle: a -> a; expected only NextIteration",)),
 }

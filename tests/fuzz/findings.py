@@ -12,7 +12,7 @@ from tests.fuzz.runner import HANG, ROOT, Outcome, Runner
 
 GOOD_CODES = (0, 1, 2, 130)
 DEFECT = "defect"
-_DEFECTS = (b"a defect of placesim", b"Traceback (most recent call last)")
+_DEFECTS = (b"a bug in placesim", b"Traceback (most recent call last)")
 _HERE = re.escape(f"{ROOT}/")
 _WARNING = re.compile(rf"^(?:{_HERE})?\S+:\d+: (\w*Warning): ".encode(), re.MULTILINE)
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -39,7 +39,7 @@ def _raise() -> int:
 
 
 def _report_a_defect() -> int:
-    sys.stderr.write("InternalError: KeyError: 'x'\n  this is a defect of placesim; --debug shows where\n")
+    sys.stderr.write("InternalError: KeyError: 'x'\n  this is a bug in placesim; --debug shows where\n")
     return 1
 
 

@@ -13,9 +13,9 @@ from placesim.graph.constants import make_constant
 WRONG: list[tuple[Any, DataType, str]] = [
     (10**400, FLOAT, "number out of range: got 1000000000000000000000000000000000000000... of 401 digits, expected"),
     (-(10**400), COMPLEX64, "number out of range: got -1000000000000000000000000000000000000000... of 401 digits, expected"),
-    (10**5000, FLOAT, "number out of range: got an integer of thousands of digits, expected a number that a double holds"),
-    ([[1, 2], [3, 4, 5]], COMPLEX64, "no complex number: got 3 numbers, expected a pair [real, imaginary]"),
-    ([[1, 2], []], COMPLEX64, "no complex number: got 0 numbers"),
+    (10**5000, FLOAT, "number out of range: got an integer of thousands of digits, expected a number in the range of a double"),
+    ([[1, 2], [3, 4, 5]], COMPLEX64, "not a complex number: got 3 numbers, expected a pair [real, imaginary]"),
+    ([[1, 2], []], COMPLEX64, "not a complex number: got 0 numbers"),
     ([[1, 2], [10**400, 1]], COMPLEX64, "number out of range"),
 ]
 

@@ -67,8 +67,8 @@ def explained(*names: str, edits: int = 0) -> Any:
 def test_explain_tells_of_a_nodes_call_and_why_it_is_there() -> None:
     text = explained("outer/deep/inner").text()
     assert f"outer/deep/inner: (PartitionedCall): {CPU}2" in text
-    assert "stands in    the function deep, which outer (PartitionedCall) calls on CPU:2" in text
-    assert "the device of the call, which is preferred wherever it can be (3.7, 9.8)" in text
+    assert "part of         function deep, called by outer (PartitionedCall) on CPU:2" in text
+    assert "the device of the call, preferred wherever possible (3.7, 9.8)" in text
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_patterns_meet_bodies() -> None:
 
 def test_requests_that_are_not_looked_at() -> None:
     assert found_by("no-overridden-request") == [
-        "no-overridden-request: whole/f/sq asked for /cpu:1, which is not looked at: whole runs its functions whole on CPU:2"
+        "no-overridden-request: whole/f/sq requested /cpu:1, which is ignored: whole runs its functions entirely on CPU:2"
     ]
     assert found_by("no-soft-fallback") == []
 
@@ -153,7 +153,7 @@ def test_soft_placement_in_a_body() -> None:
     (finding,) = found_by("no-soft-fallback: {except: [if/]}", cpu=1, soft_placement=True)[:1]
     assert finding.startswith("no-soft-fallback: ")
     assert any(
-        text.startswith("no-soft-fallback: call/f/sq asked for")
+        text.startswith("no-soft-fallback: call/f/sq requested")
         for text in found_by("no-soft-fallback", cpu=1, soft_placement=True)
     )
 
@@ -162,7 +162,7 @@ def test_a_body_that_cannot_be_placed_is_found() -> None:
     lost = graph(call("call"), functions=(function("f", {**SQUARE, "device": "/gpu:7"}, result="sq:y:0"),))
     (finding,) = placesim.check(lost).findings
     assert (finding.rule, finding.node) == ("placeable", "call/f/sq")
-    assert str(finding.message).startswith("call/f, which call calls, cannot be placed: InvalidArgumentError: ")
+    assert str(finding.message).startswith("call/f, called by call, cannot be placed: InvalidArgumentError: ")
 
 
 def test_balance_counts_the_graph_alone() -> None:
@@ -245,9 +245,9 @@ def test_the_page_has_the_nodes_of_bodies_with_their_proofs() -> None:
         name: {paragraphs[i][0]: paragraphs[i][1] for i in proofs[proof]}
         for name, proof in zip(names, page["proofs"]["of_node"], strict=True)
     }
-    assert told["call/f/sq"]["Stands in"] == "The function f, which call (PartitionedCall) calls on CPU:0."
-    assert told["whole/f/sq"]["Chosen"].startswith("CPU:2. whole runs its functions whole on its own device")
-    assert told["if/then/_0/sq"]["Stands in"] == "What was lowered: it is if/f/sq."
+    assert told["call/f/sq"]["Part of"] == "The function f, which call (PartitionedCall) calls on CPU:0."
+    assert told["whole/f/sq"]["Chosen"].startswith("CPU:2. whole runs its functions entirely on its own device")
+    assert told["if/then/_0/sq"]["Part of"] == "What was lowered: it is if/f/sq."
     assert [page["scopes"]["name"][number] for number, is_body in enumerate(page["scopes"]["bodies"]) if is_body][:1] == [
         "call/f"
     ]

@@ -176,7 +176,7 @@ def test_a_device_that_is_given_is_a_line_that_gives_one(entry: str, node: str) 
     text = f"devices: {{gpu: 1}}\nnodes:\n  - {entry}\n"
     (explained,) = inquiry(text).explained([node])
     assert explained.alternatives is not None
-    (given,) = [outcome for outcome in explained.alternatives.outcomes if outcome.edit.text.startswith("give ")]
+    (given,) = [outcome for outcome in explained.alternatives.outcomes if outcome.edit.text.startswith("set the device ")]
     edited = snapshot(text.replace("}\n", ", device: '/device:CPU:0'}\n").replace("1, device: '/device:CPU:0'}", "1}"))
     devices = {placed.name: placed.device for placed in edited.nodes}
     before = {placed.name: placed.device for placed in snapshot(text).nodes}

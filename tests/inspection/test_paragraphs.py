@@ -51,17 +51,23 @@ SOFT = {"gpu": 1, "soft_placement": True}
     [
         (VARIABLE, "v", {"gpu": 1}, "Requested", "/device:GPU:0, by its own entry"),
         (VARIABLE, "x", {"gpu": 1}, "Requested", "No device."),
-        (VARIABLE, "x", {"gpu": 1}, "Chosen", "GPU:0. It has no inputs, and all that read it are on this device"),
-        (VARIABLE, "v", {"gpu": 1}, "Group", "2 ops share a device: this one, set"),
-        (VARIABLE, "set", {"gpu": 1}, "Overridden", "/device:CPU:0 lost against a reference to v, which is for /device:GPU:0."),
-        (VARIABLE, "set", {"gpu": 1}, "Chosen", "GPU:0. Its group went where v was placed."),
-        (STRINGS, "s", SOFT, "Soft placement", "the request's type and number were given up"),
-        (STRINGS, "s", SOFT, "Kernels", "Const has kernels for CPU. GPU has none that fits: dtype is string"),
+        (VARIABLE, "x", {"gpu": 1}, "Chosen", "GPU:0. It has no inputs, and all its consumers are on this device"),
+        (VARIABLE, "v", {"gpu": 1}, "Group", "2 ops must share a device: this one, set"),
+        (
+            VARIABLE,
+            "set",
+            {"gpu": 1},
+            "Overridden",
+            "/device:CPU:0 was overridden by its reference to v, which requests /device:GPU:0.",
+        ),
+        (VARIABLE, "set", {"gpu": 1}, "Chosen", "GPU:0. Its group follows v, which was placed first."),
+        (STRINGS, "s", SOFT, "Soft placement", "the requested type and number were dropped"),
+        (STRINGS, "s", SOFT, "Kernels", "Const has kernels for CPU. GPU has none that matches: dtype is string"),
         (STRINGS, "s", SOFT, "Candidates", "CPU:0"),
-        (SHAPE, "shape", {"gpu": 2}, "Chosen", "GPU:1. It only looks at its input's shape, so it follows the input."),
+        (SHAPE, "shape", {"gpu": 2}, "Chosen", "GPU:1. It reads only the shape of its input, so it follows the input."),
         (SHAPE, "shape", {"gpu": 2}, "Candidates", "GPU:0, GPU:1, CPU:0"),
         (LABELS, "both", SOFT | {"gpu": 2}, "Joined by", "both and v, by the label loc:@v."),
-        (LABELS, "both", SOFT | {"gpu": 2}, "Ignored label", "Soft placement passed over loc:@w: Cannot merge devices"),
+        (LABELS, "both", SOFT | {"gpu": 2}, "Ignored label", "Soft placement ignored loc:@w: Cannot merge devices"),
     ],
 )
 def test_each_step_is_told(text: str, node: str, options: dict[str, Any], term: str, sentence: str) -> None:
@@ -69,7 +75,7 @@ def test_each_step_is_told(text: str, node: str, options: dict[str, Any], term: 
 
 
 def test_a_node_before_which_an_error_came_is_not_placed() -> None:
-    assert proof("nodes: [{op: NoOp, name: a, device: /gpu:7}]", "a")["Not placed"].startswith("An error came")
+    assert proof("nodes: [{op: NoOp, name: a, device: /gpu:7}]", "a")["Not placed"].startswith("Placement failed")
 
 
 def test_a_scope_that_asked_is_named_with_its_line() -> None:

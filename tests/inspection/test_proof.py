@@ -79,7 +79,7 @@ def test_the_constraint_that_excludes_a_kernel_is_named() -> None:
     assert (gpu.device_type, gpu.priority, gpu.registered) == ("GPU", None, True)
     (exclusion,) = gpu.exclusions
     assert (exclusion.attr, exclusion.value.name) == ("T", "int32")
-    assert str(exclusion).startswith("T is int32, its kernels take")
+    assert str(exclusion).startswith("T is int32, kernels accept")
     assert "float32" in str(exclusion)
     assert (cpu.device_type, cpu.priority) == ("CPU", 0)
     assert proof.device == CPU
@@ -111,7 +111,7 @@ def test_soft_placement_says_what_it_gave_up() -> None:
     proof = inquiry(ROOT / "graphs" / "towers.yaml", gpu=1, soft_placement=True).explain("MatMul_1")
     assert proof is not None
     assert (proof.device, proof.requested) == (GPU, "/device:GPU:3")
-    assert proof.soft_steps == ("no device with a kernel matches /device:GPU:3; without its type and id: any device (7.2c i)",)
+    assert proof.soft_steps == ("no device with a kernel matches /device:GPU:3; type and id dropped: any device (7.2c i)",)
 
 
 def test_soft_merges_and_ignored_labels_are_told() -> None:
@@ -130,8 +130,7 @@ nodes:
     assert b is not None
     assert w is not None
     assert b.soft_steps == (
-        "requests of the group contradict each other (/device:CPU:1 of a, /device:CPU:2 of b): "
-        "/device:CPU:* is what they have in common (7.2a)",
+        "conflicting requests in the group (/device:CPU:1 of a, /device:CPU:2 of b): they have /device:CPU:* in common (7.2a)",
     )
     ((label, sentence),) = w.ignored_labels
     assert label == "v"

@@ -37,16 +37,26 @@ nodes:
 CLEAN_AND_BROKEN = [
     # graph, a rule that it keeps, a rule that it breaks, the findings
     (SPLIT, "no-soft-fallback", None, []),
-    (SPLIT, "no-overridden-request: {except: [set]}", "no-overridden-request", ["set asked for /device:GPU:1, which lost"]),
-    (IGNORED, "no-ignored-colocation: {except: w}", "no-ignored-colocation", ["w is not with v: Cannot colocate nodes"]),
-    (SPLIT, "max-transfers: 3", "max-transfers: 1", ["3 transfers, at most 1 are allowed"]),
+    (
+        SPLIT,
+        "no-overridden-request: {except: [set]}",
+        "no-overridden-request",
+        ["set requested /device:GPU:1, overridden by v"],
+    ),
+    (
+        IGNORED,
+        "no-ignored-colocation: {except: w}",
+        "no-ignored-colocation",
+        ["w is not colocated with v: Cannot colocate nodes"],
+    ),
+    (SPLIT, "max-transfers: 3", "max-transfers: 1", ["3 transfers, limit 1"]),
     (
         SPLIT,
         "max-transfers: {count: 2, from: GPU:0, to: GPU:1}",
         "max-transfers: {count: 0, from: GPU:0, to: GPU:1}",
-        ["2 transfers from /device:GPU:0 to /device:GPU:1, at most 0 are allowed"],
+        ["2 transfers from /device:GPU:0 to /device:GPU:1, limit 0"],
     ),
-    (SPLIT, "max-transfer-bytes: 1KiB", "max-transfer-bytes: 47", ["48 bytes are transferred, at most 47 are allowed"]),
+    (SPLIT, "max-transfer-bytes: 1KiB", "max-transfer-bytes: 47", ["48 bytes are transferred, limit 47"]),
     (SPLIT, "on-device: {ops: Mul, device: '/gpu:*'}", "on-device: {ops: Mul, device: GPU:0}", ["far (Mul) must be on"]),
     (
         SPLIT,
@@ -66,13 +76,13 @@ CLEAN_AND_BROKEN = [
         SPLIT,
         "variables-with-consumers: [nothing*]",
         "variables-with-consumers",
-        ["far reads v, and is on GPU:1 while the variable is on GPU:0"],
+        ["far reads v and is on GPU:1, but the variable is on GPU:0"],
     ),
     (SPLIT, "balance: {within: 500%}", "balance: nodes", ["GPU:0 has", "GPU:1 has 1 nodes"]),
     (SPLIT, "balance: {of: operations, within: 0}", None, []),
     (SPLIT, "balance: {of: bytes, within: 1.0}", "balance: {of: bytes}", ["GPU:0 has 32 bytes", "GPU:1 has 0 bytes, -100%"]),
     (SPLIT, "max-memory: 32", "max-memory: {bytes: 31, device: GPU}", ["GPU:0 holds 32 bytes of variables and constants"]),
-    (TOWERS, "no-soft-fallback: {except: ['*']}", "no-soft-fallback", ["MatMul asked for /device:GPU:2"]),
+    (TOWERS, "no-soft-fallback: {except: ['*']}", "no-soft-fallback", ["MatMul requested /device:GPU:2"]),
 ]
 
 
@@ -144,7 +154,7 @@ def test_a_baseline_is_agreed_with_or_not(tmp_path: Path) -> None:
     uses = read_policy(policy, str(tmp_path / "policy.yaml"))
     assert check_snapshot(snapshot(TOWERS, gpu=4), uses) == ()
     found = check_snapshot(snapshot(TOWERS, gpu=1, soft_placement=True), uses)
-    assert found[0].message.startswith("MatMul is on GPU:0 and was on GPU:2 in ")
+    assert found[0].message.startswith("MatMul is on GPU:0, but on GPU:2 in ")
     assert any("GPU:0 -> CPU:0: 2 transfers (+2)" in finding.message for finding in found)
 
 
@@ -210,7 +220,7 @@ def test_a_report_with_a_wrong_type_is_refused_at_its_place(
         document[part][row][key] = value
     with pytest.raises(GraphFileError) as found:
         read_baseline(json.dumps(document).encode(), "r.json")
-    assert found.value.message == f"r.json:1:1: not a report as `place --format json` writes it: {message}"
+    assert found.value.message == f"r.json:1:1: not a report from `place --format json`: {message}"
 
 
 WRONG = [
@@ -218,7 +228,7 @@ WRONG = [
     ("rules: 3", "p.yaml:1:8: wrong type of 'rules': got 3, expected a list"),
     ("rule: []", "p.yaml:1:1: unknown key in a policy: got 'rule', expected description or rules; did you mean 'rules'?"),
     ("rules: [max-transfer: 3]", "p.yaml:1:9: unknown rule: got 'max-transfer', expected one of the rules; did you mean"),
-    ("rules: [max-transfers]", "p.yaml:1:9: rule 'max-transfers' is not told enough: got no 'count', expected how many"),
+    ("rules: [max-transfers]", "p.yaml:1:9: rule 'max-transfers' needs a parameter: got no 'count', expected a limit"),
     ("rules: [max-transfers: -1]", "p.yaml:1:24: 'count' of rule 'max-transfers' out of range: got -1"),
     ("rules: [max-transfers: {count: 1, form: GPU}]", "p.yaml:1:35: unknown key in rule 'max-transfers': got 'form'"),
     ("rules: [{a: 1, b: 2}]", "p.yaml:1:9: wrong rule: got a mapping"),
@@ -229,14 +239,14 @@ WRONG = [
     ("rules: [max-memory: 3 GX]", "p.yaml:1:21: bad size: got '3 GX'"),
     ("rules: [max-step-time: 5 parsecs]", "p.yaml:1:24: bad time: got '5 parsecs', expected seconds, or a number with a unit"),
     ("rules: [max-step-time: -1]", "p.yaml:1:24: bad time: got -1, expected a number of seconds from 0"),
-    ("rules: [max-step-time: {step: 0}]", "p.yaml:1:24: rule 'max-step-time' is not told enough: got no 'seconds'"),
+    ("rules: [max-step-time: {step: 0}]", "p.yaml:1:24: rule 'max-step-time' needs a parameter: got no 'seconds'"),
     (
         "rules: [max-step-time: {seconds: 1, of: low}]",
         "p.yaml:1:41: unknown end of the interval in 'of' of rule 'max-step-time': got 'low', expected middle, high",
     ),
     ("rules: [max-step-time: {seconds: 1, step: -1}]", "p.yaml:1:43: 'step' of rule 'max-step-time' out of range: got -1"),
     ("rules: [baseline: none.json]", "p.yaml:1:19: cannot read the report: got 'No such file or directory' for none.json"),
-    ("rules: [together: [1]]", "p.yaml:1:19: wrong type of an entry of 'nodes' of rule 'together': got 1, expected a text"),
+    ("rules: [together: [1]]", "p.yaml:1:19: wrong type of an entry of 'nodes' of rule 'together': got 1, expected a string"),
     ("description: [1]\nrules: []", "p.yaml:1:14: wrong type of 'description': got a list"),
     ("rules: [", "p.yaml:"),
 ]

@@ -49,9 +49,7 @@ fetch: [sum]
 def plan(name: str = "g.yaml", sought: PlanMeasure = PlanMeasure.LATENCY, text: str = BRANCHES) -> PlanStudy:
     options = make_options({})
     aim = Aim(sought, is_traced=True)
-    return study_plan(
-        lambda: load(BytesIO(text.encode()), name, options), options, name, Effort(evaluations=300, jobs=1), aim=aim
-    )
+    return study_plan(load(BytesIO(text.encode()), name, options), options, name, Effort(evaluations=300, jobs=1), aim=aim)
 
 
 def written(study: PlanStudy) -> str:
@@ -267,11 +265,9 @@ def test_two_graphs_are_compared_in_the_same_way(browser: Browser) -> None:
     def simulated(name: str, model: str) -> SimulatedPlacement:
         options = make_options({"gpu_model": model})
         data = BRANCHES.encode()
-        return SimulatedPlacement(
-            name, study_time(lambda: load(BytesIO(data), "g.yaml", options), options, name, is_traced=True)
-        )
+        return SimulatedPlacement(name, study_time(load(BytesIO(data), "g.yaml", options), options, name, is_traced=True))
 
     found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
     page = browser.open(comparison_page(Comparison("g.yaml", found, 0, 1)))
     assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.inner_text("#headline"))
-    assert "Nothing: each node is where it was." in page.inner_text("#moves")
+    assert "None: every node keeps its device." in page.inner_text("#moves")

@@ -152,7 +152,7 @@ def test_a_proof_ends_with_what_the_node_takes(tmp_path: Path) -> None:
         assert cost is not None
         assert cost.here is not None
         assert last[name][1].startswith(f"{readable_seconds(cost.here.seconds)} (")
-        assert f"each time that step 0 runs, bound by {cost.here.bound}." in last[name][1]
+        assert f"per run of step 0, bound by {cost.here.bound}." in last[name][1]
 
 
 # --- in the browser -------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_the_legend_hides_nothing_of_the_first_picture(browser: Browser) -> None
         ("device", "GPU:1"),
         ("op", "ReluGrad"),
         ("requested", "/device:GPU:1"),
-        ("moved", "where it was requested"),
+        ("moved", "on the requested device"),
         ("bytes", "< 32 KiB"),
     ],
 )
@@ -283,7 +283,7 @@ def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
     device = towers.evaluate(images)
     colour_by(towers, mode)
     assert legend in towers.inner_text("#legend")
-    # all is where it was requested, and a device looks the same in a request
+    # all is on the requested device, and a device looks the same in a request
     assert (towers.evaluate(images) == device) == (mode in ("device", "requested"))
 
 
@@ -561,9 +561,9 @@ def test_what_was_moved_from_its_request_is_told(browser: Browser) -> None:
     text = f"config: {{allow_soft_placement: true}}\nnodes: [{nodes}]"
     page = lanes(browser, picture(text, gpu=1))
     colour_by(page, "moved")
-    assert page.inner_text("#legend").split("\n")[:2] == ["moved from its request", "where it was requested"]
+    assert page.inner_text("#legend").split("\n")[:2] == ["not on the requested device", "on the requested device"]
     page.evaluate("[...document.querySelectorAll('.box')].find(box => box.title === 'a').click()")
-    assert "moved from its request" in page.inner_text("#panel")
+    assert "not on the requested device" in page.inner_text("#panel")
     told = page.evaluate("[...document.querySelectorAll('#edits li')].map(row => row.innerText)")
     assert "turn soft placement off (--no-soft-placement)" not in " ".join(told)  # that would place nothing
     assert any(text.endswith("drop the device /device:GPU:7 of a -> CPU:0") or "-> CPU:0" in text for text in told)
@@ -661,7 +661,7 @@ def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_pa
 @pytest.mark.parametrize("width", [1440, 900, 390])
 def test_where_memory_is_not_known_it_says_why(browser: Browser, tmp_path: Path, width: int) -> None:
     page = browser.open(html_page(with_memory(tmp_path)), width=width)
-    assert "Not known: the shapes of placeholders are open: x [?,262144]" in page.inner_text("#memory")
+    assert "Unavailable: placeholders have unknown shapes: x [?,262144]" in page.inner_text("#memory")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate("document.querySelector('.peak')") is None
 

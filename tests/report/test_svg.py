@@ -96,7 +96,7 @@ def test_a_lane_tells_how_busy_it_is_and_its_memory() -> None:
 def test_what_crosses_lanes_has_its_bytes() -> None:
     shown = texts(parsed(of_file("cifar10-towers.yaml")))
     assert shown.count("4.1 MiB") == 4
-    assert shown[-1] == "copied between devices, thicker for more bytes"
+    assert shown[-1] == "copied between devices (width: bytes)"
 
 
 def test_a_cluster_is_grouped_by_task() -> None:
@@ -111,7 +111,7 @@ def test_an_error_stands_at_the_top_and_what_is_not_placed_has_a_lane() -> None:
 
 
 def test_an_empty_graph_is_no_error() -> None:
-    assert "nothing here" in texts(parsed(Picture("empty.yaml", ("/job:localhost/replica:0/task:0/device:CPU:0",))))
+    assert "no ops" in texts(parsed(Picture("empty.yaml", ("/job:localhost/replica:0/task:0/device:CPU:0",))))
 
 
 def test_depth_opens_scopes() -> None:
@@ -167,5 +167,5 @@ def test_png_is_the_same_drawing() -> None:
 
 def test_png_without_its_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with pytest.raises(UsageError, match=r"pip install 'placesim\[pictures\]'; \.svg needs nothing"):
+    with pytest.raises(UsageError, match=r"pip install 'placesim\[pictures\]'; \.svg needs none"):
         png_of(format_svg(picture(TOWERS, gpu=2)))

@@ -118,7 +118,7 @@ def test_keys_change_places(browser: Browser) -> None:
     choose(page, "across", "batch")
     assert page.evaluate("document.querySelector('#lines').value") == "gpu"
     legend = "[...document.querySelectorAll('#legend span')].map((e) => e.textContent)"
-    assert page.evaluate(legend) == ["gpu 1", "gpu 2", "gpu 4", "does not fit: as if it did", "could not be simulated"]
+    assert page.evaluate(legend) == ["gpu 1", "gpu 2", "gpu 4", "does not fit (time as if it did)", "not simulated"]
     choose(page, "lines", "")
     assert page.evaluate("document.querySelectorAll('#measures section:first-child figure').length") == 6
 

@@ -28,6 +28,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
 from tests.examples import examples
 from tests.runtime.executors.test_dataflow import cond, loop
+from tests.runtime.sessions.test_models import with_small_layers
 
 DATA = Path(__file__).parent.parent / "data"
 Source = dict[str, Any]
@@ -42,9 +43,9 @@ def size(walked: DryRun) -> float:
 
 def walked(source: Source, **values: Any) -> DryRun:
     options = make_options(values)
-    found = search_dry_run(lambda: load(source, None, options), options, size)
-    if found.report.error is not None:
-        raise found.report.error
+    found = search_dry_run(load(source, None, options), options, size)
+    if found.outcome.error is not None:
+        raise found.outcome.error
     return found
 
 
@@ -69,7 +70,7 @@ def rows_of(recorder: ExecutionRecorder) -> list[list[tuple[Any, ...]]]:
 def study(source: Source, *, is_executed: bool = False, warned: list[str] | None = None, **values: Any) -> TimeStudy:
     options = make_options(values)
     said: list[str] = [] if warned is None else warned
-    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
+    return study_time(load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
 
 
 # --- as numpy executes it ------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def recordings() -> dict[str, Source]:
         with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
             for line in itertools.islice(file, 0, None, stride):
                 case = json.loads(line)
-                found[f"{name}-{case['id']}"] = case["graph"]
+                found[f"{name}-{case['id']}"] = with_small_layers(case)["graph"]
     return found
 
 
@@ -323,7 +324,7 @@ def test_iterations_that_are_given_run_as_those_that_are_fed(form: str, times: i
     assert not warned
     assert sum(node.op == "MatMul" for node in given_.nodes) == times
     assert given_.nodes == fed.nodes
-    assert f"loop turns is taken to run {times} times, as given" in given_.assumptions
+    assert f"loop turns runs {times} times, as given" in given_.assumptions
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -332,8 +333,8 @@ def test_a_loop_that_nothing_counts_runs_once_and_is_warned_of(form: str) -> Non
     found = study(counted_loop(form), warned=warned)
     assert sum(node.op == "MatMul" for node in found.nodes) == 1
     (line,) = warned
-    assert line.startswith("loop turns is taken to run once, since nothing fixes how often")
-    assert any(sentence.startswith("loop turns is taken to run once") for sentence in found.assumptions)
+    assert line.startswith("loop turns runs once, since nothing fixes how often")
+    assert any(sentence.startswith("loop turns runs once") for sentence in found.assumptions)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -418,15 +419,15 @@ def open_sizes() -> Source:
 def test_an_error_names_what_settles_most_first() -> None:
     with pytest.raises(SketchedValueError) as raised:
         walked(open_sizes())
-    assert raised.value.message == "the shapes of placeholders are open: x [?,4], y [?,4], z [3,?]"
+    assert raised.value.message == "placeholders have unknown shapes: x [?,4], y [?,4], z [3,?]"
     assert raised.value.exit_code == 2
     assert raised.value.help == (
-        "`--batch N` says the first dimension of all: it settles 4 of 6 open tensors",
-        "`--shape z=3,N` says that of z: it settles 2 of 6 open tensors",
+        "`--batch N` sets the first dimension of all: it settles 4 of 6 unknown shapes",
+        "`--shape z=3,N` sets the shape of z: it settles 2 of 6 unknown shapes",
         "`--feed n=VALUE` tells 2 of 3 shapes that depend on values",
         "`--feed k=VALUE` tells 1 of 3 shapes that depend on values",
-        "`--execute` runs the graph with numpy, and takes what comes",
-        "`--assume-unknown N` takes N for each open dimension",
+        "`--execute` runs the graph with numpy to get all sizes",
+        "`--assume-unknown N` assumes N for each unknown dimension",
     )
 
 
@@ -483,7 +484,7 @@ def test_what_is_known_of_a_shape_stays_known() -> None:
 @settings(max_examples=examples(8), deadline=None)
 def test_assumed_dimensions_are_as_those_that_are_said(count: int) -> None:
     found = walked(open_sizes(), assume_unknown=count)
-    assert found.guesses.sentences() == (f"open dimensions of 5 tensors are taken as {count}",)
+    assert found.guesses.sentences() == (f"unknown dimensions of 5 tensors are taken as {count}",)
     said = walked(open_sizes(), batch=count, shape={"z": [3, count]}, feed={"n": count, "k": [count, count]})
     assert rows_of(found.recorder) == rows_of(said.recorder)
 

@@ -93,23 +93,21 @@ EXITS = {
 
 @command("check", exits=EXITS)
 @click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
-@option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.", folder_values="own files")
+@option("--policy", metavar="FILE", help="YAML file with the `rules` to check.", folder_values="own files")
 @option(
     "--rule",
     "rules",
     multiple=True,
     metavar="RULE",
-    help="A rule, as in a policy, or NAME=VALUE; may be repeated.",
+    help="Rule to check: its name, or NAME=VALUE (repeatable).",
     folder_values="any",
 )
-@option(
-    "--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.", folder_values="none"
-)
+@option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
 @machine_options
 @source_options
 @placement_options
-@form_option(FORMS, "The form of the findings.")
+@form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()
 def check_command(
     graphs: tuple[str, ...],
@@ -120,11 +118,11 @@ def check_command(
     output: str | None,
     **values: Any,
 ) -> int:
-    """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
+    """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
-    GRAPH is whatever `run` takes, a report that `--format json` wrote, or a .jsonl file with one of these a line.  Several are
-    checked one after another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy
-    or a rule, only that the graph can be placed is checked.
+    GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one of these per line.
+    All graphs are checked, even if one cannot be read; the exit code is the worst of all.  Without a policy or a rule, the
+    command checks only that the graph can be placed.
 
     \b
     A policy:
@@ -163,9 +161,9 @@ def check_command(
         write(describe_rules())
         return 0
     if not graphs:
-        raise click.UsageError("no graph: got no argument, expected GRAPH")
+        raise click.UsageError("missing argument GRAPH: got none, expected a graph file")
     if graphs.count("-") > 1:
-        raise click.UsageError("standard input twice: got - for several graphs, expected it once")
+        raise click.UsageError("standard input used twice: got - for several graphs, expected it once")
     target = find_target(FORMS, form, output)
     uses = _rule_uses(policy, rules)
     wishes = DryRunNeeds(
@@ -196,7 +194,7 @@ def check_command(
     except KeyboardInterrupt:
         if checked:
             with InterruptGrace():
-                tell(f"interrupted: {len(checked)} of {len(subjects)} graphs are checked\n")
+                tell(f"interrupted: checked {len(checked)} of {len(subjects)} graphs\n")
                 write_target(FORMS, target, checked, uses)
         raise
     write_target(FORMS, target, checked, uses)

@@ -36,13 +36,14 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "
 @option(
     "--schema",
     type=Word(list(SCHEMAS)),
-    help="Print the JSON Schema of a graph file or a policy, for editors.",
+    help="Print the JSON Schema of graph files or policies, for editors.",
     folder_values="none",
 )
 def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
-    """Read the manual: its topics, a page, or a section of one.
+    """Read the manual: the list of topics, a page, or a section.
 
-    SECTION is the number of a section or a rule, as explanations cite them, or a part of a heading.  In a pipe: Markdown.
+    SECTION is the number of a section or rule, as explanations cite it, or part of a heading.  The output in a pipe is
+    Markdown.
 
     \b
     Examples:
@@ -57,7 +58,7 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
 
     if schema is not None:
         if topic is not None:
-            raise UsageError(f"a schema and a topic: got --schema {schema} and '{topic}', expected one of them")
+            raise UsageError(f"schema and topic together: got --schema {schema} and '{topic}', expected one of them")
         import json
 
         write(json.dumps(SCHEMAS[schema](), indent=2, ensure_ascii=False) + "\n")
@@ -102,6 +103,6 @@ def _pieces(topic: str, section: str) -> Iterable[str]:
 
 
 def _names(text: str, section: str) -> list[str]:
-    """What a section may have been meant to be: a number where it starts with one, else a heading."""
+    """Likely meanings of a section: a number if it starts with one, else a heading."""
     is_number = plain_number(section)[:1].isdigit()
     return [part.number if is_number else part.title for part in read_parts(text) if part.number or not is_number]

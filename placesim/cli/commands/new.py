@@ -16,11 +16,11 @@ from placesim.core.errors import UsageError
 @command("new", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", required=False)
 @click.argument("out", required=False, type=click.Path())
-@option("--force", is_flag=True, help="Write over a file that is there.", folder_values="none")
+@option("--force", is_flag=True, help="Overwrite an existing file.", folder_values="none")
 def new_command(name: str | None, out: str | None, force: bool) -> int:
-    """Write out a graph file to start from; without NAME, list those that there are.
+    """Write an example graph file; without NAME, list the examples.
 
-    OUT is NAME.yaml in this folder unless it is given; - is standard output.
+    The default OUT is NAME.yaml in the current folder; - is standard output.
 
     \b
     Examples:
@@ -41,7 +41,7 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
         return 0
     path = Path(out or name.removesuffix(ENDING) + ENDING)
     if path.exists() and not force:
-        raise UsageError(f"there is such a file already: got '{path}', expected another OUT, or --force")
+        raise UsageError(f"file exists: got '{path}', expected another OUT, or --force")
     write_files({path: [text.encode()]})
     complain(f"wrote {path}\n")
     return 0

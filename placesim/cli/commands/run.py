@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--log-placement/--no-log-placement",
     group=REPORT,
     default=None,
-    help="Print the device mapping and one line a node before the results.",
+    help="Print the device mapping and one line per node before the results.",
     folder_values="any",
 )
 @machine_options
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     group=REPORT,
     type=Word(("text", "json", "jsonl")),
     default="text",
-    help="The form of the report; jsonl has a line for each step, when it ends.",
+    help="Output format; jsonl writes a line when a step ends (default: text).",
     folder_values="any",
 )
 @option(
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     group=MACHINE,
     type=int,
     metavar="N",
-    help="Threads inside an op; 0 lets the system pick.",
+    help="Number of threads within an op; 0: one per core (default: the file's, else 0).",
     folder_values="none",
 )
 @option(
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     group=MACHINE,
     type=int,
     metavar="N",
-    help="Threads between ops; 0 lets the system pick.",
+    help="Number of ops that run at the same time; 0: one per core (default: the file's, else 0).",
     folder_values="none",
 )
 @file_access_options
@@ -78,49 +78,49 @@ if TYPE_CHECKING:
     "--log-creation",
     group=REPORT,
     is_flag=True,
-    help="Print TensorFlow's line for each GPU that is made, to standard error.",
+    help="Print TensorFlow's log line for each created GPU to standard error.",
     folder_values="any",
 )
 @option(
     "--memory-limit",
     group=MACHINE,
     metavar="BYTES",
-    help="The most that a run may allocate (4GiB); else what is free.",
+    help="Memory that a run may allocate, e.g. 4GiB (default: the free memory).",
     folder_values="none",
 )
 @option(
     "--no-memory-limit",
     group=MACHINE,
     is_flag=True,
-    help="Let devices hold more than they have; their memory is only counted.",
+    help="Count the memory of devices without enforcing their limits.",
     folder_values="none",
 )
 @option(
     "--no-fusion",
     group=MACHINE,
     is_flag=True,
-    help="Compute each op by itself, none together with those after it.",
+    help="Execute every op separately, without fusion.",
     folder_values="any",
 )
 @option(
     "--optimize/--no-optimize",
     group=MACHINE,
     default=None,
-    help="Compute what depends on constants alone once for all steps, not in each.",
+    help="Fold constants.",
     folder_values="any",
 )
 @option(
     "--report-tensor-allocations-upon-oom",
     group=REPORT,
     is_flag=True,
-    help="Have the error list what a device that runs out of memory holds, as TensorFlow does.",
+    help="List the tensors of a device that runs out of memory in the error, like TensorFlow.",
     folder_values="any",
 )
 @option(
     "--log-memory",
     group=REPORT,
     is_flag=True,
-    help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
+    help="Print TensorFlow's log of a device that runs out of memory to standard error.",
     folder_values="any",
 )
 @option(
@@ -128,7 +128,7 @@ if TYPE_CHECKING:
     group=CHECKPOINTS,
     type=int,
     metavar="N",
-    help="Save what outlives a step after every N steps and the last, as PREFIX-STEP of --checkpoint PREFIX.",
+    help="Save variables and other state every N steps and after the last, as PREFIX-STEP (see --checkpoint).",
     folder_values="none",
 )
 @option(
@@ -136,24 +136,24 @@ if TYPE_CHECKING:
     group=CHECKPOINTS,
     type=int,
     metavar="N",
-    help="How many of these are kept (5); 0 keeps all of them.",
+    help="Number of checkpoints to keep; 0: all (default: 5).",
     folder_values="none",
 )
 @option(
     "--restart",
     group=CHECKPOINTS,
     is_flag=True,
-    help="Go on from the newest of these, with the step after it.",
+    help="Continue from the newest checkpoint.",
     folder_values="none",
 )
-@trace_option("kernels that ran")
+@trace_option("executed kernels")
 @option(
     "--engine",
     group=CLUSTER,
     type=Word(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="Where the graph runs: in this process, or on workers of a Dask cluster, started for it without --scheduler.",
+    help="Execute in this process, or on the workers of a Dask cluster (a local one without --scheduler).",
     folder_values="none",
 )
 @scheduler_options
@@ -164,7 +164,7 @@ if TYPE_CHECKING:
     group=CLUSTER,
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write Dask's performance report, a page of HTML; needs Bokeh.",
+    help="Write Dask's performance report as an HTML page; needs Bokeh.",
     folder_values="none",
 )
 @option("--no-execute", is_flag=True, help="Stop after placement.", folder_values="any")
@@ -182,10 +182,11 @@ def run_command(
     engine: str,
     **values: Any,
 ) -> int:
-    """Load a graph, place it, execute it with numpy, print the results.
+    """Place a graph, execute it with numpy, and print the results.
 
-    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, a Python script, or - for standard input.  Without
-    a flag, the file says what holds.  A script runs as a program does; what follows -- are its arguments.
+    GRAPH is a graph file, a GraphDef, a MetaGraph, an ONNX model, the directory of a SavedModel, a Python script, or - for
+    standard input.  Without options, the settings of the file apply.  A script is executed as a program; its arguments
+    follow --.
 
     \b
     Examples:
@@ -209,7 +210,7 @@ def run_command(
             what = "trace" if trace is not None else "report"
             raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
         if values["checkpoint_every"] is not None or values["restart"]:
-            raise UsageError("nothing to save: got --no-execute with checkpoints of a run, expected a graph that is executed")
+            raise UsageError("nothing to save: got --no-execute with checkpoints, expected a graph that is executed")
         from placesim.cli.commands.place import place_graphs
 
         values["log_placement"] = True
@@ -227,6 +228,7 @@ def run_command(
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
     from placesim.machine.options import make_options
+    from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
@@ -242,7 +244,7 @@ def run_command(
             writer.settle()
             progress.update(*counts)
 
-        report = simulate(
+        outcome = simulate(
             loaded,
             options,
             SimulationStage.EXECUTED,
@@ -255,9 +257,9 @@ def run_command(
         )
         progress.close()
         if log_memory:
-            write_memory_log(report)
-        writer.finish(report)
-    return report.error.exit_code if report.error is not None else 0
+            write_memory_log(outcome)
+        writer.finish(Report.of(outcome))
+    return outcome.error.exit_code if outcome.error is not None else 0
 
 
 def _check_without_cluster() -> None:
@@ -266,11 +268,11 @@ def _check_without_cluster() -> None:
     for param in context.command.params:
         is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
         if is_given and param.name != "engine" and getattr(param, "group", None) == CLUSTER:
-            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} with it")
+            raise UsageError(f"{param.opts[0]} without a cluster: expected --engine {ENGINES[1]} as well")
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    """Factory of sessions on a cluster; devices that live elsewhere than requested are reported."""
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -285,7 +287,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
+    """Measurements of the run; they are written even if the run fails, from the first step on."""
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

@@ -91,50 +91,58 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
 
 @command("sweep", exits=EXITS)
 @click.argument("graph")
-@_axis("--gpu", "LIST", "Numbers of GPUs, such as 1..8 or 1,2,4.")
-@_axis("--gpu-model", "LIST", "Models of the GPUs, as `devices --gpu-models` lists them.")
-@_axis("--batch", "LIST", "First dimensions of all placeholders that leave it open.")
+@_axis("--gpu", "LIST", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
+@_axis("--gpu-model", "LIST", "GPU models; `devices --gpu-models` lists them.")
+@_axis("--batch", "LIST", "Batch sizes: first dimensions of placeholders where these are unknown.")
 @_axis("--cpu", "LIST", "Numbers of CPU devices.")
 @option(
     "--set",
     "sets",
     multiple=True,
     metavar="KEY=LIST",
-    help="Values of another option or of one part of it; may be repeated.",
+    help="Values of another option, or of one part of it (repeatable).",
     folder_values="none",
 )
 @option(
     "--examples",
     type=click.IntRange(1),
     metavar="N",
-    help="How many examples a step takes; without it, its batch.",
+    help="Examples per step, for throughput (default: the batch size).",
     folder_values="any",
 )
 @option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="How many processes; without it, as many as processors here, or as the cluster has room for.",
+    help="Number of processes (default: one per core, or per free slot of the cluster).",
     folder_values="none",
 )
 @option(
     "--max-combinations",
     type=click.IntRange(1),
     metavar="N",
-    help="How many combinations there may be; 10000 without it.",
+    help="Maximum number of combinations (default: 10000).",
     folder_values="none",
 )
-@option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.", folder_values="any")
+@option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 @shape_option()
 @feed_option
-@option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE, folder_values="own files")
+@option(
+    "--inventory",
+    metavar="FILE",
+    help="YAML file that describes the machine (`devices:`).",
+    group=MACHINE,
+    folder_values="own files",
+)
 @link_option
 @profile_option
 @scheduler_options
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the table.")
+@form_option(FORMS, "Output format (default: text).")
 @output_option()
 @open_option
 def sweep_command(
@@ -154,12 +162,12 @@ def sweep_command(
     opens: bool,
     **values: Any,
 ) -> int:
-    """Simulate a graph under every combination of options, and tell how long each takes.
+    """Simulate a graph under every combination of options, and compare the step times.
 
-    LIST has commas between its values; a number may be a range: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each
-    combination is a row with its step time, examples a second, peak memory, whether it fits, transfers, and what bounds it;
-    one that fails is a row with its error.  `html` is one page that needs no network.  With `--output` to a file in csv, json
-    or html, rows that are finished stay, and are not simulated again.
+    LIST is separated by commas and may contain ranges: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each combination
+    is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination that
+    fails is a row with its error.  `html` is a single page that needs no network.  A csv, json or html file given to
+    `--output` keeps finished rows, which are not simulated again.
 
     \b
     Examples:
@@ -214,7 +222,7 @@ def sweep_command(
 
 
 class _RowOutput:
-    """Where the rows go: a file that is written now and then, a table in the end, or lines as they come."""
+    """Output of rows: a file that is written from time to time, a table at the end, or lines as they come."""
 
     def __init__(self, sweep: Any, form: str, output: str | None) -> None:
         from placesim.cli.output import is_terminal

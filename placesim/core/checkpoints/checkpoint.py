@@ -83,7 +83,7 @@ class Checkpoint:
         return _key(name) in self.entries
 
     def entry(self, name: str) -> TensorEntry:
-        """What the index says of a tensor; NotFoundError where it has none."""
+        """Index entry of a tensor; NotFoundError if it has none."""
         return self._entry(_key(name))
 
     def _entry(self, key: bytes) -> TensorEntry:
@@ -121,7 +121,7 @@ class Checkpoint:
         name, dtype = key.decode(errors="backslashreplace"), entry.dtype
         count = math.prod(entry.shape)
         if dtype.size == 0 and dtype is not STRING:
-            raise UnimplementedError(f"placesim cannot restore tensors of type {dtype}, as {name} is")
+            raise UnimplementedError(f"cannot restore tensor {name}: got type {dtype}, which placesim cannot hold")
         if dtype is not STRING and entry.size_bytes != count * dtype.size:
             stored = f"stored size {entry.size_bytes}; expected size {count * dtype.size}"
             raise DataLossError(f"Invalid size in bundle entry: key {name}; {stored}")
@@ -182,7 +182,7 @@ class Checkpoint:
         key = slice_key(_key(name), saved)
         found = self._entry(key)
         if found.dtype is not entry.dtype or found.shape != _sizes(part) or found.regions:
-            raise DataLossError(f"a slice of partitioned tensor {name} has another type or shape than the index says")
+            raise DataLossError(f"a slice of partitioned tensor {name} differs in type or shape from the index")
         return self._value(key, found)
 
 

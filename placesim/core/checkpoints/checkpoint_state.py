@@ -81,9 +81,9 @@ def read_state(data: bytes, name: str) -> dict[str, tuple[str, ...]]:
     try:
         return _Reader(data.decode()).fields()
     except UnicodeDecodeError as error:
-        problem = Problem(Location(name, 0, 0), f"no CheckpointState: {error}")
+        problem = Problem(Location(name, 0, 0), f"invalid CheckpointState: {error}")
     except _StateError as error:
-        problem = Problem(Location(name, error.line, error.column), f"no CheckpointState: {error}")
+        problem = Problem(Location(name, error.line, error.column), f"invalid CheckpointState: {error}")
     raise GraphFileError((problem,))
 
 
@@ -138,7 +138,7 @@ class _Reader:
                 raise self._expected("':'", self._token)
             is_list = name.text.startswith("all_")
             if name.text in found and not is_list:
-                raise _StateError(f"{name.text} is given twice", self._text, name.position)
+                raise _StateError(f"duplicate {name.text}", self._text, name.position)
             values = self._list(_FIELDS[name.text]) if is_list and self._skip("[") else (self._value(_FIELDS[name.text]),)
             found[name.text] = found.get(name.text, ()) + values
             self._skip(",", ";")
@@ -164,7 +164,7 @@ class _Reader:
         try:
             return b"".join(_ESCAPE.sub(_unescaped, piece[1:-1].encode()) for piece in pieces).decode()
         except (UnicodeDecodeError, ValueError, OverflowError):
-            raise _StateError("a text is not UTF-8", self._text, token.position) from None
+            raise _StateError("a string is not UTF-8", self._text, token.position) from None
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:

@@ -91,4 +91,4 @@ def _is_there(member: Member) -> bool:
 
 def _unwritable(path: Path, error: OSError) -> UsageError:
     reason = error.strerror or str(error)
-    return UsageError(f"cannot write checkpoint {path}: got '{reason}', expected a path that can be written")
+    return UsageError(f"cannot write checkpoint {path}: got '{reason}', expected a writable path")

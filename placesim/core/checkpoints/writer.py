@@ -72,7 +72,7 @@ def _content(tensor: SavedTensor) -> tuple[bytes, int]:
     if tensor.dtype is STRING:
         return encode_strings([bytes(text) for text in tensor.value.reshape(-1)])
     if tensor.dtype.size == 0:
-        raise UnimplementedError(f"placesim cannot save tensors of type {tensor.dtype}, as {tensor.name} is")
+        raise UnimplementedError(f"cannot save tensor {tensor.name}: got type {tensor.dtype}, which placesim cannot write")
     content = np.ascontiguousarray(tensor.value).tobytes()
     return content, crc32c(content)
 

@@ -12,7 +12,7 @@ def resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError):  # a circle of links, a name with a zero byte
-        raise InvalidArgumentError(f"{str(path)!r} names no file") from None
+        raise InvalidArgumentError(f"{str(path)!r} is not a valid file name") from None
 
 
 def resolve_inside(path: Path, directory: Path) -> Path:
@@ -22,5 +22,5 @@ def resolve_inside(path: Path, directory: Path) -> Path:
     """
     found, root = resolve_path(path), resolve_path(directory)
     if not found.is_relative_to(root):
-        raise InvalidArgumentError(f"{path} leads out of the model's directory: it is {found}, expected a file in {root}")
+        raise InvalidArgumentError(f"{path} is outside the model's directory: got {found}, expected a file in {root}")
     return found

@@ -20,7 +20,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _DESCRIPTOR = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
-"""What this process was handed, open, by whoever started it."""
+"""Open file descriptors passed to this process by its caller."""
 
 
 class NoFileError(OSError):
@@ -52,11 +52,11 @@ def _check_kind(path: str | Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise NoFileError(errno.EINVAL, f"{_kind(mode)}, no file", str(path))
+        raise NoFileError(errno.EINVAL, f"{_kind(mode)}, not a file", str(path))
 
 
 def describe_special_file(path: Path) -> str:
-    """What is at a path that is neither a file nor a directory, such as `a pipe`; empty for those and for nothing."""
+    """Kind of a path that is neither a file nor a directory, such as `a pipe`; empty for those and for a missing path."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -83,7 +83,7 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
             file.seek(offset)
             found = file.read(size)
     if len(found) < size:
-        raise ShortenedError(errno.EIO, "the file has become shorter while it was read", str(path))
+        raise ShortenedError(errno.EIO, "the file was truncated while being read", str(path))
     return found
 
 

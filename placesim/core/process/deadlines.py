@@ -19,9 +19,9 @@ from placesim.core.errors import DeadlineExceededError
 Found = TypeVar("Found")
 
 GRACE_SECONDS = 0.3
-"""How long interrupted work may take to clean up behind itself."""
+"""Time for interrupted work to clean up."""
 TURN_SECONDS = 0.1
-"""How long a thread that can be interrupted waits at a time: an interrupt reaches it in between."""
+"""Time slice of a waiting thread that can be interrupted: an interrupt reaches it in between."""
 
 
 class ThreadInterruption(SystemExit):
@@ -98,7 +98,7 @@ def has_abandoned_work() -> bool:
 
 
 def run_within(seconds: float | None, work: Callable[[], Found]) -> Found:
-    """What the work gives; None is no limit, and runs it in this thread.
+    """Return the work's result; None is no limit, and runs it in this thread.
 
     Raises DeadlineExceededError once the time has passed, and whatever the work raises.
     """

@@ -1,4 +1,4 @@
-"""What stands in a YAML tree -> types, shapes, sizes, numbers, texts and tensors; attrs are made of these in `node_attrs`.
+"""Convert a YAML tree to types, shapes, sizes, numbers, texts and tensors; `node_attrs` makes attrs of these.
 
 Every function raises `InvalidValue` with what was found and what was expected.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from placesim.core.dtypes import NAMES, DataType, parse_dtype
 from placesim.core.errors import GraphBuildError
+from placesim.core.escaping import escape_line
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.problems import InvalidValue, spell
 from placesim.graph.constants import make_constant
@@ -44,7 +45,7 @@ _OTHER_NAMES = {
     "bytes": "string",
     "complex": "complex64",
 }
-"""What other languages and libraries call TensorFlow's types."""
+"""Names of TensorFlow's types in other languages and libraries."""
 
 
 def dtype_value(value: Any) -> DataType:
@@ -56,7 +57,7 @@ def dtype_value(value: Any) -> DataType:
     except (KeyError, TypeError):
         other = _OTHER_NAMES.get(value) if isinstance(value, str) else None
         near = f"; did you mean '{other}'?" if other else did_you_mean(value, NAMES)
-        raise InvalidValue(f"unknown type: got {spell(value)}, expected one of TensorFlow's{near}") from None
+        raise InvalidValue(f"unknown type: got {spell(value)}, expected a TensorFlow type{near}") from None
 
 
 def shape_value(value: Any) -> Shape:
@@ -70,9 +71,7 @@ def shape_value(value: Any) -> Shape:
     dims = tuple(-1 if dim is None else dim for dim in value)
     for dim in dims:
         if type(dim) is not int or not -1 <= dim < INT64_END:
-            raise InvalidValue(
-                f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 where it is unknown"
-            )
+            raise InvalidValue(f"wrong dimension of a shape: got {spell(dim)}, expected a number from 0, or -1 if unknown")
     return Shape(dims)
 
 
@@ -96,7 +95,7 @@ def size_value(value: Any) -> int:
         raise InvalidValue(f"bad size: got {spell(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
     size = float(found[1]) * _UNITS[unit]
     if not 1 <= size < INT64_END:
-        raise InvalidValue(f"bad size: got {spell(value)}, expected more than nothing and less than 8 EiB")
+        raise InvalidValue(f"bad size: got {spell(value)}, expected more than 0 bytes and less than 8 EiB")
     return int(size)
 
 
@@ -131,8 +130,16 @@ def bool_value(value: Any, what: str) -> bool:
 
 def text_value(value: Any, what: str) -> str:
     if not isinstance(value, str):
-        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a text")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a string")
     return value
+
+
+def line_value(value: Any, what: str) -> str:
+    """A text that reports print within a line: InvalidValue where a control character in it would end or hide that."""
+    text = text_value(value, what)
+    if escape_line(text) != text:
+        raise InvalidValue(f"bad {what}: got {spell(text)}, expected a text without control characters")
+    return text
 
 
 def number_value(value: Any, what: str) -> float:
@@ -184,7 +191,7 @@ def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorVa
     if isinstance(value, TensorValue):
         if dtype is not None and dtype_value(dtype) is not value.dtype:
             raise InvalidValue(
-                f"two types of one tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}"
+                f"conflicting types of a tensor: got {value.dtype.python_name}, expected {dtype_value(dtype).python_name}"
             )
         value, dtype = value.array, value.dtype
     try:

@@ -127,7 +127,7 @@ def _seems_raw(text: str) -> bool:
 
 
 class _Content:
-    """What has been read of one file; without a `registry` the file says of which release its ops are."""
+    """Content read from one file; without a `registry` the file names the release of its ops."""
 
     def __init__(self, file: str, registry: Registry | None) -> None:
         self._file = file
@@ -181,7 +181,7 @@ class _Content:
         self._check_release(tree)
         if "nodes" not in tree:
             is_inventory = "devices" in tree and tree.keys() <= {"devices", "links"}
-            got = "an inventory, which --inventory takes" if is_inventory else "no key 'nodes'"
+            got = "an inventory, an option for --inventory" if is_inventory else "no key 'nodes'"
             problems.add(own_position(tree), f"no nodes: got {got}, expected {'nodes' if is_inventory else 'one'}")
         elif not isinstance(tree["nodes"], _EntryStream):
             self.taker.take_all(tree["nodes"], value_position(tree, "nodes"))
@@ -235,7 +235,7 @@ class _Content:
     def _text(self, tree: dict[Any, Any], key: str, default: str) -> str:
         value = tree.get(key, default)
         if not isinstance(value, str):
-            self._problems.add(value_position(tree, key), f"wrong type of '{key}': got {spell(value)}, expected a text")
+            self._problems.add(value_position(tree, key), f"wrong type of '{key}': got {spell(value)}, expected a string")
             return default
         return value
 
@@ -269,6 +269,6 @@ class _Content:
         if "run" not in tree:
             return (reader.read_step(tree, shorthand),) if shorthand else None
         for key in shorthand:
-            message = f"two ways to say what to run: got '{key}' beside 'run', expected one of them"
+            message = f"conflicting keys: got '{key}' and 'run', expected one of them"
             self._problems.add(yaml_tree.key_position(tree, key), message)
         return reader.read(tree["run"], value_position(tree, "run"))

@@ -1,4 +1,4 @@
-"""What an ONNX model says of devices -> the devices that its nodes ask for.
+"""Device requests of an ONNX model's nodes, from its device annotations.
 
 Two sources: ONNX's own annotations of a model for several devices (IR version 11: `configuration` of the model,
 `device_configurations` of its nodes; the ONNX Multi-Device Proposal among onnx/onnx's documents), and the layers that the key
@@ -27,7 +27,7 @@ DeviceOf = Callable[[Any], str | None]
 
 
 class NodeDevices:
-    """What nodes ask for under a model's first configuration.
+    """Requests of nodes under a model's first configuration.
 
     A node whose tensors all lie on one device asks for that one; tensors that are split over devices, or on several, are no
     request, as no op of TensorFlow runs on more than one.  A node that only has a pipeline stage asks for the device of the
@@ -59,7 +59,7 @@ class NodeDevices:
     def _device(self, number: int) -> str:
         if not 0 <= number < len(self._devices):
             has = f"configuration '{self._name}' has {len(self._devices)} devices"
-            raise GraphBuildError(f"no such device: got number {number}, but {has}")
+            raise GraphBuildError(f"no such device: got number {number}, expected a smaller number: {has}")
         return self._devices[number]
 
 
@@ -75,7 +75,7 @@ def _devices(configuration: Any) -> tuple[str, ...]:
     if not configuration.device:
         return tuple(f"/device:GPU:{number}" for number in range(configuration.num_devices))
     if len(configuration.device) != configuration.num_devices:
-        got = f"{len(configuration.device)} names of {configuration.num_devices} devices"
+        got = f"{len(configuration.device)} names for {configuration.num_devices} devices"
         raise GraphBuildError(f"configuration '{configuration.name}': got {got}")
     return tuple(_named_device(text, f"configuration '{configuration.name}'") for text in configuration.device)
 
@@ -95,7 +95,7 @@ def _named_device(text: str, where: str) -> str:
         spec = DeviceName()
     if spec == DeviceName():
         ways = "expected such as 'cuda:1', 'cpu' or '/device:GPU:1', or --clear-devices"
-        raise GraphBuildError(f"no device of TensorFlow's: got '{text}' in {where}, {ways}")
+        raise GraphBuildError(f"not a TensorFlow device: got '{text}' in {where}, {ways}")
     return format_spec(spec)
 
 
@@ -123,14 +123,14 @@ def layer_rules(text: str) -> tuple[LayerRule, ...]:
         layers, closes, behind = rest.partition(")")
         if not opens or not closes or behind.strip() or not designator.strip():
             raise UsageError(
-                f"no rule of layers: got '{part}', expected such as 'gpu:1(encoder, =head)' (in --layer-assignment '{text}')"
+                f"wrong layer rule: got '{part}', expected one such as 'gpu:1(encoder, =head)' (in --layer-assignment '{text}')"
             )
         device = _designated(designator.strip())
         for layer in filter(None, map(str.strip, layers.split(","))):
             name = layer.removeprefix("=").strip()
             rule = LayerRule(device, name, layer.startswith("="))
             if name and any((rule.layer, rule.is_exact) == (other.layer, other.is_exact) for other in rules):
-                raise UsageError(f"a layer named twice: got '{layer}' in --layer-assignment '{text}', expected it once")
+                raise UsageError(f"duplicate layer: got '{layer}' in --layer-assignment '{text}', expected it once")
             if name:
                 rules.append(rule)
     return tuple(rules)
@@ -147,7 +147,7 @@ def _designated(text: str) -> str | None:
     except GraphBuildError:
         known = ", ".join(("cpu", "gpu", "gpu:1", *_GPUS[1:], *_ELSEWHERE))
         raise UsageError(
-            f"no device: got '{text}' in --layer-assignment, expected {known}, or a device as `--device` takes it"
+            f"unknown device: got '{text}' in --layer-assignment, expected {known}, or a device as in `--device`"
         ) from None
 
 
@@ -160,7 +160,7 @@ def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
 
 
 def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
-    """What the nodes of a ModelProto ask for: the device of their layer, else that of the model's first configuration."""
+    """Devices requested by the nodes of a ModelProto: that of their layer, else that of the model's first configuration."""
     configured = NodeDevices(proto.configuration, proto.graph.node)
 
     def device_of(node: Any) -> str | None:
@@ -175,7 +175,7 @@ def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
 
 
 def drop_device(node: Any) -> str | None:
-    """What nodes of a model ask for whose requests are dropped."""
+    """Request of a model's node when requests are dropped."""
     return None
 
 

@@ -55,7 +55,7 @@ def int32(value: Any) -> Known:
     try:
         return np.array(value, np.int32)
     except OverflowError:
-        raise UnsupportedNodeError(f"number too large: got {value}, expected one of 32 bits") from None
+        raise UnsupportedNodeError(f"number too large: got {value}, expected a 32-bit number") from None
 
 
 def float32(value: Any) -> Known:
@@ -68,7 +68,7 @@ MOST_KNOWN = 1 << 20
 
 
 def _size(op: str, inputs: Sequence[Any]) -> int:
-    """How many elements an op gives, or takes."""
+    """Number of elements that an op returns, or takes."""
     if op == "Range":
         start, end, step = (item.item() for item in inputs)
         return int(max((end - start) // step, 0)) if step else 0

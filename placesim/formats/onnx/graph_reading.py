@@ -38,7 +38,7 @@ KnownVersions = Callable[[str, str], Sequence[int]]
 
 @dataclass
 class Model:
-    """What all graphs of a model share: opsets by domain, functions by domain, name and overload, tensors, problems."""
+    """Common part of all graphs of a model: opsets by domain, functions by domain, name and overload, tensors, problems."""
 
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Any]
@@ -75,11 +75,11 @@ class GraphReader:
         self.given_attrs = given_attrs or {}
         self.depth = depth
         self.device: str | None = None if outer is None else outer.device
-        """What the node that is being read asks for; what is within it asks for the same, unless it says otherwise."""
+        """Request of the node that is being read; nested nodes request the same, unless they have their own."""
         self.made: dict[str, tuple[int, int]] = {}
         """The nodes that each of ONNX's became, the first one and the one after the last, by the first of its outputs."""
         self.maker: Any = None
-        """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
+        """Factory of conditionals and loops in the builder's graph (see `bodies`), once it is needed."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
         self.declared: dict[str, Any] = {}
@@ -96,7 +96,9 @@ class GraphReader:
             return self.names[name]
         if self.outer is not None:
             return self.captured(name)
-        raise UnsupportedNodeError(f"no value '{name}': got an input that no graph input, initializer or earlier node gives")
+        raise UnsupportedNodeError(
+            f"unknown value '{name}': got an input that no graph input, initializer or earlier node defines"
+        )
 
     def captured(self, name: str) -> Value | None:
         """A value of the graph around this one."""
@@ -104,9 +106,9 @@ class GraphReader:
         return self.outer.lookup(name)
 
     def define(self, name: str, value: Value) -> None:
-        """What a name stands for from here on.  Raises UnsupportedNodeError where it stands for something already."""
+        """Define a name from here on. Raises UnsupportedNodeError if it is defined already."""
         if name in self.names:
-            raise UnsupportedNodeError(f"value '{name}' given twice: expected each name to be given once")
+            raise UnsupportedNodeError(f"duplicate value '{name}': got a second definition, expected one")
         self.names[name] = value
         if value.ref is not None:
             self.by_ref.setdefault(value.ref, value)
@@ -264,7 +266,7 @@ class GraphReader:
         return found
 
     def _value(self, node: OnnxNode, index: int, made: Any, known: Sequence[Any] | None) -> Value | None:
-        """What a row gave for an output, with what is known of it."""
+        """Value of an output that a row made, with the known facts of it."""
         if made is None:
             return None
         value = made if isinstance(made, Value) else Value(made)
@@ -299,7 +301,9 @@ class GraphReader:
 
         version = self.opsets.get(domain)
         if version is None:
-            raise UnsupportedNodeError(f"no opset of domain {spell(domain)}: expected one among the model's opset_import")
+            raise UnsupportedNodeError(
+                f"no opset for domain {spell(domain)}: got none, expected one in the model's opset_import"
+            )
         key = (domain, proto.op_type, version)
         if key not in self.model.schemas:
             try:
@@ -343,7 +347,7 @@ class GraphReader:
         schema = self._schema(node.proto, domain)
         body = None if schema is None else self._body(schema, node.proto, node.values)
         if body is None:
-            raise UnsupportedNodeError(f"op '{node.op}' has no composition of ONNX's own")
+            raise UnsupportedNodeError(f"no ONNX function body for op '{node.op}'")
         attrs = {attr.name: attr for attr in node.proto.attribute}
         return self.expand(body, node.values, {**_defaults(schema), **attrs})
 
@@ -371,7 +375,7 @@ class GraphReader:
     def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
         """Add the nodes of a FunctionProto; gives its outputs."""
         if self.depth >= _MOST_NESTED:
-            raise UnsupportedNodeError(f"function '{function.name}' within itself: expected functions that end")
+            raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
         inner = GraphReader(self.model, self.builder, None, {**self.opsets, **opsets}, {**defaults, **attrs}, self.depth + 1)
@@ -394,13 +398,13 @@ class GraphReader:
         versions = self.model.known_versions(domain, proto.op_type)
         if versions:
             have = ", ".join(map(str, versions))
-            return f"op '{full}' since version {since} has no row: expected a version since {have}{_WAY_OUT}"
-        return f"op '{full}' has no row: expected an op of ONNX that `placesim manual onnx-ops` lists{_WAY_OUT}"
+            return f"unsupported ONNX op '{full}', version {since}: expected a version from {have}{_WAY_OUT}"
+        return f"unsupported ONNX op '{full}': expected an op that `placesim manual onnx-ops` lists{_WAY_OUT}"
 
 
 REFUSED = UnsupportedNodeError("an input was refused")
-"""What is wrong is reported already."""
-_WAY_OUT = "; --allow-unknown cpu,gpu places it, on these devices, as an op that nothing computes"
+"""Marker for a node whose problem is reported already."""
+_WAY_OUT = "; --allow-unknown cpu,gpu places it on these devices without computing it"
 _DATA = {
     "float32": 1,
     "uint8": 2,
@@ -419,13 +423,13 @@ _DATA = {
 
 
 def _applied(row: Row, node: OnnxNode) -> Outputs:
-    """What a row gives; Unsupported where the node's attributes and constants make no sense to it."""
+    """Outputs of a row; Unsupported if the node's attributes and constants make no sense to it."""
     try:
         return row(node)
     except GraphBuildError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise UnsupportedNodeError(f"no sense in its attributes or constants: {type(error).__name__}: {error}") from error
+        raise UnsupportedNodeError(f"invalid attributes or constants: {type(error).__name__}: {error}") from error
 
 
 def _defaults(schema: Any) -> dict[str, Any]:

@@ -29,15 +29,13 @@ def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, 
     if which == "sequence_type":
         return _sequence(reading, name, kind)
     if which != "tensor_type":
-        raise UnsupportedNodeError(
-            f"no tensor: got {which or 'no type'}, expected an input that is one, a sequence or an optional"
-        )
+        raise UnsupportedNodeError(f"unsupported input: got {which or 'no type'}, expected a tensor, a sequence or an optional")
     if not kind.tensor_type.elem_type:
         raise UnsupportedNodeError("no element type: got an input without one, expected a type")
     dtype: DataType | None = BY_ONNX_NUMBER.get(kind.tensor_type.elem_type)
     if dtype is None:
         got = kind.tensor_type.elem_type
-        raise UnsupportedNodeError(f"no such element type: got number {got}, expected one that TensorFlow has")
+        raise UnsupportedNodeError(f"no such element type: got number {got}, expected a TensorFlow type")
     dims = dims_of(kind)
     if dims is not None and any(dim is not None and dim < 0 for dim in dims):
         raise UnsupportedNodeError(f"wrong shape: got {list(dims)}, expected sizes from 0 on")
@@ -61,7 +59,7 @@ def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Va
 
 
 def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, TensorRef]:
-    """What is fetched for an output, by the name that it has then: `y`, or `y[0]`, `y[1]` for members of `y`."""
+    """Fetches for an output, by their names then: `y`, or `y[0]`, `y[1]` for members of `y`."""
     if value.items is not None:
         found: dict[str, TensorRef] = {}
         is_optional = value.type.WhichOneof("value") == "optional_type"

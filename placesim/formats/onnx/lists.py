@@ -81,7 +81,7 @@ def element_type(value: Value) -> Any:
     """The TypeProto of a sequence's members; of an optional's content."""
     kind = kind_of(value)
     if kind == "tensor_type":
-        raise UnsupportedNodeError("no sequence: got a tensor")
+        raise UnsupportedNodeError("not a sequence: got a tensor, expected a sequence")
     return getattr(value.type, kind).elem_type
 
 
@@ -90,7 +90,7 @@ def element_dtype(value: Value) -> DataType:
     found = element_type(value)
     dtype = BY_ONNX_NUMBER.get(found.tensor_type.elem_type) if found.WhichOneof("value") == "tensor_type" else None
     if dtype is None:
-        raise UnsupportedNodeError("no sequence of tensors: expected members that are tensors of a type that TensorFlow has")
+        raise UnsupportedNodeError("not a sequence of tensors: expected members of a TensorFlow type")
     return dtype
 
 
@@ -109,14 +109,14 @@ def common_type(one: Any, other: Any) -> Any:
         return one if other is None else other
     kind = one.WhichOneof("value")
     if kind != other.WhichOneof("value"):
-        raise UnsupportedNodeError(f"types of two kinds: got {kind} and {other.WhichOneof('value')}")
+        raise UnsupportedNodeError(f"conflicting types: got {kind} and {other.WhichOneof('value')}")
     if kind == "sequence_type":
         return helper.make_sequence_type_proto(common_type(one.sequence_type.elem_type, other.sequence_type.elem_type))
     if kind == "optional_type":
         return helper.make_optional_type_proto(common_type(one.optional_type.elem_type, other.optional_type.elem_type))
     if one.tensor_type.elem_type != other.tensor_type.elem_type:
         got = ", ".join(BY_ONNX_NUMBER[each.tensor_type.elem_type].name for each in (one, other))
-        raise UnsupportedNodeError(f"two element types: got {got}")
+        raise UnsupportedNodeError(f"conflicting element types: got {got}")
     return tensor_type(one.tensor_type.elem_type, common_dims(dims_of(one), dims_of(other)))
 
 
@@ -138,7 +138,7 @@ def as_tensor(node: OnnxNode, value: Value) -> Value:
 
 def _tensor(value: Value) -> TensorRef:
     if value.ref is None:
-        raise UnsupportedNodeError("no tensor: got a sequence or an optional within one")
+        raise UnsupportedNodeError("not a tensor: got a nested sequence or optional, expected a tensor")
     return value.ref
 
 
@@ -153,12 +153,12 @@ def pushed(node: OnnxNode, handle: TensorRef, item: TensorRef) -> TensorRef:
 
 
 def shape_operand(dims: Dims | None) -> Any:
-    """What `element_shape` is given."""
+    """Value of `element_shape`."""
     return np.int32(-1) if dims is None else np.array(open_sizes(dims), np.int32)
 
 
 def list_length(node: OnnxNode, handle: TensorRef) -> TensorRef:
-    """How many members a TensorList has: an int32 scalar."""
+    """Number of members of a TensorList: an int32 scalar."""
     return node.emit("TensorListLength", handle)
 
 
@@ -188,7 +188,7 @@ def _optional(node: OnnxNode, value: Value) -> TensorRef:
 
 
 def optional_content(node: OnnxNode, value: Value) -> Value:
-    """What is in an Optional."""
+    """Content of an Optional."""
     kind = element_type(value)
     is_tensor = kind.WhichOneof("value") == "tensor_type"
     dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if is_tensor else VARIANT

@@ -27,5 +27,5 @@ def parse_model(data: bytes, name: str) -> Message:
     try:
         model.ParseFromString(data)
     except (DecodeError, RuntimeError, RecursionError) as error:
-        raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
+        raise GraphFileError((Problem(Location(name, 0, 0), f"invalid ONNX model: {error}"),)) from None
     return model

@@ -16,7 +16,7 @@ def check_names(*names: Any) -> None:
     """GraphBuildError for a name that is no text, as protobuf hands one on that is not UTF-8."""
     for name in names:
         if not isinstance(name, str):
-            raise GraphBuildError(f"name that is not UTF-8: got {bytes(name)!r}")
+            raise GraphBuildError(f"name is not UTF-8: got {bytes(name)!r}")
 
 
 def scope_name(name: str, otherwise: str) -> str:

@@ -51,7 +51,7 @@ class OpaqueOps:
         number = 0 if said is None else said.tensor_type.elem_type
         found = node.output_dtype(index) or BY_ONNX_NUMBER.get(number)
         if found is None:
-            raise UnsupportedNodeError(f"type of output '{name}' not known: expected the model's 'value_info' to say it")
+            raise UnsupportedNodeError(f"unknown type of output '{name}': expected it in the model's 'value_info'")
         return found
 
 

@@ -53,7 +53,7 @@ def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
 
 
 def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> str:
-    """What to say of nodes that are left: the circle that is reached from the first of them against their edges."""
+    """Message about the remaining nodes: the cycle that is reached from the first of them against their edges."""
     seen: dict[int, int] = {}
     index = min(left)
     while index not in seen:
@@ -62,4 +62,4 @@ def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> 
     circle = [one for one, place in seen.items() if place >= seen[index]][::-1]
     named = [f"{spell(nodes[one].name or nodes[one].op_type)} (node {one})" for one in (*circle, circle[0])]
     listed = named if len(named) <= 6 else [*named[:3], "...", *named[-2:]]
-    return f"nodes in a circle: got {' -> '.join(listed)}, expected a graph without one"
+    return f"cycle: got {' -> '.join(listed)}, expected an acyclic graph"

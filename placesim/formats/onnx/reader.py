@@ -33,7 +33,8 @@ MAX_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes.
+    """Content of an ONNX file: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of
+    nodes.
 
     `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes,
     `tensor_files` those beside it that hold tensors.
@@ -66,7 +67,7 @@ def read_onnx(
     try:
         rest, views = lift_weights(data)
     except WireError as error:
-        raise GraphFileError((Problem(Location(name, 0, 0), f"no ONNX model: {error}"),)) from None
+        raise GraphFileError((Problem(Location(name, 0, 0), f"invalid ONNX model: {error}"),)) from None
     with collector_paused():
         opaque_ops = OpaqueOps(registry or load_registry(), unknown_devices)
         return replace(_read(parse_model(rest, name), views, name, directory, opaque_ops, layers), data=data)
@@ -125,13 +126,13 @@ def _read(
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:
-    """What a model must say for its nodes to mean anything."""
+    """Report facts that a model lacks and its nodes need."""
     from onnx import defs
 
     if not proto.HasField("graph"):
-        problems.add(0, "no graph: got a model without one")
+        problems.add(0, "no graph: got a model without one, expected a graph")
     if not proto.opset_import:
-        problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for every domain of its nodes")
+        problems.add(0, "no opsets: got a model that imports none, expected 'opset_import' for each domain of its nodes")
     with _problem_reporter(problems, 0, "model"):
         check_names(*(entry.domain for entry in proto.opset_import))
         for function in proto.functions:
@@ -140,10 +141,10 @@ def _check_model(proto: Any, problems: FileProblems) -> None:
     newest = defs.onnx_opset_version()
     for entry in proto.opset_import:
         if not 0 <= entry.version < 1 << 31:
-            problems.add(0, f"no opset: got version {entry.version} of domain {spell(entry.domain)}")
+            problems.add(0, f"unknown opset: got version {entry.version} of domain {spell(entry.domain)}")
         elif entry.domain in DEFAULT_DOMAINS and entry.version > newest:
-            wanted = f"expected one up to {newest}, which the installed onnx package knows"
-            problems.add(0, f"opset not known: got {entry.version}, {wanted}; pip install --upgrade onnx")
+            wanted = f"expected at most {newest}, the newest in the installed onnx package"
+            problems.add(0, f"unknown opset: got {entry.version}, {wanted}; pip install --upgrade onnx")
 
 
 def _domain(function: Any) -> str:

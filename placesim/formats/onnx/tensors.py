@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from placesim.core.dtypes import DataType
-from placesim.core.errors import GraphBuildError
+from placesim.core.errors import GraphBuildError, InvalidArgumentError
+from placesim.core.files.containment import resolve_inside
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.weights import LIFTED
+from placesim.formats.problems import spell
 from placesim.graph.constants import check_size
 from placesim.ops.attributes import TensorValue
 
@@ -41,10 +43,10 @@ class TensorReader:
         """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
         dtype = BY_ONNX_NUMBER.get(tensor.data_type)
         if dtype is None:
-            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected one that TensorFlow has")
+            raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected a TensorFlow type")
         shape = tuple(tensor.dims)
         if any(dim < 0 for dim in shape):
-            raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions that are not negative")
+            raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions of 0 or more")
         if tensor.data_location == 1:
             return TensorValue(dtype, self._array(tensor, dtype.numpy, dtype.name, shape, self._content(tensor)))
         if tensor.raw_data:
@@ -59,7 +61,7 @@ class TensorReader:
         try:
             return TensorValue(dtype, np.asarray(numpy_helper.to_array(tensor)).astype(dtype.numpy, copy=False))
         except (ValueError, TypeError) as error:
-            raise GraphBuildError(f"no tensor: {error}") from None
+            raise GraphBuildError(f"invalid tensor: {error}") from None
 
     def read_sparse(self, tensor: Message) -> TensorValue:
         """A SparseTensorProto, whose indices are numbers of elements or `[n, rank]`, as a dense constant.  Raises as `read`."""
@@ -71,7 +73,7 @@ class TensorReader:
             places = indices.astype(np.int64) if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), dims)
             dense.reshape(-1)[places] = values.array.reshape(-1)
         except (IndexError, TypeError, ValueError) as error:
-            raise GraphBuildError(f"no sparse tensor of shape {list(dims)}: {error}") from None
+            raise GraphBuildError(f"invalid sparse tensor of shape {list(dims)}: {error}") from None
         return TensorValue(values.dtype, dense)
 
     def _content(self, tensor: Message) -> memoryview:
@@ -88,21 +90,25 @@ class TensorReader:
 
         location = entries.get("location", "")
         if self._directory is None:
-            raise GraphBuildError(f"no file of weights: got location '{location}' in a model that came from no file")
-        path = (self._directory / location).resolve()
-        if not location or Path(location).is_absolute() or not path.is_relative_to(self._directory.resolve()):
-            raise GraphBuildError(f"no file of weights: got location '{location}', expected a file beside the model")
+            raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
+        expected = "expected a file beside the model"
+        if not location or Path(location).is_absolute():
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {expected}")
+        try:
+            path = resolve_inside(self._directory / location, self._directory)
+        except InvalidArgumentError as error:
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {expected}: {error}") from None
         if location not in self._files:
             try:
                 self._files[location] = read_file(path)
             except (OSError, ValueError) as error:
                 reason = getattr(error, "strerror", None) or str(error)
-                raise GraphBuildError(f"cannot read the file of weights '{location}': {reason}") from None
+                raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
         content = memoryview(self._files[location])
         start, size = _number(entries, "offset", 0), _number(entries, "length", None)
         end = len(content) if size is None else start + size
         if end > len(content) or start > end:
-            raise GraphBuildError(f"file of weights '{location}' too short: got {len(content)} bytes, expected {end}")
+            raise GraphBuildError(f"weights file '{location}' too short: got {len(content)} bytes, expected {end}")
         return content[start:end]
 
     def _array(
@@ -110,7 +116,7 @@ class TensorReader:
     ) -> np.ndarray[Any, Any]:
         count = math.prod(shape)
         if name == "string":
-            raise GraphBuildError("no tensor: got strings as raw data")
+            raise GraphBuildError("invalid tensor: got strings as raw data")
         bits = _PACKED.get(name)
         expected = count * numpy.itemsize if bits is None else -(-count * bits // 8)
         if len(content) != expected:
@@ -136,7 +142,7 @@ def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
 def _number(entries: dict[str, str], key: str, default: Any) -> Any:
     text = entries.get(key, "")
     if text and not text.isdecimal():
-        raise GraphBuildError(f"wrong {key} of a tensor's content: got '{text}', expected a number from 0 on")
+        raise GraphBuildError(f"wrong {key} of a tensor's content: got '{text}', expected 0 or more")
     return int(text) if text else default
 
 

@@ -38,12 +38,12 @@ class NodeHandle:
         from placesim.graph.graph import Node, TensorRef
 
         if not isinstance(self._item, Node):
-            raise TypeError(f"no outputs to choose from: got {self!r}, expected a node")
+            raise TypeError(f"no outputs to index: got {self!r}, expected a node")
         return NodeHandle(f"{self.name}:{index}", TensorRef(self._item.id, index), self._builder)
 
     def __iter__(self) -> Iterator[Any]:
         """None: how many outputs a node has is not asked by unpacking it.  Raises TypeError."""
-        raise TypeError(f"{self!r} is no list: choose an output with [i]")
+        raise TypeError(f"{self!r} is not iterable: select an output with [i]")
 
 
 class _Level:
@@ -54,12 +54,12 @@ class _Level:
         self.is_body = functions is not None
         self.open_types: Mapping[str, Any] = open_types or {}
         self.error: Exception | None = None
-        """What a body was refused for: it can't go on, as its nodes have been counted."""
+        """Error that rejected a body: it cannot continue, as its nodes have been counted."""
         self._functions = functions
 
     @property
     def functions(self) -> FunctionMaker:
-        """What makes conditionals and loops here."""
+        """Factory of conditionals and loops for this graph."""
         from placesim.formats.graph_file.entries.node_makers import make_functions
 
         if self._functions is None:
@@ -107,7 +107,7 @@ class GraphBuilder:
         return f"<placesim.GraphBuilder {self.name}: {len(self)} nodes>"
 
     def __len__(self) -> int:
-        """How many nodes there are, those of functions left aside."""
+        """Number of nodes, without those of functions."""
         return len(self._file.graph)
 
     def add(
@@ -178,7 +178,7 @@ class GraphBuilder:
             dims = None if shape is None else known_shape(shape)
             found, element = None if initializer is None else initializer_value(initializer), dtype_value(dtype)
             if found is not None and found.kind == "tensor":
-                raise InvalidValue("no variable of a tensor here: got an initializer 'tensor', expected another")
+                raise InvalidValue("initializer not supported here: got 'tensor', expected another")
             if found is not None and found.kind in VALUE_KINDS:
                 tensor = constant_value(found.values[found.kind], None, dims)
                 element, found = tensor.dtype, InitializerSpec(found.kind, {found.kind: tensor.array})
@@ -186,7 +186,7 @@ class GraphBuilder:
         except InvalidValue as wrong:
             raise GraphBuildError(str(wrong)) from None
         if len(self._levels) > 1:
-            raise GraphBuildError("a variable in a body: got one, expected that outside of functions, conditionals and loops")
+            raise GraphBuildError("variable in a body: got one, expected it outside of functions, conditionals and loops")
         with self._adding():
             made = add_variable(self._builder, name, dims, element, found, kind)
         return NodeHandle(self._builder.graph.nodes[made.node].name, made, self._builder)
@@ -198,7 +198,7 @@ class GraphBuilder:
 
         level = self._levels[-1]
         if level.builder.is_of_function:
-            raise GraphBuildError("an initializer in a function: got one, expected that outside of functions")
+            raise GraphBuildError("initializer in a function: got one, expected it outside of functions")
         if level.is_body:
             node = level.builder.graph.nodes[level.functions.initialize(name, 0)]
         else:
@@ -293,12 +293,12 @@ class GraphBuilder:
 
     @contextmanager
     def _making(self, what: str) -> Iterator[FunctionMaker]:
-        """What makes a conditional or loop here; where that is refused, nothing of it stays."""
+        """Context with the factory of a conditional or loop; if it is rejected, none of its nodes remain."""
         from placesim.core.errors import GraphBuildError
 
         level = self._levels[-1]
         if self._levels[0].open_types:
-            raise GraphBuildError(f"'{what}' in a function whose callers choose types: got one, expected arguments with 'type'")
+            raise GraphBuildError(f"'{what}' in a function with type attrs: got one, expected arguments with 'type'")
         known = dict(level.builder.graph.functions)
         try:
             with self._adding():
@@ -311,7 +311,7 @@ class GraphBuilder:
             raise
 
     def _writer(self, body: Callable[..., Any], single: list[bool] | None = None) -> Callable[..., list[Any]]:
-        """What calls a body's Python in its graph."""
+        """Function that calls a body's Python in its graph."""
 
         def write(functions: FunctionMaker, nodes: Sequence[int]) -> list[Any]:
             from placesim.core.errors import GraphBuildError
@@ -344,7 +344,7 @@ class GraphBuilder:
 
     @contextmanager
     def _adding(self) -> Iterator[None]:
-        """Where nodes are refused they are taken back; a body in which that happened is refused itself."""
+        """Context that removes rejected nodes; a body in which that happened is rejected itself."""
         level = self._levels[-1]
         if level.error is not None:
             raise level.error
@@ -411,9 +411,7 @@ class GraphBuilder:
             ):
                 return level
         where = "function" if self._levels[0].builder is not self._file else "builder"
-        raise GraphBuildError(
-            f"no node of this {where}: got {made!r}, expected what it has made, outside of bodies that are done"
-        )
+        raise GraphBuildError(f"node from elsewhere: got {made!r}, expected a node of this {where}, not of a finished body")
 
     def _node_id(self, made: NodeHandle) -> int:
         """The node of something that was made in the graph that is being built."""
@@ -431,7 +429,7 @@ class GraphBuilder:
         return tuple(found)
 
     def _operands(self, op: str, full_name: str, inputs: Iterable[Any]) -> list[Any]:
-        """What the builder beneath takes; variables from outside are read before other tensors are brought in."""
+        """Inputs for the inner builder; variables from outside are read before other tensors are captured."""
         from placesim.formats.graph_file.entries.references import takes_handle
 
         level, items = self._levels[-1], list(_flat(inputs))
@@ -453,7 +451,7 @@ class GraphBuilder:
         return capture_outer(level.functions, outside.functions, _tensor_of(item), full_name, as_handle)
 
     def _outer(self, item: Any) -> Any:
-        """What conditionals and loops are given, or give: a tensor, a variable, an op that gives nothing, or a literal."""
+        """Input or output of conditionals and loops: a tensor, a variable, an op without outputs, or a literal."""
         from placesim.formats.graph_file.entries.control_flow_entries import OP_ITSELF, capture_outer
         from placesim.graph.graph import Node, TensorRef
 
@@ -473,7 +471,7 @@ class GraphBuilder:
 
         found = self._outer(item)
         if not isinstance(found, TensorRef) or found.slot < 0:
-            raise GraphBuildError(f"no result of a function: got {item!r}, expected a node that gives a tensor")
+            raise GraphBuildError(f"not a function result: got {item!r}, expected a node with a tensor output")
         self._builder.operand(*found)
         return found
 
@@ -523,7 +521,7 @@ def _node_name(made: NodeHandle) -> str:
 
 
 def _named(given: Any) -> list[tuple[str, Any]]:
-    """What a function's body gives, each by its name."""
+    """Outputs of a function's body, each by its name."""
     if isinstance(given, Mapping):
         return list(given.items())
     if isinstance(given, list | tuple):

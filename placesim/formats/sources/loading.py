@@ -103,7 +103,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
 
 
 def _registry_of(options: SimulationOptions) -> Registry | None:
-    """That of the release which the options name; None where the file may say."""
+    """Registry of the release that the options name; None if the file may name it."""
     if options.tensorflow is None:
         return None
     from placesim.ops.registry import load_registry
@@ -115,7 +115,7 @@ def _check_release(builder: GraphBuilder, options: SimulationOptions) -> None:
     """UsageError for another release than the one whose nodes a builder makes."""
     if options.tensorflow is not None and options.release is not builder.release:
         raise UsageError(
-            f"another release than the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
+            f"release differs from the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
             f"or a GraphBuilder(tensorflow='{options.release.name}')"
         )
 
@@ -163,7 +163,7 @@ def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
-    """What is left in an open file.  Raises GraphFileError where it cannot be read, such as a standard input that is closed."""
+    """Rest of an open file. Raises GraphFileError if it cannot be read, such as a standard input that is closed."""
     try:
         return stream.read()
     except OSError as error:
@@ -202,7 +202,7 @@ def load_line(path: str, name: str, line: bytes, options: SimulationOptions | No
 
 
 def kept_source(source: Any, options: SimulationOptions) -> Any:
-    """What `source_again` makes a source of, as often as it takes: the bytes of an open file, and what a script built."""
+    """Source that `source_again` can load any number of times: the bytes of an open file, and a script's graph."""
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         return run_script(source, options) if is_path and str(source).endswith(".py") else source
@@ -218,7 +218,7 @@ def source_again(kept: Any) -> Any:
 
 
 def source_name(source: Any) -> str:
-    """What reports call a graph."""
+    """Name of a graph in reports."""
     if isinstance(source, GraphBuilder):
         return source.name
     if isinstance(source, Mapping):
@@ -243,14 +243,14 @@ def _check_no_model(options: SimulationOptions, got: str) -> None:
     """UsageError for options that choose among what a model holds."""
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
-            raise UsageError(f"--{option} has no meaning here: got {got}, expected a model of TensorFlow's")
+            raise UsageError(f"--{option} does not apply: got {got}, expected a TensorFlow model")
 
 
 def _check_no_onnx(options: SimulationOptions, got: str) -> None:
     """UsageError for options of ONNX models."""
     for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
         if value:
-            raise UsageError(f"--{option} has no meaning here: got {got}, expected an ONNX model")
+            raise UsageError(f"--{option} does not apply: got {got}, expected an ONNX model")
 
 
 def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGraph:
@@ -265,11 +265,9 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
     graph = file.graph
     for pattern, device in patterns:
         if not find_matching_names(pattern, graph):
-            got = f"got --device '{pattern}={device}'"
+            expected = "expected a name, an id, a pattern or a scope that ends in '/'"
             near = did_you_mean(pattern, [*graph.ids, *graph.handles])
-            raise UsageError(
-                f"no node to set a device of: {got}, expected a name, an id, a pattern or a scope that ends in '/'{near}"
-            )
+            raise UsageError(f"no node matches '{pattern}' in --device: got '{pattern}={device}', {expected}{near}")
     if options.clear_devices:
         file = clear_devices(file)
     if patterns:
@@ -278,7 +276,7 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
 
 
 def _device_text(pattern: str, device: str) -> str:
-    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    """Request of the pattern's nodes, in their notation; UsageError for an invalid device."""
     from placesim.machine.device_names import format_spec, parse_python_spec
 
     try:
@@ -296,7 +294,7 @@ def _load_onnx(content: bytes, name: str, directory: Path, options: SimulationOp
 
     _check_no_model(options, "an ONNX model")
     if options.checkpoint is not None:
-        raise UsageError("--checkpoint has no meaning here: got an ONNX model, expected a graph with variables")
+        raise UsageError("--checkpoint does not apply: got an ONNX model, expected a graph with variables")
     layers = None if options.clear_devices else layer_rules(options.layer_assignment)
     found = read_onnx(content, name, directory, _registry_of(options), options.unknown_devices, layers)
     return LoadedGraph(found.file, directory, None, found.inputs, found.outputs, found.annotations, onnx=found)
@@ -311,7 +309,7 @@ def _load_tensorflow(
     from placesim.formats.recognition import Format
     from placesim.formats.tensorflow.reader import read_tensorflow_file
 
-    _check_no_onnx(options, "a file of TensorFlow's")
+    _check_no_onnx(options, "a TensorFlow file")
     found = read_tensorflow_file(
         name,
         data=content,
@@ -322,10 +320,10 @@ def _load_tensorflow(
         kind=kind,
     )
     if options.tags and found.format is not Format.SAVED_MODEL:
-        raise UsageError(f"--tag has no meaning here: got {found.format.value}, expected a SavedModel's directory")
+        raise UsageError(f"--tag does not apply: got {found.format.value}, expected a SavedModel's directory")
     meta_graph = found.meta_graph
     if options.signature is not None and meta_graph is None:
-        raise UsageError(f"--signature has no meaning here: got {found.format.value}, expected a model with signatures")
+        raise UsageError(f"--signature does not apply: got {found.format.value}, expected a model with signatures")
     file = found.file
     needs_fetch = ""
     signatures: Mapping[str, ModelSignature] = {}
@@ -339,7 +337,7 @@ def _load_tensorflow(
 
 
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
-    """What a loader runs once, then the signature.
+    """Steps of a model: a loader's initialization, once, then the signature.
 
     Where no values came with the model, its variables' own initializers run first.
     """
@@ -360,4 +358,4 @@ def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -
 
 def _known_signatures(meta_graph: MetaGraph) -> str:
     known = ", ".join(f"'{name}'" for name in meta_graph.signatures) or "none"
-    return f"nothing to run: got a model and no signature, expected --fetch or --signature; its signatures: {known}"
+    return f"nothing to run: got a model without a signature, expected --fetch or --signature; its signatures: {known}"

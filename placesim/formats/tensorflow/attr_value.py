@@ -185,7 +185,7 @@ def _written(value: AttrValue) -> tuple[str, Any]:
     for kind, types, write in _WRITERS:
         if isinstance(value, types):
             return kind, write(value)
-    raise WireError(f"no attr can hold a value of type {type(value).__name__}")
+    raise WireError(f"unsupported attr value of type {type(value).__name__}")
 
 
 def write_shape(shape: Shape) -> Message:

@@ -63,7 +63,7 @@ def _result(message: Message, name: str) -> str:
 
 def _read_arg(arg: Message, value: str) -> FunctionArg:
     if arg.number_attr or arg.type_list_attr:
-        raise WireError(f"argument '{arg.name}' stands for several tensors, which cannot be held")
+        raise WireError(f"argument '{arg.name}' stands for several tensors, which is not supported")
     if arg.type_attr:
         return FunctionArg(arg.name, None, arg.type_attr, value)
     dtype = BY_NUMBER.get(arg.type)

@@ -337,7 +337,7 @@ def parser(name: str) -> Callable[[Buffer], Message]:
         try:
             return from_bytes(data)
         except DecodeError as error:
-            raise WireError(f"no {name}: {error}") from None
+            raise WireError(f"invalid {name}: {error}") from None
 
     return parse_one
 
@@ -350,11 +350,11 @@ def parse_text(name: str, data: Buffer) -> Message:
             return text_format.Parse(bytes(data).decode(), message_class(name)())
     except text_format.ParseError as error:
         text_only = str(error).partition(" : ")[2] or str(error)
-        raise WireError(f"no {name}: {text_only}", error.GetLine() or 0, error.GetColumn() or 0) from None
+        raise WireError(f"invalid {name}: {text_only}", error.GetLine() or 0, error.GetColumn() or 0) from None
     except RecursionError:
-        raise WireError(f"no {name}: nested too deeply") from None
+        raise WireError(f"invalid {name}: nested too deeply") from None
     except ValueError as error:  # a map that is given twice, a number that no field can hold
-        raise WireError(f"no {name}: {error}") from None
+        raise WireError(f"invalid {name}: {error}") from None
 
 
 def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:

@@ -209,7 +209,7 @@ def signature(meta_graph: MetaGraph, name: str) -> tuple[dict[str, str], dict[st
     file = meta_graph.file
     problems = [
         Problem(
-            Location(file.graph.file, 0, 0), f"signature '{name}': '{argument}' stands for '{use.tensor}', which is no tensor"
+            Location(file.graph.file, 0, 0), f"signature '{name}': '{argument}' refers to '{use.tensor}', which is not a tensor"
         )
         for argument, use in (*found.inputs.items(), *found.outputs.items())
         if not _is_tensor(file.graph, use.tensor)

@@ -21,7 +21,7 @@ from placesim.ops.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class TensorFlowFile:
-    """What was read.
+    """Content of a file of TensorFlow's.
 
     `inputs` and `outputs` map the arguments of the chosen signature to tensors; `annotations` devices to the number of nodes
     that ask for them; `init_op` is run once before anything else, with `asset_feeds`; both are empty for most files.
@@ -95,7 +95,7 @@ def _read(
 
 def _not_a_graph(kind: Format) -> str:
     wanted = "expected a GraphDef, a MetaGraphDef or a SavedModel's directory"
-    return f"no graph of TensorFlow's: got {kind.value}, {wanted}"
+    return f"not a TensorFlow graph: got {kind.value}, {wanted}"
 
 
 def _saved_model(directory: Path, tags: Iterable[str], name: str | None, registry: Registry | None) -> TensorFlowFile:

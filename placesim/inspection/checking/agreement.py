@@ -13,27 +13,27 @@ from placesim.inspection.snapshot import Snapshot
 
 
 def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
-    """What differs from a baseline."""
+    """Differences from a baseline."""
     baseline: Snapshot = values["file"]
     difference = compare(baseline, subject.snapshot)
     for move in difference.moved:
         node = subject.by_name[move.name]
         places = (move.name, short_device(move.after), short_device(move.before), baseline.name)
-        message = fill_template("{} is on {} and was on {} in {}", *places)
+        message = fill_template("{} is on {}, but on {} in {}", *places)
         yield Breach(subject.at(node), message, move.name)
     for name in difference.added:
         yield Breach(subject.at(subject.by_name[name]), StyledText(f"{name} is not in {baseline.name}"), name)
     for name in difference.removed:
-        yield Breach(subject.snapshot.start, StyledText(f"{name} is gone, it is in {baseline.name}"), name)
+        yield Breach(subject.snapshot.start, StyledText(f"{name} is missing, but in {baseline.name}"), name)
     for change in difference.transfers:
-        yield Breach(subject.snapshot.start, fill_template("{} than in {}", change.text, baseline.name))
+        yield Breach(subject.snapshot.start, fill_template("{}, compared with {}", change.text, baseline.name))
 
 
 RULES = (
     PolicyRule(
         "baseline",
-        "The placement and the transfers are those of a report that `--format json` wrote.",
+        "Placement and transfers match a report written with `--format json`.",
         agrees,
-        (RuleParameter("file", "report", "the report's path, as seen from the policy", required=True),),
+        (RuleParameter("file", "report", "path of the report, relative to the policy", required=True),),
     ),
 )

@@ -15,8 +15,8 @@ from placesim.ops.categories import VARIABLES
 HOLDERS_SHOWN = 3
 """So many of what a device holds at its peak are named."""
 _BYTES_OF_DEVICES = (
-    RuleParameter("bytes", "bytes", "how many, with a unit if you like (1GiB)", required=True),
-    RuleParameter("device", "device", "only of these devices"),
+    RuleParameter("bytes", "bytes", "a limit, optionally with a unit (1GiB)", required=True),
+    RuleParameter("device", "device", "only these devices"),
 )
 
 
@@ -51,7 +51,7 @@ def memory(subject: Subject, values: Values) -> Iterator[Breach]:
     for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
         if is_on(name, spec) and amount.bytes > values["bytes"]:
             noted = f" and {amount.unknown} of unknown size" if amount.unknown else ""
-            told = f" holds {amount.bytes} bytes of variables and constants{noted}, at most {values['bytes']} are allowed"
+            told = f" holds {amount.bytes} bytes of variables and constants{noted}, limit {values['bytes']}"
             yield Breach(subject.snapshot.start, StyledText(short_device(name), told))
 
 
@@ -62,7 +62,7 @@ def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:
             continue
         largest = ", ".join(f"{holder.node} ({holder.size} bytes)" for holder in usage.holders[:HOLDERS_SHOWN])
-        told = f" holds {usage.peak} bytes while {usage.peak_node} runs, at most {values['bytes']} are allowed"
+        told = f" holds {usage.peak} bytes while {usage.peak_node} runs, limit {values['bytes']}"
         node = subject.by_name.get(usage.peak_node)
         location = subject.snapshot.start if node is None else subject.at(node)
         yield Breach(location, StyledText(short_device(usage.device), f"{told}; the largest: {largest}"), usage.peak_node)
@@ -71,25 +71,25 @@ def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
 RULES = (
     PolicyRule(
         "balance",
-        "The devices of a type have alike much to do.",
+        "Devices of one type are equally loaded.",
         balance,
         (
             RuleParameter("of", "measure", "`nodes`, `bytes` (of variables and constants) or `operations`", "nodes"),
             RuleParameter("type", "device type", "the device type", "GPU"),
-            RuleParameter("within", "fraction", "how far from the mean a device may be (0.1)", 0.1),
+            RuleParameter("within", "fraction", "allowed deviation from the mean (0.1)", 0.1),
         ),
         needs_graph=True,
     ),
     PolicyRule(
         "max-memory",
-        "The variables and constants of a device take at most so many bytes.",
+        "Variables and constants on a device stay within a byte limit.",
         memory,
         _BYTES_OF_DEVICES,
         needs_graph=True,
     ),
     PolicyRule(
         "max-peak-memory",
-        "While its steps run, a device never holds more than so many bytes.",
+        "Peak memory of a device stays within a byte limit.",
         peak_memory,
         _BYTES_OF_DEVICES,
         needs_graph=True,

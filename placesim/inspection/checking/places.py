@@ -85,35 +85,35 @@ def _apart_from_variable(subject: Subject, node_id: int, variable_id: int) -> Br
     graph, devices = subject.placement.graph, subject.placement.devices
     node, variable = graph.nodes[node_id], graph.nodes[variable_id]
     places = [short_device(found.name) if (found := devices[i]) is not None else "nowhere" for i in (node_id, variable_id)]
-    message = fill_template("{} reads {}, and is on {} while the variable is on {}", node.name, variable.name, *places)
+    message = fill_template("{} reads {} and is on {}, but the variable is on {}", node.name, variable.name, *places)
     return Breach(graph.location(node) or subject.snapshot.start, message, node.name)
 
 
 RULES = (
     PolicyRule(
         "on-device",
-        "These nodes must be on such a device.",
+        "These nodes are on a matching device.",
         on_device,
         (DEVICE, OPS, NODES, EXCEPT),
     ),
     PolicyRule(
         "not-on-device",
-        "These nodes must not be on such a device.",
+        "These nodes are not on a matching device.",
         not_on_device,
         (DEVICE, OPS, NODES, EXCEPT),
     ),
-    PolicyRule("together", "All these nodes are on one device.", together, (NODES._replace(required=True),)),
+    PolicyRule("together", "These nodes share one device.", together, (NODES._replace(required=True),)),
     PolicyRule(
         "apart",
-        "No device has nodes of two of these patterns.",
+        "Nodes of different patterns share no device.",
         apart,
         (NODES._replace(required=True),),
     ),
     PolicyRule(
         "variables-with-consumers",
-        "A variable and all that reads it are on one device.",
+        "A variable and its readers are on one device.",
         variables_with_consumers,
-        (NODES._replace(help="which variables", default=("*",)),),
+        (NODES._replace(help="variables to check", default=("*",)),),
         needs_graph=True,
     ),
 )

@@ -57,7 +57,7 @@ def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
     root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
     problems.unknown_keys(root, POLICY_KEYS, "a policy")
     if not problems and "rules" not in root:
-        problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected one")
+        problems.add(own_position(root) or FIRST_POSITION, "no rules: got no key 'rules', expected a list of rules")
     if isinstance(root.get("description", ""), str) is False:
         problems.add(value_position(root, "description"), f"wrong type of 'description': got {spell(root['description'])}")
     entries = problems.sequence(root["rules"], value_position(root, "rules"), "'rules'") if "rules" in root else []
@@ -77,7 +77,7 @@ def read_rule(text: str) -> RuleUse:
         problems.raise_if_any()
     except GraphFileError as error:
         raise UsageError("; ".join(problem.message for problem in error.problems) + f" (in --rule '{text}')") from None
-    assert use is not None, "without a problem there is a rule"
+    assert use is not None, "a parsed rule has no problems"
     return use._replace(location=None)
 
 
@@ -97,7 +97,7 @@ class _RuleReader:
         elif isinstance(entry, str):
             name, told, place = entry, None, position
         else:
-            self._problems.add(position, f"wrong rule: got {spell(entry)}, expected a rule's name, or one with what it is told")
+            self._problems.add(position, f"wrong rule: got {spell(entry)}, expected a rule name, or {{NAME: PARAMETERS}}")
             return None
         rule = RULES.get(name) if isinstance(name, str) else None
         if rule is None:
@@ -116,13 +116,13 @@ class _RuleReader:
                 place = value_position(given, parameter.name) or position
                 self._read(rule, parameter, given[parameter.name], place, values)
             elif parameter.required:
-                message = f"rule '{rule.name}' is not told enough: got no '{parameter.name}', expected {parameter.help}"
+                message = f"rule '{rule.name}' needs a parameter: got no '{parameter.name}', expected {parameter.help}"
                 self._problems.add(position, message)
         return values
 
     @staticmethod
     def _given(rule: PolicyRule, told: Any) -> dict[str, Any]:
-        """What a rule is told by name; a value that is no mapping is the first thing that it can be told."""
+        """Parameters of a rule by name; a value that is not a mapping is the first parameter."""
         if told is None or told is True:
             return {}
         if isinstance(told, dict):
@@ -148,7 +148,7 @@ class _RuleReader:
         except GraphFileError as error:
             raise InvalidValue(error.message) from None
         if found is None:
-            raise InvalidValue(f"not a report: got {path}, expected what `placesim place --format json` writes")
+            raise InvalidValue(f"not a report: got {path}, expected a report from `placesim place --format json`")
         return found
 
 
@@ -260,7 +260,7 @@ def policy_schema() -> Schema:
 
 
 def _rule_schema(rule: PolicyRule) -> Schema:
-    """What a rule can be told: by name, its first thing alone, or nothing where it needs nothing."""
+    """Schema of a rule's parameters: a mapping, the first parameter alone, or nothing if none is required."""
     parameters = {parameter.name: _parameter_schema(parameter) for parameter in rule.parameters}
     required = [parameter.name for parameter in rule.parameters if parameter.required]
     forms = [closed_schema(parameters, required)]

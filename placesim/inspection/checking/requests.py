@@ -17,7 +17,7 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
         is_lost = node.name in subject.overridden or node.body in subject.calls_on_one_device
         if not is_lost and not excepted(node):
             message = fill_template(
-                "{} asked for {} and is on {}", node.name, device(node.requested), short_device(node.device)
+                "{} requested {} but is on {}", node.name, device(node.requested), short_device(node.device)
             )
             yield Breach(subject.at(node), message, node.name)
 
@@ -28,13 +28,13 @@ def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
     for name, source in subject.overridden.items():
         node = subject.by_name.get(name)
         if node is not None and not excepted(node):
-            sentence = "{} asked for {}, which lost against {}: it is on {}"
+            sentence = "{} requested {}, overridden by {}: it is on {}"
             message = fill_template(sentence, name, device(node.requested), source, short_device(node.device))
             yield Breach(subject.at(node), message, name)
     for node in subject.unmet:
         call = subject.calls_on_one_device.get(node.body)
         if call is not None and not excepted(node):
-            sentence = "{} asked for {}, which is not looked at: {} runs its functions whole on {}"
+            sentence = "{} requested {}, which is ignored: {} runs its functions entirely on {}"
             message = fill_template(sentence, node.name, device(node.requested), call, short_device(node.device))
             yield Breach(subject.at(node), message, node.name)
 
@@ -47,22 +47,22 @@ def ignored_colocations(subject: Subject, values: Values) -> Iterator[Breach]:
             node = subject.by_name[prefix + placement.graph.nodes[node_id].name]
             for label in ignored if not excepted(node) else ():
                 why = quote(label.conflict.sentence(placement.graph))
-                yield Breach(subject.at(node), fill_template("{} is not with {}: {}", node.name, label.label, why), node.name)
+                yield Breach(
+                    subject.at(node), fill_template("{} is not colocated with {}: {}", node.name, label.label, why), node.name
+                )
 
 
 RULES = (
-    PolicyRule(
-        "no-soft-fallback", "No node is elsewhere than it asked to be because of soft placement.", soft_fallbacks, (EXCEPT,)
-    ),
+    PolicyRule("no-soft-fallback", "Soft placement moves no node from its requested device.", soft_fallbacks, (EXCEPT,)),
     PolicyRule(
         "no-overridden-request",
-        "No node's request lost against a reference or resource edge, or stands in a function that runs on its call's device.",
+        "No request is overridden by a reference or resource edge, or by a call that runs its functions on its own device.",
         overridden_requests,
         (EXCEPT,),
     ),
     PolicyRule(
         "no-ignored-colocation",
-        "Soft placement passed over no colocation label.",
+        "Soft placement ignores no colocation label.",
         ignored_colocations,
         (EXCEPT,),
         needs_graph=True,

@@ -45,9 +45,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
     found = list(_unplaceable_bodies(snapshot))
     for rule, values, location in uses:
         if rule.needs_graph and snapshot.live is None:
-            raise UsageError(
-                f"rule {rule.name} needs the graph: got the report {snapshot.name}, which does not hold enough for it"
-            )
+            raise UsageError(f"rule {rule.name} needs the graph: got the report {snapshot.name}, expected a graph")
         place = location or snapshot.start
         breaches = [*rule.check(subject, values), *_unmatched(snapshot, values), *_unmet_devices(snapshot, rule, values)]
         found += (Finding(breach.location or place, rule.name, breach.message, breach.node) for breach in breaches)

@@ -1,4 +1,4 @@
-"""What a check looks at: a snapshot, with what several rules ask of it."""
+"""Subject of a check: a snapshot, with values that several rules use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked, with what several rules ask of it."""
+    """Subject of a check, with values that several rules use."""
 
     snapshot: Snapshot
 
@@ -87,18 +87,18 @@ class Subject:
         """The live placement, which the rules that need the graph are asked about."""
         live = self.snapshot.live
         found = None if live is None else live.placement
-        assert found is not None, "a rule that needs the graph is not asked about a report"
+        assert found is not None, "a rule that needs the graph is not checked on a report"
         return found
 
     @property
     def time(self) -> TimeStudy:
-        """How long the steps would take, which the rules that need it are asked about."""
+        """Predicted times of the steps, computed for rules that need them."""
         found = self.snapshot.time
-        assert found is not None, "a rule that needs times is not asked without them"
+        assert found is not None, "a rule that needs times is checked only with them"
         return found
 
     def at(self, node: PlacedNode) -> Location:
-        """Where a node stands; in a report it stands nowhere."""
+        """Position of a node in its file; none in a report."""
         return node.location or self.snapshot.start
 
 

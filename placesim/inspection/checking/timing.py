@@ -16,9 +16,9 @@ from placesim.prediction.time_breakdown import StepBound, StepTime, TimeStudy, d
 SHOWN = 3
 """So many of what takes most are named."""
 _WAYS_OUT = {
-    "path": "its nodes wait for each other: faster devices, or fewer nodes in a row",
-    "resource": "less for it to do: nodes elsewhere, or a faster device",
-    "link": "fewer bytes over it, or a faster link",
+    "path": "its nodes run in sequence: use faster devices, or shorten the chain",
+    "resource": "move nodes to other devices, or use a faster device",
+    "link": "move fewer bytes over it, or use a faster link",
 }
 
 
@@ -39,14 +39,12 @@ def step_time(subject: Subject, values: Values) -> Iterator[Breach]:
 
 def _too_slow(study: TimeStudy, step: StepTime, taken: float, values: Values) -> StyledText:
     interval = f"{readable_seconds(step.low)} to {readable_seconds(step.high)}"
-    whole = f"({interval})" if values["of"] != "high" else f"at the upper end of its interval ({interval})"
-    said = (
-        f"step {step.number} takes {readable_seconds(taken)} {whole}, at most {readable_seconds(values['seconds'])} are allowed"
-    )
+    whole = f"({interval})" if values["of"] != "high" else f"at the upper end of the interval ({interval})"
+    said = f"step {step.number} takes {readable_seconds(taken)} {whole}, limit {readable_seconds(values['seconds'])}"
     if step is not study.step:
         return StyledText(said)
     # only of the last step is anything else known
-    return StyledText(f"{said}; ", _bounded(study.bound, step), f"; the dearest: {_dearest(study)}")
+    return StyledText(f"{said}; ", _bounded(study.bound, step), f"; slowest nodes: {_dearest(study)}")
 
 
 def _bounded(bound: StepBound, step: StepTime) -> str:
@@ -76,7 +74,7 @@ def _named_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
     is_chosen = matcher(patterns)
     for link in study.links:
         if is_chosen(link.name) and link.bytes > values["bytes"]:
-            said = f"{link.name} carries {link.bytes:.0f} bytes, at most {values['bytes']} are allowed"
+            said = f"{link.name} carries {link.bytes:.0f} bytes, limit {values['bytes']}"
             yield Breach(None, StyledText(f"{said}: `placesim simulate` lists the transfers"))
 
 
@@ -91,7 +89,7 @@ def _pair_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
         if sum(tensors.values()) > values["bytes"]:
             largest = sorted(tensors.items(), key=lambda row: -row[1])[:SHOWN]
             named = ", ".join(f"{tensor} ({size} bytes)" for tensor, size in largest)
-            sentence = "{} bytes pass from {} to {}, at most {} are allowed; the largest: {}"
+            sentence = "{} bytes are copied from {} to {}, limit {}; largest: {}"
             ends = (device(short_device(name)) for name in pair)
             yield Breach(None, fill_template(sentence, sum(tensors.values()), *ends, values["bytes"], named))
 
@@ -99,11 +97,11 @@ def _pair_bytes(study: TimeStudy, values: Values) -> Iterator[Breach]:
 RULES = (
     PolicyRule(
         "max-step-time",
-        "No step takes longer, by prediction.",
+        "Predicted step time stays within a limit.",
         step_time,
         (
-            RuleParameter("seconds", "seconds", "how long, with a unit if you like (5ms)", required=True),
-            RuleParameter("step", "count", "only this step of `run:`, the first is 0"),
+            RuleParameter("seconds", "seconds", "a limit, optionally with a unit (5ms)", required=True),
+            RuleParameter("step", "count", "only this step of `run:` (the first is 0)"),
             RuleParameter("of", "end", "`middle`, or `high` for the upper end of the interval", "middle"),
         ),
         needs_graph=True,
@@ -111,11 +109,11 @@ RULES = (
     ),
     PolicyRule(
         "max-link-bytes",
-        "The last step carries no more bytes over a link, or from one device to another, each time that it runs.",
+        "Bytes copied over a link, or between two devices, per run of the last step stay within a limit.",
         link_bytes,
         (
-            RuleParameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
-            RuleParameter("link", "patterns", "only links of such names, as `simulate` lists them (`*PCIe*`)", ()),
+            RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),
+            RuleParameter("link", "patterns", "only links whose names match, as `simulate` lists them (`*PCIe*`)", ()),
             FROM,
             TO,
         ),

@@ -28,7 +28,7 @@ def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
     """More transfers than `count`, between the devices `from` and `to` where these are given."""
     total = sum(amount.number for amount in _pairs(subject, values).values())
     if total > values["count"]:
-        message = fill_template("{} transfers{}, at most {} are allowed", total, _where(values), values["count"])
+        message = fill_template("{} transfers{}, limit {}", total, _where(values), values["count"])
         yield Breach(subject.snapshot.start, message)
 
 
@@ -39,26 +39,26 @@ def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
     total = sum(amount.bytes for amount in amounts) + unknown * values["unknown"]
     if total > values["bytes"]:
         noted = f" ({unknown} of unknown size counted as {values['unknown']} each)" if unknown else ""
-        sentence = "{} bytes are transferred{}{}, at most {} are allowed"
+        sentence = "{} bytes are transferred{}{}, limit {}"
         yield Breach(subject.snapshot.start, fill_template(sentence, total, _where(values), noted, values["bytes"]))
 
 
 RULES = (
     PolicyRule(
         "max-transfers",
-        "At most so many tensors are copied between devices.",
+        "The number of transfers between devices stays within a limit.",
         transfer_count,
-        (RuleParameter("count", "count", "how many", required=True), FROM, TO),
+        (RuleParameter("count", "count", "a limit", required=True), FROM, TO),
     ),
     PolicyRule(
         "max-transfer-bytes",
-        "At most so many bytes are copied between devices.",
+        "Bytes copied between devices stay within a limit.",
         transfer_bytes,
         (
-            RuleParameter("bytes", "bytes", "how many, with a unit if you like (4MiB)", required=True),
+            RuleParameter("bytes", "bytes", "a limit, optionally with a unit (4MiB)", required=True),
             FROM,
             TO,
-            RuleParameter("unknown", "bytes", "what a tensor of unknown size counts as", 0),
+            RuleParameter("unknown", "bytes", "bytes to count for a tensor of unknown size", 0),
         ),
     ),
 )

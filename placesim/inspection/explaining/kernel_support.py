@@ -21,7 +21,7 @@ class Exclusion(NamedTuple):
     allowed: tuple[AttrValue, ...]
 
     def __str__(self) -> str:
-        return f"{self.attr} is {_shown(self.value)}, its kernels take {', '.join(map(_shown, self.allowed))}"
+        return f"{self.attr} is {_shown(self.value)}, kernels accept {', '.join(map(_shown, self.allowed))}"
 
 
 class KernelSupport(NamedTuple):

@@ -29,18 +29,18 @@ MAX_SHOWN = 8
 """Of long lists this many are shown, and how many more there are."""
 
 NODE = "\N{OBJECT REPLACEMENT CHARACTER}"
-"""Where a paragraph's text names a node."""
+"""Placeholder of a node in a paragraph's text."""
 
 _CHOICES = {
     DeviceChoice.DEFAULT: "The first candidate.",
-    DeviceChoice.ASSIGNED: "It was placed before, and stateful ops stay where they are.",
-    DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS: "It has no inputs, and all that read it are on this device: it follows them.",
-    DeviceChoice.METADATA_FOLLOWS_INPUT: "It only looks at its input's shape, so it follows the input.",
-    DeviceChoice.IDENTITY_FOLLOWS_INPUT: "It only passes its one input on to one reader, so it follows the input.",
+    DeviceChoice.ASSIGNED: "It was placed before; stateful ops keep their device.",
+    DeviceChoice.GENERATOR_FOLLOWS_CONSUMERS: "It has no inputs, and all its consumers are on this device, so it follows them.",
+    DeviceChoice.METADATA_FOLLOWS_INPUT: "It reads only the shape of its input, so it follows the input.",
+    DeviceChoice.IDENTITY_FOLLOWS_INPUT: "It passes its one input to one consumer, so it follows the input.",
 }
 _SOFT_STEPS = {
-    SoftStep.WITHOUT_TYPE_AND_ID: "No device of the request can run it: the request's type and number were given up.",
-    SoftStep.WITHOUT_RESOURCE: "No device of the request or the resource can run it: both were given up, the resource moves.",
+    SoftStep.WITHOUT_TYPE_AND_ID: "No requested device can run it: the requested type and number were dropped.",
+    SoftStep.WITHOUT_RESOURCE: "No device of the request or the resource can run it: both were dropped; the resource moves.",
 }
 
 
@@ -77,7 +77,7 @@ class Paragraphs:
         try:
             proof = proofs.of(node_id - start)
         except KeyError:
-            return (Paragraph("Not placed", "An error came before its constraints were known."),)
+            return (Paragraph("Not placed", "Placement failed before its constraints were known."),)
         made = self._paragraphs(proofs.graph.nodes[node_id - start], proof)
         return tuple(p._replace(nodes=tuple(start + i for i in p.nodes)) if start and p.nodes else p for p in made)
 
@@ -86,22 +86,20 @@ class Paragraphs:
         if body is not None:
             where = self._short_of(body.device)
             function, op = escape_line(body.function), escape_line(body.op)
-            yield Paragraph("Stands in", f"The function {function}, which {body.call} ({op}) calls on {where}.")
+            yield Paragraph("Part of", f"Function {function}, called by {body.call} ({op}) on {where}.")
         elif proof.lowered_from:
-            is_around = proof.lowered_from.endswith("/")
-            text = "What {} was lowered to." if is_around else "What was lowered: it is {}."
-            yield Paragraph("Stands in", text.format(proof.lowered_from.removesuffix("/")))
+            yield Paragraph("Part of", f"The lowered form of {proof.lowered_from.removesuffix('/')}.")
         yield Paragraph("Requested", _requested(proof))
         yield self._kernels.get(node.signature) or self._kernels.setdefault(node.signature, _kernel_paragraph(proof))
         if reason.members:
             yield from _group(node.id, reason)
         if reason.overridden is not None:
             lost = reason.overridden
-            text = f"Its request {lost.ignored} lost against a reference to {NODE}, which is for {lost.taken}."
+            text = f"Its request {lost.ignored} was overridden by its reference to {NODE}, which requests {lost.taken}."
             yield Paragraph("Overridden", text, (lost.source,))
         for label in reason.ignored:
-            sentence = label.conflict.reason or "no type of device can run both groups"
-            yield Paragraph("Ignored label", f"Soft placement passed over loc:@{label.label}: {sentence}.")
+            sentence = label.conflict.reason or "no device type can run both groups"
+            yield Paragraph("Ignored label", f"Soft placement ignored loc:@{label.label}: {sentence}.")
         if reason.soft_step:
             yield Paragraph("Soft placement", _SOFT_STEPS[reason.soft_step])
         if reason.candidates:
@@ -123,12 +121,12 @@ class Paragraphs:
 
     def _choice(self, reason: Reason) -> Paragraph:
         if reason.device is None:
-            return Paragraph("Not placed", "An error came before a device was chosen for it.")
+            return Paragraph("Not placed", "Placement failed before a device was chosen for it.")
         device = self._short[reason.device]
         if reason.followed is None or reason.choice != DeviceChoice.DEFAULT:
             text = "The only candidate." if len(reason.candidates) == 1 and not reason.choice else _CHOICES[reason.choice]
             return Paragraph("Chosen", f"{device}. {text}")
-        return Paragraph("Chosen", f"{device}. Its group went where {NODE} was placed.", (reason.followed,))
+        return Paragraph("Chosen", f"{device}. Its group follows {NODE}, which was placed first.", (reason.followed,))
 
 
 def _requested(proof: Proof) -> str:
@@ -145,23 +143,23 @@ def _requested(proof: Proof) -> str:
 def _kernel_paragraph(proof: Proof) -> Paragraph:
     fit = ", ".join(support.device_type for support in proof.kernels if support.priority is not None)
     missing = "".join(f" {_missing(support)}" for support in proof.kernels if support.priority is None)
-    return Paragraph("Kernels", f"{proof.op} has kernels for {fit or 'no type of device here'}.{missing}")
+    return Paragraph("Kernels", f"{proof.op} has kernels for {fit or 'no device type here'}.{missing}")
 
 
 def _missing(support: KernelSupport) -> str:
     if not support.registered:
         return f"{support.device_type} has none."
-    causes = "; ".join(map(str, support.exclusions)) or "none takes these types"
-    return f"{support.device_type} has none that fits: {causes}."
+    causes = "; ".join(map(str, support.exclusions)) or "none accepts these types"
+    return f"{support.device_type} has none that matches: {causes}."
 
 
 def _cost(cost: NodeCostEstimate, here: DeviceCost) -> str:
-    when = f"each time that step {cost.step} runs"
+    when = f"per run of step {cost.step}"
     if not here.family:
-        return f"Its dispatch alone, {when}."
+        return f"Dispatch only, {when}."
     interval = f"{readable_seconds(here.low)} to {readable_seconds(here.high)}"
-    runs = "" if cost.runs == 1 else f", {cost.runs} runs together"
-    inputs = f" Inputs from elsewhere take {readable_seconds(here.transfer_seconds)}." if here.transfers else ""
+    runs = "" if cost.runs == 1 else f", total of {cost.runs} runs"
+    inputs = f" Inputs from other devices take {readable_seconds(here.transfer_seconds)}." if here.transfers else ""
     host = " Its processor is assumed." if here.is_uncertain else ""
     return f"{readable_seconds(here.seconds)} ({interval}) {when}{runs}, bound by {here.bound}.{host}{inputs}"
 
@@ -172,24 +170,24 @@ def _cost(cost: NodeCostEstimate, here: DeviceCost) -> str:
 def _group(node_id: int, reason: Reason) -> Iterator[Paragraph]:
     others = tuple(member for member in reason.members if member != node_id)
     named = list_words([NODE] * len(others), MAX_SHOWN)
-    yield Paragraph("Group", f"{len(reason.members)} ops share a device: this one, {named}", others[:MAX_SHOWN])
+    yield Paragraph("Group", f"{len(reason.members)} ops must share a device: this one, {named}", others[:MAX_SHOWN])
     near = [union for union in reason.unions if node_id in (union.x, union.y)]
     shown = near[:MAX_SHOWN] or list(reason.unions[:1])
     for union in shown:
         yield _merge(union)
     if len(reason.unions) > len(shown):
-        yield Paragraph("Joined by", f"{len(reason.unions) - len(shown)} merges more, of others in the group.")
+        yield Paragraph("Joined by", f"{len(reason.unions) - len(shown)} more merges in the group.")
     held = [
         f"{word} {spec}"
         for word, spec in (
             ("requested", reason.group_requested),
-            ("its resource on", reason.group_resource),
+            ("resource on", reason.group_resource),
             ("assigned", reason.group_assigned),
         )
         if spec != ANY
     ]
     types = f"runs on {_types(reason.types)}"
-    yield Paragraph("Group's bounds", "; ".join([*held, types]) + ".")
+    yield Paragraph("Group limits", "; ".join([*held, types]) + ".")
 
 
 def _merge(union: Union) -> Paragraph:

@@ -29,7 +29,7 @@ _SHOWN_REQUESTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What made one group of two: an edge or a label, or a function, that ties `node` to `other`."""
+    """Union of two groups: an edge or a label, or a function, that ties `node` to `other`."""
 
     node: str
     other: str
@@ -71,7 +71,7 @@ class IgnoredLabelProof(NamedTuple):
 
 
 class GroupBounds(NamedTuple):
-    """What a node's group was held to before a device was chosen; empty where it was not."""
+    """Bounds of a node's group before a device was chosen; empty where there was none."""
 
     requested: str
     resource: str
@@ -80,16 +80,16 @@ class GroupBounds(NamedTuple):
 
 _CHOICES = {
     "default": "the first of the candidates",
-    "group": "the device of its group, whose first member, {followed}, was placed before",
+    "group": "the device of its group, set by its first member, {followed}",
     "assigned": "kept from an earlier placement of this session (9.5)",
-    "generator_follows_consumers": "a generator goes where all its consumers are, {followed} the first of them (6.3 A)",
-    "metadata_follows_input": "Shape, Size and Rank go where their input, {followed}, is (6.3 B1)",
-    "identity_follows_input": "an Identity between equal requests goes where its input, {followed}, is (6.3 B2)",
-    "argument": "an argument stands where what it is given comes from (9.8)",
-    "result": "a result goes where the call is (9.8)",
-    "whole": "{call} runs its functions whole on its own device, whatever their nodes ask for (9.8)",
-    "caller": "the device of the call, which is preferred wherever it can be (3.7, 9.8)",
-    "none": "not placed: the error came first",
+    "generator_follows_consumers": "a generator follows its consumers, which share a device; the first is {followed} (6.3 A)",
+    "metadata_follows_input": "Shape, Size and Rank follow their input, {followed} (6.3 B1)",
+    "identity_follows_input": "an Identity between equal requests follows its input, {followed} (6.3 B2)",
+    "argument": "an argument is on the device of the tensor passed (9.8)",
+    "result": "a result is on the device of the call (9.8)",
+    "whole": "{call} runs its functions entirely on its own device, ignoring their nodes' requests (9.8)",
+    "caller": "the device of the call, preferred wherever possible (3.7, 9.8)",
+    "none": "not placed: an earlier error stopped placement",
 }
 _WITHOUT_FOLLOWED = ("default", "none", "argument", "result", "whole", "caller")
 
@@ -128,12 +128,12 @@ class Proof:
 
     @property
     def location(self) -> Location | None:
-        """Where it stands in its file."""
+        """Its position in its file."""
         return self.proofs.graph.location(self._node)
 
     @property
     def device(self) -> str | None:
-        """Where it was placed; None where an error came first."""
+        """Its assigned device; None if an error came first."""
         return None if self.reason.device is None else self.reason.device.name
 
     @property
@@ -161,7 +161,7 @@ class Proof:
 
     @cached_property
     def origins(self) -> tuple[Annotation, ...]:
-        """Where its request was written."""
+        """Annotations that make up its request."""
         return self.proofs.origins(self._node)
 
     @property
@@ -176,7 +176,7 @@ class Proof:
 
     @property
     def held_to(self) -> GroupBounds:
-        """What the group, or the node alone, was held to."""
+        """Bounds of the group, or of the node alone."""
         reason = self.reason
         return GroupBounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
 
@@ -199,7 +199,7 @@ class Proof:
 
     @property
     def soft_steps(self) -> tuple[StyledText, ...]:
-        """What soft placement gave up, in sentences."""
+        """Steps of soft placement, in sentences."""
         return self.proofs.soft_steps(self._node, self.reason)
 
     @property
@@ -209,7 +209,7 @@ class Proof:
 
     @property
     def rule(self) -> str:
-        """How the device was chosen among the candidates: a key of the choices."""
+        """Rule by which the device was chosen among the candidates: a key of the choices."""
         reason = self.reason
         body = self.proofs.body
         if reason.device is None:
@@ -235,7 +235,7 @@ class Proof:
 
     @property
     def choice(self) -> str:
-        """How the device was chosen, as a sentence."""
+        """Rule by which the device was chosen, as a sentence."""
         return _CHOICES[self.rule].format(followed=self.followed, call="" if self.body is None else self.body.call)
 
 
@@ -273,7 +273,7 @@ class Proofs:
         return name, self._written.location(self._written.node(name)) if name in self._written.ids else None
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
-        """Where a node's request was written; nowhere for a node that a rewrite made, but in a body that was lowered."""
+        """Annotations that make up a node's request; none for a node that a rewrite made, except in a lowered body."""
         if node.name in self._written.ids:
             return self._annotations.origins(self._written.node(node.name))
         found = body_node(self.graph, node.name)
@@ -306,7 +306,7 @@ class Proofs:
         return Merge(self.named(node), self.named(other), union.cause.name.lower(), str(union.detail), location)
 
     def soft_steps(self, node: Node, reason: Reason) -> tuple[StyledText, ...]:
-        """What soft placement gave up, which is the same for all of a group."""
+        """Steps of soft placement, the same for all nodes of a group."""
         first = reason.members[0] if reason.members else node.id
         if first not in self._steps:
             self._steps[first] = tuple(_soft_steps(self.placement.groups, node, reason))
@@ -316,14 +316,14 @@ class Proofs:
 def proofs_of(live: SimulationState) -> Proofs:
     """The proofs of the newest placement.  Raises ValueError where there is none."""
     if live.placement is None:
-        raise ValueError("nothing was placed")
+        raise ValueError("no node is placed")
     return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))
 
 
 def proofs_of_body(body: CalledBody) -> Proofs:
     """The proofs of a body's nodes.  Raises ValueError where it could not be instantiated."""
     if body.placed is None:
-        raise ValueError("nothing was placed")
+        raise ValueError("no node is placed")
     written = body.placed.written.graph
     return Proofs(body.placed.placement, written, Annotations(written, is_raw=True), body)
 
@@ -355,11 +355,11 @@ def _soft_steps(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator
     held = Constraints(reason.group_requested, reason.group_assigned, reason.group_resource, reason.types)
     if reason.soft_step >= SoftStep.WITHOUT_TYPE_AND_ID:
         left = DeviceName(*soften(held, SoftStep.WITHOUT_TYPE_AND_ID))
-        sentence = "no device with a kernel matches {}; without its type and id: {} (7.2c i)"
+        sentence = "no device with a kernel matches {}; type and id dropped: {} (7.2c i)"
         yield fill_template(sentence, device(reason.group_requested), _anything(left))
     if reason.soft_step >= SoftStep.WITHOUT_RESOURCE:
         left = DeviceName(*soften(held, SoftStep.WITHOUT_RESOURCE))
-        yield fill_template("none matches that either; without the resource's device: {} (7.2c ii)", _anything(left))
+        yield fill_template("still no match; resource's device dropped: {} (7.2c ii)", _anything(left))
 
 
 def _anything(left: DeviceName) -> str:
@@ -378,9 +378,7 @@ def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> I
     if lost and len(requests) > 1:
         named = join_texts(", ", (fill_template("{} of {}", device(spec), name) for spec, name in lost[:_SHOWN_REQUESTS]))
         common = device(reason.group_requested) if str(reason.group_requested) else "nothing"
-        yield fill_template(
-            "requests of the group contradict each other ({}): {} is what they have in common (7.2a)", named, common
-        )
+        yield fill_template("conflicting requests in the group ({}): they have {} in common (7.2a)", named, common)
 
 
 def _is_kept(spec: DeviceName, group: DeviceName) -> bool:

@@ -26,23 +26,23 @@ class _Rule(NamedTuple):
 
 
 _RULES = (
-    _Rule("prefers_local_devices", "a local device comes before remote ones of its type (3.6c)"),
-    _Rule("loops_follow_inputs", "what a While becomes asks for its inputs' devices (13.16)"),
-    _Rule("labels_ends_of_calls", "the ends of a call are labelled with what they read (13.15)"),
-    _Rule("keeps_labels_of_bodies", "a body's nodes keep their labels where they take their call's place (13.15)"),
-    _Rule("callers_override_tasks", "a body's nodes get what they leave open from the call's device (13.15)"),
-    _Rule("ties_nested_devices", "devices that don't contradict each other are merged over an edge that ties (5.6.2)"),
-    _Rule("ties_datasets", "an edge between datasets ties them (5.6)"),
-    _Rule("labelled_nodes_hold_their_name", "a node's name is a label, whatever labels it has (5.7)"),
-    _Rule("keeps_variants_on_host", "what reads a variant that only a host can hold is on the CPU (5.12)"),
-    _Rule("excludes_xla_types", "XLA's devices are for those who ask for them (5.11)"),
-    _Rule("identities_follow_inputs", "an Identity between equal requests goes where its input is (6.3 B2)"),
+    _Rule("prefers_local_devices", "local devices come before remote devices of the same type (3.6c)"),
+    _Rule("loops_follow_inputs", "a lowered While requests the devices of its inputs (13.16)"),
+    _Rule("labels_ends_of_calls", "a call's boundary nodes are colocated with their inputs (13.15)"),
+    _Rule("keeps_labels_of_bodies", "nodes of an inlined body keep their colocation labels (13.15)"),
+    _Rule("callers_override_tasks", "nodes of a body complete partial devices from the call's device (13.15)"),
+    _Rule("ties_nested_devices", "compatible devices are merged over a colocating edge (5.6.2)"),
+    _Rule("ties_datasets", "an edge between datasets colocates them (5.6)"),
+    _Rule("labelled_nodes_hold_their_name", "a node's name is always a colocation label (5.7)"),
+    _Rule("keeps_variants_on_host", "readers of a host-only variant are on the CPU (5.12)"),
+    _Rule("excludes_xla_types", "XLA devices are used only on request (5.11)"),
+    _Rule("identities_follow_inputs", "an Identity between equal requests follows its input (6.3 B2)"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDifference:
-    """What the current release does otherwise with a node: a rule and the device it leads to, and other kernels.
+    """Differences of the current release for a node: rules with the devices to which they lead, and other kernels.
 
     `rules` are sentences with the devices to which each, by itself, leads; `kernels` the device types that have a kernel there,
     None where they are the same.
@@ -62,7 +62,7 @@ class ReleaseTrials:
         self._release = setting.graph.registry.rules
 
     def difference(self, name: str) -> ReleaseDifference | None:
-        """What would be otherwise with a node of the placed graph; None where nothing would."""
+        """Differences for a node of the placed graph; None if there are none."""
         if self._release is CURRENT or self._placement.error is not None:
             return None
         node = self._placement.graph.node(name)

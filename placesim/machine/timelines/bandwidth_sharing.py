@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What a link has carried, and for how many seconds at least one transfer was on it, latencies aside."""
+    """Bytes carried by a link, and the seconds during which at least one transfer was on it, without latencies."""
 
     bytes: float
     busy_seconds: float
@@ -64,7 +64,7 @@ def check_route(transfer: int, route: Sequence[int], links: Sequence[Link]) -> N
     """Raises InvalidArgumentError for a link that isn't there."""
     for number in route:
         if not 0 <= number < len(links):
-            raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, from 0 on")
+            raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, numbered from 0")
 
 
 def route_latency(route: Sequence[int], links: Sequence[Link]) -> float:
@@ -145,7 +145,7 @@ class SharedLinks:
 
     @property
     def now(self) -> float:
-        """When something last changed."""
+        """Time of the last change."""
         return self._now
 
     def begin(self, time: float, transfer: int, num_bytes: float, route: Sequence[int]) -> None:
@@ -155,7 +155,7 @@ class SharedLinks:
         """
         check_bytes(transfer, num_bytes)
         if not self._now <= time < math.inf:
-            raise InvalidArgumentError(f"transfer {transfer} begins at {time} s, when it is {self._now} s already")
+            raise InvalidArgumentError(f"transfer {transfer} begins at {time} s, before the current time {self._now} s")
         taken = self._routes.get(tuple(route)) or self._new_route(transfer, tuple(route))
         if time > self._now:
             self._run(time)
@@ -166,7 +166,7 @@ class SharedLinks:
             self._share(time, taken, transfer, num_bytes)
 
     def next_change(self) -> float:
-        """When a latency is over or a transfer ends next, if nothing begins before; infinity where nothing is under way."""
+        """Time of the next end of a latency or transfer, if nothing begins before; infinity if nothing is under way."""
         return self._ended[0][0] if self._ended else self._next()
 
     def advance(self, until: float) -> list[tuple[float, int]]:
@@ -176,7 +176,7 @@ class SharedLinks:
         return ended
 
     def traffic(self) -> tuple[Traffic, ...]:
-        """What each link has been given to carry, and how long it was in use until the last change."""
+        """Bytes that each link was given to carry, and the time it was in use until the last change."""
         num_bytes = [0.0] * len(self._links)
         for numbers, route in self._routes.items():
             for number in numbers:
@@ -332,7 +332,7 @@ class SharedLinks:
 
 
 def transfer_ends(links: Sequence[Link], flows: Sequence[Flow]) -> list[float]:
-    """When each flow ends, in seconds; raises as `SharedLinks` does."""
+    """End of each flow, in seconds; raises as `SharedLinks` does."""
     shared = SharedLinks(links)
     for number in sorted(range(len(flows)), key=lambda number: flows[number].start):
         start, num_bytes, route = flows[number]

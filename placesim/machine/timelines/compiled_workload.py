@@ -32,7 +32,7 @@ CIRCLE_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """What is to be done, in columns by phase; nothing of it changes in a simulation.
+    """Workload in columns by phase; constant during a simulation.
 
     `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for most transfers; `seconds` what it takes,
     SHARED where links decide.  `hosts` has the host of each place, negative ones too.  `consumers` are the phases that wait for
@@ -69,7 +69,7 @@ class WorkloadPlan:
         ]
 
     def work(self) -> tuple[list[float], list[float]]:
-        """How many seconds each resource takes for its phases alone one after another, and how many those are of one core."""
+        """Seconds that each resource needs for its phases one after another, and the single-core part of these."""
         seconds = [0.0] * len(self.hosts)
         core_seconds = [0.0] * len(self.hosts)
         for place, takes, cores in zip(self.places, self.seconds, self.asked, strict=True):
@@ -79,7 +79,7 @@ class WorkloadPlan:
         return seconds[:count], core_seconds[:count]
 
     def traffic(self) -> list[Traffic]:
-        """What the transfers that share no links come to on each link."""
+        """Total traffic of each link from transfers that share no links."""
         num_bytes = [0.0] * len(self.links)
         busy = [0.0] * len(self.links)
         routes: dict[tuple[int, ...], float] = {}
@@ -186,7 +186,7 @@ def make_plan(
                 f"task {number} takes {takes} s and {launch} s to launch: both must be finite, 0 or more"
             )
         if not NOWHERE <= place < len(resources):
-            raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, from 0 on")
+            raise InvalidArgumentError(f"task {number} is on resource {place}: there are {len(resources)}, numbered from 0")
         if cores < 1:
             raise InvalidArgumentError(f"task {number} asks for {cores} cores: it must be 1 or more")
         places[number], seconds[number] = place, takes
@@ -205,7 +205,7 @@ def make_plan(
 def _waits(
     tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
 ) -> tuple[list[list[int]], list[int], bool]:
-    """What waits for each phase, for how many each waits, and whether all wait for smaller numbers only.
+    """Waiting phases of each phase, the number that each waits for, and whether all wait only for smaller numbers.
 
     Where there is a launch it is what waits, for the inputs; for those on the same stream only until they are launched.
     """
@@ -221,7 +221,9 @@ def _waits(
         for source in inputs:
             if not 0 <= source < number:
                 if not 0 <= source < count:
-                    raise InvalidArgumentError(f"task {number} has the input {source}: there are {count} tasks, from 0 on")
+                    raise InvalidArgumentError(
+                        f"task {number} has the input {source}: there are {count} tasks, numbered from 0"
+                    )
                 in_order = False
             consumers[source + count if is_launched and places[source] == place else source].append(first)
     return consumers, missing, in_order
@@ -231,7 +233,7 @@ def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource])
     for stream in transfer.streams:
         resource = resources[stream] if 0 <= stream < len(resources) else None
         if not isinstance(resource, SerialStream) or resource.host is not None:
-            raise InvalidArgumentError(f"transfer {number} takes resource {stream}, which is no stream without a host")
+            raise InvalidArgumentError(f"transfer {number} takes resource {stream}, which is not a stream without a host")
     return tuple(dict.fromkeys(transfer.streams))
 
 
@@ -269,7 +271,7 @@ def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
 
 
 def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
-    """Which tasks wait for each other, where these could not begin."""
+    """Tasks that wait for each other and could not begin."""
     number = min(left)
     path: dict[int, None] = {}
     while number not in path:
@@ -278,4 +280,4 @@ def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
     circle = list(path)
     circle = [*circle[circle.index(number) :], number]
     shown = " -> ".join(map(str, circle[:CIRCLE_SHOWN])) + (" -> ..." if len(circle) > CIRCLE_SHOWN else "")
-    return f"tasks wait for each other in a circle, so that none of them can begin: {shown}"
+    return f"cycle of tasks: {shown}"

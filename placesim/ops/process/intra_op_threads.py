@@ -198,12 +198,12 @@ _one_blas_thread = _OneBlasThread()
 
 
 def _blas() -> Any:
-    # scipy brings a BLAS of its own, which is there once it is imported
-    return _blas_of("scipy.linalg" in sys.modules)
+    # either of these loads scipy's own BLAS
+    return _blas_of(not sys.modules.keys().isdisjoint(("scipy.linalg", "scipy.special")))
 
 
 def blas_text() -> str:
-    """Which library multiplies numpy's matrices, its version and the kernels that it chose for this processor."""
+    """Name of the library that multiplies numpy's matrices, its version and its kernels for this processor."""
     found: dict[str, Any] = next((entry for entry in _blas().info() if entry["user_api"] == "blas"), {})
     return " ".join(str(found[key]) for key in ("internal_api", "version", "architecture") if found.get(key)) or "none"
 

@@ -36,7 +36,7 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
         # whatever the placer prefers, a node that asks for its device by itself has it
         leaders = _leaders(placement, wrong) if number < MAX_ROUNDS // 2 else wrong
         asked.update((name, planned[name]) for name in leaders)
-    raise InternalError(f"{wrong[0]} can't be placed on {planned[wrong[0]]}, where it was planned")
+    raise InternalError(f"{wrong[0]} cannot be placed on {planned[wrong[0]]}, its planned device")
 
 
 def _place(file: GraphFile, device_set: DeviceSet, *, soft: bool) -> Placement:

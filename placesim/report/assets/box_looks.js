@@ -42,7 +42,7 @@ function dearestKinds(models, kindOf, rest) {
 const BOX_MODES = {
   op: (models) => dearestKinds(models, (model, span) => model.op(span), "other ops"),
   scope: (models) => {
-    const scopeOfName = (name) => (name.includes("/") ? `${name.split("/")[0]}/` : "outside scopes");
+    const scopeOfName = (name) => (name.includes("/") ? `${name.split("/")[0]}/` : "no scope");
     const scopes = new Map(models.map((model) => [model, model.names.map(scopeOfName)]));
     return dearestKinds(models, (model, span) => scopes.get(model)[model.spans.name[span]], "other scopes");
   },

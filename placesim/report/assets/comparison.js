@@ -35,7 +35,7 @@ class ComparisonPage {
     }
     byId("headline").replaceChildren(...this.headline());
     if (data.plan?.value === null) showError(`No plan fits: ${data.plan.ways_out.join("; ") || "no placement runs in the devices' memory"}.`);
-    byId("keys").querySelector("dl").append(element("dt", {}, [element("kbd", {}, ["x"])]), element("dd", {}, ["change before and after"]));
+    byId("keys").querySelector("dl").append(element("dt", {}, [element("kbd", {}, ["x"])]), element("dd", {}, ["swap before and after"]));
   }
 
   /** What the whole page is about, which other choices leave as it is. */
@@ -47,11 +47,11 @@ class ComparisonPage {
     if (before !== after) parts.push(` instead of ${sought.text(was)}`);
     const change = changeText(was, is);
     if (change) parts.push(", ", change);
-    if (sought === OBJECTIVES.latency && isUnsure(placements[before], placements[after])) parts.push(" (the intervals overlap: which is faster is not sure)");
-    if (!plan) parts.push(`: ${placements[after].label} beside ${placements[before].label}.`);
-    else if (plan.is_optimal) parts.push(`. Nothing can be better: ${plan.bound.why}.`);
-    else parts.push(`. No placement can be below ${sought.text(plan.bound.value)}${plan.value === null ? "" : ` (${shareText(plan.gap)} less)`}: ${plan.bound.why}.`);
-    if (plan?.is_interrupted) parts.push(" The search was interrupted.");
+    if (sought === OBJECTIVES.latency && isUnsure(placements[before], placements[after])) parts.push(" (the intervals overlap, so the difference may not be real)");
+    if (!plan) parts.push(`: ${placements[after].label} compared with ${placements[before].label}.`);
+    else if (plan.is_optimal) parts.push(`. Optimal, by the lower bound: ${plan.bound.why}.`);
+    else parts.push(`. Lower bound ${sought.text(plan.bound.value)}${plan.value === null ? "" : ` (${shareText(plan.gap)} less)`}: ${plan.bound.why}.`);
+    if (plan?.is_interrupted) parts.push(" Search interrupted.");
     return parts;
   }
 
@@ -92,7 +92,7 @@ class ComparisonPage {
     byId(`lanes-${SIDES[side]}`).replaceChildren(place);
     if (!model) {
       const { spans } = this.data.placements[this.shown[SIDES[side]]];
-      place.append(element("p", { className: "no-lanes" }, [`Too much to draw: ${countText(spans, "node")} and transfers. The tables below have the whole.`]));
+      place.append(element("p", { className: "no-lanes" }, [`Too large to draw: ${countText(spans, "node")} and transfers. The tables below are complete.`]));
       return null;
     }
     const lanes = new LanesView(place, model, this.axis, {

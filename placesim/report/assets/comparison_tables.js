@@ -6,8 +6,8 @@ const SIDES = ["before", "after"];
 const NO_VALUE = "–";
 const OBJECTIVES = {
   latency: { title: "step", takes: "A step takes ", of: (placement) => placement.seconds, text: secondsText },
-  throughput: { title: "busiest device", takes: "The busiest device of a step takes ", of: (placement) => placement.load_seconds, text: secondsText },
-  memory: { title: "highest peak", takes: "The highest peak of memory is ", of: (placement) => placement.peak_bytes, text: bytesText },
+  throughput: { title: "busiest device", takes: "The busiest device takes ", of: (placement) => placement.load_seconds, text: secondsText },
+  memory: { title: "peak memory", takes: "Peak memory is ", of: (placement) => placement.peak_bytes, text: bytesText },
 };
 
 /** How much less or more than before, in words and with its colour; nothing where it is as it was. */
@@ -52,11 +52,11 @@ function placementsCard(data, shown) {
   const rows = data.placements.map((placement, number) => {
     const value = sought.of(placement);
     const tags = SIDES.filter((side) => shown[side] === number).map((side) => element("span", { className: "tag" }, [side]));
-    const label = [placement.label, ...tags, ...(placement.is_allowed ? [] : [element("div", { className: "sub" }, ["asks for more to be freed"])])];
+    const label = [placement.label, ...tags, ...(placement.is_allowed ? [] : [element("div", { className: "sub" }, ["needs more nodes freed"])])];
     const isPlan = data.plan?.index === number;
     const row = element("tr", { className: isPlan ? "plan" : "" }, [
       cell(label, "name"),
-      cell(value === null ? [] : [valueBar(value / most, { mark: bound === undefined ? undefined : bound / most, title: `${sought.text(value)}${bound === undefined ? "" : `; none is below ${sought.text(bound)}`}` })], "value"),
+      cell(value === null ? [] : [valueBar(value / most, { mark: bound === undefined ? undefined : bound / most, title: `${sought.text(value)}${bound === undefined ? "" : `; lower bound ${sought.text(bound)}`}` })], "value"),
       cell(placement.seconds === null ? NO_VALUE : secondsText(placement.seconds), "number"),
       cell(placement.seconds === null ? NO_VALUE : `${secondsText(placement.low)} – ${secondsText(placement.high)}`, "number least"),
       cell(placement.load_seconds === null ? NO_VALUE : secondsText(placement.load_seconds), "number"),
@@ -67,8 +67,8 @@ function placementsCard(data, shown) {
     ]);
     return row;
   });
-  const head = [["placement"], [sought.title], ["step", "number"], ["interval", "number least"], ["busiest device", "number"], ["highest peak", "number"], ["transfers", "number"], ["copied", "number"], ["memory"]];
-  const note = bound === undefined ? [] : [element("p", { className: "sub" }, [`The mark on each bar is what none can be below, ${sought.text(bound)}: ${data.plan.bound.why}.`])];
+  const head = [["placement"], [sought.title], ["step", "number"], ["interval", "number least"], ["busiest device", "number"], ["peak memory", "number"], ["transfers", "number"], ["copied", "number"], ["memory"]];
+  const note = bound === undefined ? [] : [element("p", { className: "sub" }, [`The mark on each bar is the lower bound, ${sought.text(bound)}: ${data.plan.bound.why}.`])];
   return addClass(cardOf("placements", "All placements", rowsTable(head, rows), ...note), "wide");
 }
 
@@ -98,7 +98,7 @@ function memoryCard(before, after) {
     const sizes = peaks.map((peak, side) => cell([peak === null ? NO_VALUE : bytesText(peak), ...share(peak, side)], "number"));
     return element("tr", {}, [cell(name, "name"), cell([element("span", { className: "pair" }, bars)], "value"), ...sizes, cell(limit === null ? "none" : bytesText(limit), "number")]);
   });
-  return cardOf("memory", "Highest memory of each device", rowsTable([["device"], [""], ["before", "number"], ["after", "number"], ["limit", "number"]], rows));
+  return cardOf("memory", "Peak memory per device", rowsTable([["device"], [""], ["before", "number"], ["after", "number"], ["limit", "number"]], rows));
 }
 
 /** The card of what moves; `actions`: `point(move)`, `choose(move)`. */
@@ -121,11 +121,11 @@ function movesCard(data, moves, actions) {
     move.row = row;
     return row;
   });
-  const head = [["what"], ["from → to"], ...(told ? [["gain", "number"]] : []), ["ran before", "number"], ["after", "number"]];
-  const more = moves.length > rows.length ? [element("p", { className: "sub more" }, [`and ${(moves.length - rows.length).toLocaleString("en")} more, of ${countText(total, "node")} in all`])] : [];
-  if (!rows.length) return cardOf("moves", "What moves", element("p", {}, ["Nothing: each node is where it was."]));
-  const note = told ? "A gain is how much worse the plan would be if they alone stayed; below 0 they move for others that do." : "Nodes that go the same way are together.";
-  return cardOf("moves", `What moves: ${countText(total, "node")}`, element("p", { className: "sub" }, [`${note} Point at a row to see them in both steps.`]), rowsTable(head, rows), ...more);
+  const head = [["node"], ["from → to"], ...(told ? [["gain", "number"]] : []), ["ran before", "number"], ["after", "number"]];
+  const more = moves.length > rows.length ? [element("p", { className: "sub more" }, [`${(moves.length - rows.length).toLocaleString("en")} more, of ${countText(total, "node")} in total`])] : [];
+  if (!rows.length) return cardOf("moves", "Moved nodes", element("p", {}, ["None: every node keeps its device."]));
+  const note = told ? "Gain: how much worse the plan would be if only these nodes stayed; negative if they move for the sake of others." : "Nodes with the same move are grouped.";
+  return cardOf("moves", `Moved nodes: ${total.toLocaleString("en")}`, element("p", { className: "sub" }, [`${note} Point at a row to see its nodes in both steps.`]), rowsTable(head, rows), ...more);
 }
 
 const signedText = (value, text) => (value < 0 ? `−${text(-value)}` : text(value));
@@ -159,10 +159,10 @@ class ComparisonPanel {
         ["busiest device", ...both((placement) => secondsText(placement.load_seconds))],
         ["transfers", ...both((placement) => placement.transfers.toLocaleString("en"))],
         ["copied", ...both((placement) => bytesText(placement.transfer_bytes))],
-        ["highest peak", ...both((placement) => bytesText(placement.peak_bytes))],
+        ["peak memory", ...both((placement) => bytesText(placement.peak_bytes))],
         ...["compute", "launch", "transfer"].map((kind) => [`path: ${kind}`, ...pathSeconds.map((seconds) => seconds && secondsText(seconds[kind]))]),
       ]),
-      element("p", {}, ["Select a node or a transfer in either step to see it in both. ", key("n"), " begins the critical path, ", key("x"), " changes the two, ", key("?"), " tells all keys."]),
+      element("p", {}, ["Select a node or a transfer in either step to see it in both. ", key("n"), " starts the critical path, ", key("x"), " swaps the two, ", key("?"), " lists all keys."]),
     );
   }
 
@@ -178,7 +178,7 @@ class ComparisonPanel {
       const wait = launched ? each.spans.launch_wait[at] : each.spans.wait[at];
       const cause = launched ? each.launchBefore[at] : each.before[at];
       if (cause === NONE || (wait !== WAIT.input && wait !== WAIT.turn)) return "nothing";
-      return [wait === WAIT.turn ? "its turn, after " : "", actionLink(each.label(cause), () => this.actions.select(each.spans.name[cause], each.isTransfer(cause)))];
+      return [wait === WAIT.turn ? "the device, after " : "", actionLink(each.label(cause), () => this.actions.select(each.spans.name[cause], each.isTransfer(cause)))];
     };
     const buttons = spans.map((at, number) => {
       const found = element("button", { textContent: `Zoom ${SIDES[number]}`, disabled: at === NONE });
@@ -213,13 +213,13 @@ class ComparisonPanel {
     const is = move.nodes.length === 1;
     const they = is ? "it" : "they";
     const size = element("strong", {}, [sought.text(Math.abs(move.loss ?? 0))]);
-    if (move.nodes.length > rows.length) rows.push(element("li", { className: "sub" }, [`and ${(move.nodes.length - rows.length).toLocaleString("en")} more`]));
+    if (move.nodes.length > rows.length) rows.push(element("li", { className: "sub" }, [`${(move.nodes.length - rows.length).toLocaleString("en")} more`]));
     this.fill(
       element("h3", {}, [move.label]),
       element("p", { className: "sub" }, [`${countText(move.nodes.length, "node")}, ${move.source} → ${move.target}`]),
       move.loss === null ? null : element("p", {}, move.loss < 0
-        ? [`If ${they} alone stayed, the plan would come to less, by `, size, `: ${they} ${is ? "moves" : "move"} for the sake of others that do.`]
-        : [`If ${they} alone stayed, the plan would come to `, size, " more, by the search's own measure."]),
+        ? [`If only ${they} stayed, the plan would be better by `, size, `: ${they} ${is ? "moves" : "move"} for the sake of others.`]
+        : [`If only ${they} stayed, the plan would be worse by `, size, ", as measured by the search."]),
       element("p", {}, [`${is ? "It" : "They"} ran ${secondsText(move.seconds[0])} before, and ${secondsText(move.seconds[1])} after.`]),
       element("section", {}, [element("h2", {}, ["Nodes"]), element("ul", { className: "items" }, rows)]),
     );

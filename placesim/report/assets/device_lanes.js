@@ -178,11 +178,11 @@ class LaneView {
     const count = pieces.reduce((sum, piece) => sum + piece.nodes.length, 0);
     const lines = [
       element("strong", {}, [swatch(this.devices.looks.at(device)), " ", name]),
-      element("span", { className: "sub" }, [count ? countText(count, "op") : "nothing here"]),
+      element("span", { className: "sub" }, [count ? countText(count, "op") : "no ops"]),
     ];
     const work = model.devices[device]?.work ?? null;
     if (work !== null && count) {
-      lines.push(this.meter(work / (this.mostWork || 1)), element("span", { className: "sub", title: "Predicted seconds of all that it runs in a step, one after another" }, [`${secondsText(work)} of work`]));
+      lines.push(this.meter(work / (this.mostWork || 1)), element("span", { className: "sub", title: "Predicted time of all its ops in a step, run one after another" }, [`${secondsText(work)} of work`]));
     }
     const peak = model.memory?.peaks.find(([owner]) => owner === device);
     if (peak) {

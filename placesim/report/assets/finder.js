@@ -30,7 +30,7 @@ class Finder {
     });
     const more = this.found.length - rows.length;
     if (more > 0) rows.push(element("li", { className: "more" }, [element("small", {}, [`and ${this.found.isCut ? "at least " : ""}${more.toLocaleString("en")} more`])]));
-    if (words.length && !rows.length) rows.push(element("li", {}, [element("small", {}, ["nothing has all these words in its name, op type or device"])]));
+    if (words.length && !rows.length) rows.push(element("li", {}, [element("small", {}, ["no match in names, op types or devices"])]));
     this.box.replaceChildren(...rows);
     this.box.hidden = !words.length;
     this.field.setAttribute("aria-expanded", !this.box.hidden);

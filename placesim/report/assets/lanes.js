@@ -64,7 +64,7 @@ class LanesView {
     this.hasArrows = true;
     this.inner = element("div", { className: "lanes-inner" });
     this.canvas = element("canvas", { className: "lanes-canvas", tabIndex: 0, role: "application" });
-    this.canvas.setAttribute("aria-label", "What ran when. Arrow keys go from one to the next, Enter zooms to it; the panel tells of what is selected, and the tables below of what takes most.");
+    this.canvas.setAttribute("aria-label", "Timeline. Arrow keys move between nodes, Enter zooms in; the panel describes the selection, the tables below list the slowest nodes.");
     this.labels = element("div", { className: "lanes-labels" });
     const corner = element("div", { className: "lanes-corner" }, [element("div", {}, ["time"])]);
     this.inner.append(corner, this.canvas, this.labels);
@@ -88,7 +88,7 @@ class LanesView {
       y += strip.height + (strip.kind === "row" ? 0 : strip.gap ?? 0);
     };
     const lit = this.pathRows();
-    add({ kind: "heading", height: HEADING, text: "Critical path", more: "what the step's end waited for" });
+    add({ kind: "heading", height: HEADING, text: "Critical path", more: "determines the step time" });
     add({ kind: "row", height: ROW + ROW_GAP, row: lit, label: "path", isPath: true });
     y += GAP;
     let lane = 0;

@@ -113,8 +113,8 @@ function requestedMode(model) {
 }
 
 const MOVED = [
-  { label: "moved from its request", colour: "#E69F00", pattern: 1 },
-  { label: "where it was requested", colour: "#56B4E9", pattern: 0 },
+  { label: "not on the requested device", colour: "#E69F00", pattern: 1 },
+  { label: "on the requested device", colour: "#56B4E9", pattern: 0 },
   { label: "no device requested", colour: GREY, pattern: 0 },
   { label: "not placed", colour: "#FFFFFF", pattern: 6 },
 ];
@@ -130,7 +130,7 @@ function movedMode(model) {
 function bytesMode(model) {
   const labels = BYTE_STEPS.map((step) => `< ${bytesText(step).replace(".0", "")}`);
   const looks = [...labels, `${bytesText(BYTE_STEPS.at(-1)).replace(".0", "")} and more`].map((label, i) => ({ label, colour: RAMP[i], pattern: 0 }));
-  looks.push({ label: "not known", colour: GREY, pattern: 1 });
+  looks.push({ label: "unknown", colour: GREY, pattern: 1 });
   const kind = (bytes) => {
     if (bytes === null) return looks.length - 1;
     const step = BYTE_STEPS.findIndex((limit) => bytes < limit);

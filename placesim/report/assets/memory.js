@@ -22,7 +22,7 @@ function curve(device) {
   if (isSeen) svg.append(draw("line", { class: "limit", x1: 0, x2: WIDTH, y1: y(limit), y2: y(limit) }));
   const mark = draw("line", { class: "at", y1: 0, y2: HEIGHT, visibility: "hidden" });
   svg.append(mark);
-  const rest = `peak ${bytesText(peak)} at ${device.peak_node}` + (isSeen ? `; dashed: the limit, ${bytesText(limit)}` : "");
+  const rest = `peak ${bytesText(peak)} at ${device.peak_node}` + (isSeen ? `; dashed: limit ${bytesText(limit)}` : "");
   const caption = make("figcaption", {}, rest);
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
@@ -44,13 +44,13 @@ function facts(device) {
   const rows = [
     ["limit", device.limit === null ? "none" : bytesText(device.limit)],
     ["peak", bytesText(device.peak)],
-    room === null ? null : room < 0 ? ["too much", bytesText(-room)] : ["room left", bytesText(room)],
+    room === null ? null : room < 0 ? ["over", bytesText(-room)] : ["room left", bytesText(room)],
     device.fragmentation === null ? null : ["fragmentation at the peak", `${(100 * device.fragmentation).toFixed(1)} %`],
     ["allocations", device.allocations.toLocaleString("en")],
   ];
   const list = make("dl", { class: "facts" });
   for (const row of rows.filter(Boolean)) {
-    const value = make("dd", row[0] === "too much" ? { class: "short" } : {}, row[1]);
+    const value = make("dd", row[0] === "over" ? { class: "short" } : {}, row[1]);
     list.append(make("div", {}, make("dt", {}, row[0]), value));
   }
   return list;
@@ -59,7 +59,7 @@ function facts(device) {
 function holders(device) {
   const most = Math.max(1, ...device.holders.map((row) => row.size));
   const head = make("tr", {},
-    make("th", {}, "held by"), make("th", {}, "whose"), make("th", { class: "number" }, "number"), make("th", { class: "number" }, "bytes"),
+    make("th", {}, "held by"), make("th", {}, "owner"), make("th", { class: "number" }, "number"), make("th", { class: "number" }, "bytes"),
     make("th", {}), make("th", { class: "time" }, "since"), make("th", { class: "time" }, "until"));
   const body = make("tbody");
   for (const row of device.holders) {
@@ -67,7 +67,7 @@ function holders(device) {
     bar.style.width = `${(100 * row.size) / most}%`;
     body.append(make("tr", {},
       make("td", {}, row.kind), make("td", {}, ...breakable(row.name || "all")), make("td", { class: "number" }, row.number.toLocaleString("en")),
-      make("td", { class: "number", title: `${row.size} bytes, asked for: ${row.requested}` }, bytesText(row.size)), make("td", { class: "bar" }, bar),
+      make("td", { class: "number", title: `${row.size} bytes, requested: ${row.requested}` }, bytesText(row.size)), make("td", { class: "bar" }, bar),
       make("td", { class: "time" }, ...breakable(row.since)), make("td", { class: row.until ? "time" : "time whole" }, ...breakable(row.until ?? "stays"))));
   }
   return make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), body));
@@ -76,7 +76,7 @@ function holders(device) {
 function card(device) {
   const parts = [make("h2", {}, study.short[device.device]), make("p", { class: "sub" }, `${device.device} · ${device.allocator}`), facts(device), curve(device)];
   if (device.holders.length) parts.push(holders(device));
-  if (device.dump) parts.push(make("details", {}, make("summary", {}, "TensorFlow's dump"), make("pre", {}, device.dump.join("\n"))));
+  if (device.dump) parts.push(make("details", {}, make("summary", {}, "TensorFlow's allocator dump"), make("pre", {}, device.dump.join("\n"))));
   return make("section", { class: "card", "aria-label": study.short[device.device] }, ...parts);
 }
 
@@ -86,7 +86,7 @@ if (study.error) showError(errorText(study.error));
 const needs = byId("needs");
 if (study.requirements.length) {
   needs.className = "card";
-  needs.append(make("h2", {}, "What it would take"), make("ul", {}, ...study.requirements.map((line) => make("li", {}, line))));
+  needs.append(make("h2", {}, "What would fit"), make("ul", {}, ...study.requirements.map((line) => make("li", {}, line))));
 }
 byId("devices").append(...study.devices.map(card));
 new Theme();

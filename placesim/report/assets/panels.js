@@ -45,7 +45,7 @@ class Panel {
   list(entries) {
     const shown = entries.slice(0, MAX_LISTED).map(([content, size, copied]) =>
       element("li", {}, [content, element("span", { className: copied ? "size copied" : "size" }, [size ?? ""])]));
-    if (entries.length > MAX_LISTED) shown.push(element("li", { className: "sub" }, [`and ${(entries.length - MAX_LISTED).toLocaleString("en")} more`]));
+    if (entries.length > MAX_LISTED) shown.push(element("li", { className: "sub" }, [`${(entries.length - MAX_LISTED).toLocaleString("en")} more`]));
     return element("ul", { className: "items" }, shown);
   }
 
@@ -83,7 +83,7 @@ class Panel {
   /** Why it is where it is: the paragraphs of its proof, with the nodes that they name as links. */
   proof(node) {
     const { proofs, paragraphs, of_node } = this.model.proofs;
-    if (!of_node.length) return this.section("Why", element("p", { className: "sub" }, ["A written report keeps no reasons: show the graph itself to see them."]));
+    if (!of_node.length) return this.section("Why", element("p", { className: "sub" }, ["A report holds no reasons: run `show` on the graph to see them."]));
     const pairs = proofs[of_node[node]].map((number) => {
       const [term, text, ...named] = paragraphs[number];
       const pieces = text.split(NODE);
@@ -101,11 +101,11 @@ class Panel {
     const parts = [];
     if (found) {
       const [, untried, ...texts] = found;
-      parts.push(element("ul", { className: "edits" }, (texts.length ? texts : ["no single edit that was tried"]).map((text) => element("li", {}, [text]))));
-      if (untried) parts.push(element("p", { className: "sub" }, [`${untried.toLocaleString("en")} more edits were not tried`]));
+      parts.push(element("ul", { className: "edits" }, (texts.length ? texts : ["none of the edits tried would change it"]).map((text) => element("li", {}, [text]))));
+      if (untried) parts.push(element("p", { className: "sub" }, [`${untried.toLocaleString("en")} more edits not tried`]));
     }
     if (model.explain) parts.push(this.command(`${model.explain} ${quoted(model.nodes.name[node])}`));
-    const section = this.section(model.nodes.device[node] < 0 ? "What would mend it" : "What would change it", ...parts);
+    const section = this.section(model.nodes.device[node] < 0 ? "Possible fixes" : "What would change this", ...parts);
     if (section) section.id = "edits";
     return section;
   }
@@ -151,8 +151,8 @@ class Panel {
     const frequent = [...ops].sort((a, b) => b[1] - a[1]);
     return [
       element("h3", {}, [model.name(scope)]),
-      element("p", { className: "sub" }, [this.sizeText(size) + (model.scopes.folded[scopeOf(scope)] ? " · folded here, not a scope of the graph" : "")]),
-      model.scopes.copies[scopeOf(scope)] ? element("p", { className: "sub" }, [`Stands for ${model.scopes.copies[scopeOf(scope)]} alike: the same ops on the same devices, at the same place in the order.`]) : null,
+      element("p", { className: "sub" }, [this.sizeText(size) + (model.scopes.folded[scopeOf(scope)] ? " · grouped for display, not a scope of the graph" : "")]),
+      model.scopes.copies[scopeOf(scope)] ? element("p", { className: "sub" }, [`Represents ${model.scopes.copies[scopeOf(scope)]} identical scopes: same ops on the same devices, at the same position in the order.`]) : null,
       element("p", {}, [button]),
       this.section("Holds", this.kinds(scope, mode)),
       ...this.holding(scope),
@@ -183,7 +183,7 @@ class Panel {
       element("td", { className: "number" }, [bytesText(bytes)]),
       element("td", { className: "number" }, [shareText(bytes / peaks.get(device))]),
     ]));
-    return [this.section("Memory held at the peak", element("table", { id: "held" }, rows))];
+    return [this.section("Memory at the peak", element("table", { id: "held" }, rows))];
   }
 
   deviceLabel(device) {
@@ -216,8 +216,8 @@ class Panel {
       element("h3", {}, [this.to(link.source), " → ", this.to(link.target)]),
       element("p", { className: "sub" }, [`${countText(link.edges, "edge")}${link.data ? "" : ", control dependencies only"}`]),
       copies.length ? this.section(`Copied between devices: ${totalText(model.total(link.copies))}`, this.list(copies))
-        : this.section("Copied between devices", element("p", {}, ["Nothing: no step that runs copies a tensor for these edges."])),
-      copies.length ? element("p", { className: "sub" }, ["A tensor is copied to a device once, however many ops read it there."]) : null,
+        : this.section("Copied between devices", element("p", {}, ["None: no step copies a tensor for these edges."])),
+      copies.length ? element("p", { className: "sub" }, ["A tensor is copied to a device once, even if several ops read it there."]) : null,
     ];
   }
 
@@ -230,8 +230,8 @@ class Panel {
       element("p", { className: "sub" }, [this.sizeText(model.sizes[0])]),
       this.section("Holds", this.kinds(ROOT, mode)),
       ...this.memory(),
-      this.section("Copied between devices, in one run of each step", this.matrix()),
-      model.has_graph ? null : element("p", { className: "sub" }, ["This is a written report: it has no edges and no reasons. Show the graph itself to see them."]),
+      this.section("Copied between devices, per run of each step", this.matrix()),
+      model.has_graph ? null : element("p", { className: "sub" }, ["A report holds no edges and no reasons: run `show` on the graph to see them."]),
       model.warnings.length ? this.section(`Warnings (${model.warnings.length})`, this.list(model.warnings.map((warning) => [warning]))) : null,
     ];
   }
@@ -249,7 +249,7 @@ class Panel {
       return element("div", { className: "peak" }, [
         element("p", {}, [this.deviceLabel(device), element("strong", {}, [bytesText(peak)])]),
         ...(limit === null ? [] : [bar]),
-        element("p", { className: "sub" }, [element("span", {}, ["at ", node < 0 ? name : this.to(node)]), element("span", { className: isOver ? "copied" : "" }, [isOver ? `${bytesText(peak - limit)} too much` : share])]),
+        element("p", { className: "sub" }, [element("span", {}, ["at ", node < 0 ? name : this.to(node)]), element("span", { className: isOver ? "copied" : "" }, [isOver ? `${bytesText(peak - limit)} over` : share])]),
       ]);
     });
     const note = memory.note ? [element("p", { className: "sub" }, [memory.note.replaceAll("`", "")])] : [];
@@ -265,7 +265,7 @@ class Panel {
       const key = `${src} ${dst}`;
       totals.set(key, [...(totals.get(key) ?? []), copy]);
     });
-    if (!totals.size) return element("p", {}, ["Nothing."]);
+    if (!totals.size) return element("p", {}, ["None."]);
     const order = [...totals].sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }));
     const head = ["from", "to", "tensors", "bytes"].map((text, i) => element("th", { className: i > 1 ? "number" : "" }, [text]));
     const rows = order.map(([key, copies]) => {

@@ -61,7 +61,7 @@ const markReady = () => (document.documentElement.dataset.ready = "true");
 /** Draws a page from what has to be unpacked for it, and says so where that fails. */
 function begin(drawing) {
   drawing.then(markReady).catch((error) => {
-    showError(`The page could not be drawn: ${error.message}. It needs a browser of 2023 or later.`);
+    showError(`Cannot draw the page: ${error.message}. It needs a browser from 2023 or later.`);
     throw error;
   });
 }

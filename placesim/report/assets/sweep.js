@@ -16,8 +16,8 @@ const valuesOf = (key) => [...new Set(rows.map((row) => row[key]))];
 const varied = sweep.keys.filter((key) => valuesOf(key).length > 1);
 const MEASURES = [
   { key: "seconds", title: "Step time", low: "low", high: "high", text: secondsText },
-  { key: "examples_per_second", title: "Throughput", text: (value) => `${numberText(value)}/s`, tick: roughText, note: "examples a second" },
-  { key: "peak_bytes", title: "Peak memory", text: bytesText, limit: "limit_bytes", note: "of the device nearest to its limit" },
+  { key: "examples_per_second", title: "Throughput", text: (value) => `${numberText(value)}/s`, tick: roughText, note: "examples per second" },
+  { key: "peak_bytes", title: "Peak memory", text: bytesText, limit: "limit_bytes", note: "on the device closest to its limit" },
 ];
 
 const numberText = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
@@ -88,7 +88,7 @@ function story(row, measure) {
   const settings = sweep.keys.map((key) => `${key} ${settingText(row[key])}`).join(", ");
   if (row.seconds === null) return `${settings}: ${row.error}`;
   const interval = measure.low ? ` (${measure.text(row[measure.low])} to ${measure.text(row[measure.high])})` : "";
-  const value = row[measure.key] === null ? "not known" : measure.text(row[measure.key]);
+  const value = row[measure.key] === null ? "unknown" : measure.text(row[measure.key]);
   return `${settings}: ${value}${interval}; ${row.fits ? "fits" : `does not fit: ${row.error}`}; bound: ${row.bound}`;
 }
 
@@ -182,9 +182,9 @@ function legend(series) {
       })
     : [];
   if (rows.some((row) => row.fits === false)) {
-    entries.push(make("span", {}, sign(draw("circle", { class: "open s7", cx: 15, cy: 7, r: 5.5 }), cross(15, 7, 3)), "does not fit: as if it did"));
+    entries.push(make("span", {}, sign(draw("circle", { class: "open s7", cx: 15, cy: 7, r: 5.5 }), cross(15, 7, 3)), "does not fit (time as if it did)"));
   }
-  if (rows.some((row) => row.seconds === null)) entries.push(make("span", {}, sign(cross(15, 7, 3.5)), "could not be simulated"));
+  if (rows.some((row) => row.seconds === null)) entries.push(make("span", {}, sign(cross(15, 7, 3.5)), "not simulated"));
   place.replaceChildren(...entries);
   place.hidden = !entries.length;
 }
@@ -203,7 +203,7 @@ function show() {
     const lowest = Math.min(...known.map((row) => row[measure.low ?? measure.key]).filter((value) => value > 0));
     const range = [Number.isFinite(lowest) ? lowest / 1.15 : 1, (highest || 1) * 1.06];
     const small = panels.slice(0, MOST_PANELS).map((panel) => picture(panel, measure, across, series, range));
-    const left = panels.length > MOST_PANELS ? [make("p", { class: "sub" }, `${panels.length - MOST_PANELS} more are in the table only`)] : [];
+    const left = panels.length > MOST_PANELS ? [make("p", { class: "sub" }, `${panels.length - MOST_PANELS} more in the table only`)] : [];
     const heading = make("h2", {}, measure.title, ...(measure.note ? [" ", make("small", {}, measure.note)] : []));
     parts.push(make("section", { "aria-label": measure.title }, heading, make("div", { class: "panels" }, ...small), ...left));
   }

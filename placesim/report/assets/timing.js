@@ -25,7 +25,7 @@ class TimingPage {
     byId("cards").append(...this.tables.cards());
     byId("headline").replaceChildren(...this.headline());
     byId("facts").textContent = `${countText(model.count, "part")} on ${countText(model.devices.length, "device")}`;
-    if (model.error) showError(`${errorText(model.error)} – the times are those without a limit of memory.`);
+    if (model.error) showError(`${errorText(model.error)} – times are without the memory limit.`);
     this.listen();
     this.fitHeight();
     this.repaint();
@@ -35,7 +35,7 @@ class TimingPage {
   headline() {
     const { model } = this;
     const bound = model.bounds.reduce((most, each) => (each.seconds > most.seconds ? each : most));
-    const never = model.seconds ? `; never below ${secondsText(bound.seconds)} (${shareText(bound.share)}): ${bound.what}` : "";
+    const never = model.seconds ? `; lower bound ${secondsText(bound.seconds)} (${shareText(bound.share)}): ${bound.what}` : "";
     return ["A step takes ", element("strong", {}, [secondsText(model.seconds)]), ` (${secondsText(model.low)} to ${secondsText(model.high)})${never}`];
   }
 

@@ -76,7 +76,7 @@ class TimingTables {
       ];
     });
     if (!rows.length) return null;
-    return cardOf("nodes", "Nodes that take most", tableOf([["node"], ["runs", true], ["time", true], ["interval", true], [""]], rows));
+    return cardOf("nodes", "Slowest nodes", tableOf([["node"], ["runs", true], ["time", true], ["interval", true], [""]], rows));
   }
 
   transfers() {
@@ -85,14 +85,14 @@ class TimingTables {
       bytesText(run.bytes), secondsText(run.end - run.start), { bar: this.share(run.end - run.start) },
     ]);
     if (!rows.length) return null;
-    return cardOf("transfers", "Transfers that take most", tableOf([["tensor"], ["bytes", true], ["time", true], [""]], rows));
+    return cardOf("transfers", "Slowest transfers", tableOf([["tensor"], ["bytes", true], ["time", true], [""]], rows));
   }
 
   links() {
     const used = this.model.links.filter((link) => link.bytes);
     if (!used.length) return null;
     const rows = used.map((link) => [link.name, bytesText(link.bytes), `${bytesText(link.bandwidth)}/s`, shareText(link.busy), { bar: link.busy }]);
-    return cardOf("links", "Links", tableOf([["link"], ["bytes", true], ["bandwidth", true], ["in use", true], [""]], rows));
+    return cardOf("links", "Links", tableOf([["link"], ["bytes", true], ["bandwidth", true], ["use", true], [""]], rows));
   }
 
   devices() {
@@ -100,7 +100,7 @@ class TimingTables {
     const rows = model.devices.map((device, number) => {
       const { peak_bytes: peak, limit_bytes: limit } = device;
       const isOver = limit !== null && (peak ?? 0) > limit;
-      const memory = [peak === null ? "–" : bytesText(peak), ...(limit === null ? [] : [element("div", { className: isOver ? "over" : "sub" }, [`${isOver ? "too much for" : "of"} ${bytesText(limit)}`])])];
+      const memory = [peak === null ? "–" : bytesText(peak), ...(limit === null ? [] : [element("div", { className: isOver ? "over" : "sub" }, [`${isOver ? "over" : "of"} ${bytesText(limit)}`])])];
       return [
         [model.short[number], element("div", { className: "sub" }, [`${device.processor} · ${countText(device.nodes, "node")}`])], shareText(device.busy),
         device.copies_seconds ? secondsText(device.copies_seconds) : "–", bytesText(device.bytes_in), bytesText(device.bytes_out), memory,
@@ -111,11 +111,11 @@ class TimingTables {
 
   steps() {
     const rows = this.model.steps.map((step) => [`step ${step.number}`, `${step.repeat.toLocaleString("en")} ×`, secondsText(step.seconds), `${secondsText(step.low)} – ${secondsText(step.high)}`, secondsText(step.first_seconds), secondsText(step.total_seconds)]);
-    return cardOf("steps", "Steps", tableOf([["step"], ["runs", true], ["time", true], ["interval", true], ["the first", true], ["all", true]], rows));
+    return cardOf("steps", "Steps", tableOf([["step"], ["runs", true], ["time", true], ["interval", true], ["first run", true], ["total", true]], rows));
   }
 
   assumptions() {
-    return cardOf("assumptions", "What is assumed", element("ul", {}, this.model.assumptions.map((sentence) => element("li", {}, [sentence]))));
+    return cardOf("assumptions", "Assumptions", element("ul", {}, this.model.assumptions.map((sentence) => element("li", {}, [sentence]))));
   }
 }
 
@@ -137,7 +137,7 @@ class TimingPanel {
     return [
       element("h3", {}, [model.graph]),
       element("p", { className: "sub" }, [`${countText(model.count, "part")} of the step on ${countText(model.devices.length, "device")}`]),
-      element("p", {}, ["Select a node or a transfer to see when it ran and what it waited for. ", key("n"), " begins the critical path, ", key("?"), " tells all keys."]),
+      element("p", {}, ["Select a node or a transfer to see when it ran and what it waited for. ", key("n"), " starts the critical path, ", key("?"), " lists all keys."]),
       this.path(NONE),
       this.bounds(),
       this.helps(),
@@ -146,14 +146,14 @@ class TimingPanel {
 
   bounds() {
     const rows = this.model.bounds.map((bound) => [bound.what, secondsText(bound.seconds), shareText(bound.share ?? 0), { bar: bound.share ?? 0 }]);
-    return element("section", { id: "bounds" }, [element("h2", {}, ["What the step is never below"]), tableOf([["bound"], ["time", true], ["share", true], [""]], rows)]);
+    return element("section", { id: "bounds" }, [element("h2", {}, ["Lower bounds"]), tableOf([["bound"], ["time", true], ["share", true], [""]], rows)]);
   }
 
   helps() {
     const { helps, top } = this.model;
     if (!helps?.length) return null;
     const rows = helps.slice(0, top).map((row) => [[row.what, " ", element("small", { className: "sub" }, [row.kind])], secondsText(row.seconds), shareText(row.share ?? 0), { bar: Math.max(0, row.share ?? 0) }]);
-    return element("section", { id: "helps" }, [element("h2", {}, ["The step if this took no time"]), tableOf([["what"], ["step", true], ["saved", true], [""]], rows)]);
+    return element("section", { id: "helps" }, [element("h2", {}, ["Step time if this were free"]), tableOf([["part"], ["step", true], ["saved", true], [""]], rows)]);
   }
 
   facts(pairs) {
@@ -183,7 +183,7 @@ class TimingPanel {
     } else {
       const [seconds, low, high] = model.cost(span);
       facts.push(["Predicted", `${secondsText(seconds)}${mark} (${secondsText(low)} – ${secondsText(high)})`]);
-      if (took > 1.005 * seconds && seconds) facts.push(["Slowed", `${(took / seconds).toFixed(2)} times as long, with what else ran there`]);
+      if (took > 1.005 * seconds && seconds) facts.push(["Slowed", `${(took / seconds).toFixed(2)} times, by other work there`]);
       if (mark) facts.push(["Host", "assumed, not measured"]);
     }
     if (model.hasLaunch(span)) facts.push(["Launched", `${secondsText(model.launchStart[span], 6)} – ${secondsText(model.launchEnd[span], 6)}`]);
@@ -191,7 +191,7 @@ class TimingPanel {
     if (shapes) facts.push(["Tensors", shapes]);
     const part = model.pathAt.get(span);
     facts.push(["Critical path", part === undefined ? "no" : `part ${part + 1} of ${model.path.length}`]);
-    const zoom = element("button", { textContent: "Zoom to it", title: "Zoom to it (Enter)" });
+    const zoom = element("button", { textContent: "Zoom in", title: "Zoom in (Enter)" });
     zoom.addEventListener("click", () => this.actions.zoomTo(span));
     return [
       element("h3", {}, [model.name(span)]),
@@ -222,12 +222,12 @@ class TimingPanel {
     const on = () => model.lanesOf(span).map((lane) => model.lanes[lane].name).join(" and ");
     const said = (wait, before, what, place) => {
       if (wait === WAIT.input) return [`${what} waited for its input `, this.to(before), "."];
-      if (wait === WAIT.turn) return [`${what} waited for its turn on ${place()}, after `, this.to(before), "."];
+      if (wait === WAIT.turn) return [`${what} waited for ${place()}, after `, this.to(before), "."];
       return [`${what} waited for nothing.`];
     };
     const { wait, launch_wait: launchWait } = model.spans;
     const lines = [];
-    if (wait[span] === WAIT.launch) lines.push(["It began as soon as it was launched."]);
+    if (wait[span] === WAIT.launch) lines.push(["It started as soon as it was launched."]);
     else lines.push(said(wait[span], model.before[span], "It", on));
     if (model.hasLaunch(span)) lines.push(said(launchWait[span], model.launchBefore[span], "Its launch", () => model.lanes[model.hostLane(span)].name));
     return element("section", { id: "waits" }, [element("h2", {}, ["Waited for"]), ...lines.map((line) => element("p", {}, line))]);
@@ -237,7 +237,7 @@ class TimingPanel {
     if (!spans.length) return null;
     spans.sort(order);
     const rows = spans.slice(0, MAX_LINKS).map((span) => element("li", {}, [this.to(span), element("span", { className: "size" }, [size(span)])]));
-    if (spans.length > MAX_LINKS) rows.push(element("li", { className: "sub" }, [`and ${(spans.length - MAX_LINKS).toLocaleString("en")} more`]));
+    if (spans.length > MAX_LINKS) rows.push(element("li", { className: "sub" }, [`${(spans.length - MAX_LINKS).toLocaleString("en")} more`]));
     return element("section", {}, [element("h2", {}, [`${title} (${spans.length.toLocaleString("en")})`]), element("ul", { className: "items" }, rows)]);
   }
 
@@ -247,7 +247,7 @@ class TimingPanel {
     const runs = model.runs(model.name(span), model.devices[model.spans.device[span]].device);
     if (runs.length < 2) return null;
     const at = runs.indexOf(span);
-    const near = [["before", at - 1], ["after", at + 1]].filter(([, i]) => runs[i] !== undefined).map(([text, i]) => element("li", {}, [actionLink(`the one ${text}`, () => this.actions.select(runs[i])), element("span", { className: "size" }, [`began ${secondsText(model.start[runs[i]], 4)}`])]));
+    const near = [["before", at - 1], ["after", at + 1]].filter(([, i]) => runs[i] !== undefined).map(([text, i]) => element("li", {}, [actionLink(`run ${text}`, () => this.actions.select(runs[i])), element("span", { className: "size" }, [`began ${secondsText(model.start[runs[i]], 4)}`])]));
     return element("section", {}, [element("h2", {}, [`Run ${at + 1} of ${runs.length.toLocaleString("en")}`]), element("ul", { className: "items" }, near)]);
   }
 }

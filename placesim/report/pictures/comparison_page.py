@@ -20,7 +20,7 @@ from placesim.report.text.planning import placement_document, summarise_error
 SHELL = Shell(
     kind="timing comparison",
     command="placesim",
-    about="placements of a TensorFlow graph and how long their steps would take, to be compared. The file needs no network.",
+    about="a comparison of two placements of a TensorFlow graph and their predicted step times. Works offline.",
     main=("comparison.html", "lanes_keys.html"),
     styles=("timing.css", "comparison.css"),
     scripts=(*LANES, "comparison_tables.js", "comparison.js"),

@@ -11,8 +11,8 @@ LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk-api": "elk-api.js", "elk-work
 SHELL = Shell(
     kind="show",
     command="placesim",
-    about="""a placement of a TensorFlow graph, to be looked at. The file needs no network.
-  It carries, compressed, two libraries:
+    about="""a placement of a TensorFlow graph. Works offline.
+  Contains two compressed libraries:
     Cytoscape.js 3.34.4, MIT licence, https://github.com/cytoscape/cytoscape.js
     elkjs 0.12.1, Eclipse Public License 2.0 (https://www.eclipse.org/legal/epl-2.0/), source: https://github.com/kieler/elkjs""",
     main=("page.html",),
@@ -22,14 +22,14 @@ SHELL = Shell(
     colours=(
         ("device", "device"),
         ("requested", "requested device"),
-        ("moved", "moved from request"),
+        ("moved", "not on requested device"),
         ("op", "op type"),
         ("bytes", "bytes"),
     ),
     arrangements=(("lanes", "by device"), ("scopes", "by scope")),
     buttons=(
-        Button("fit", "Fit", "Show the whole picture (f)"),
-        Button("fold", "Fold", "Back to the first picture (c)"),
+        Button("fit", "Fit", "Fit to window (f)"),
+        Button("fold", "Fold", "Collapse to the initial view (c)"),
     ),
     has_keys=True,
     needs_blobs=True,

@@ -9,7 +9,7 @@ from placesim.report.text.memory import device_labels, memory_document, requirem
 SHELL = Shell(
     kind="memory",
     command="placesim memory",
-    about="the memory of a TensorFlow graph's devices, to be looked at. The file needs no network.",
+    about="memory use of a TensorFlow graph per device. Works offline.",
     main=("memory.html",),
     styles=("memory.css",),
     scripts=("memory.js",),

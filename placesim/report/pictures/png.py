@@ -22,13 +22,11 @@ def png_of(svg: str) -> bytes:
         import resvg_py
     except ImportError:
         raise UsageError(
-            "PNG is drawn by resvg, which is not installed: pip install 'placesim[pictures]'; .svg needs nothing"
+            "PNG output needs resvg: got no such package, expected `pip install 'placesim[pictures]'`; .svg needs none"
         ) from None
     for fonts in _FONTS:
         if resvg_py.svg_to_bytes(svg_string=_LETTER.format("M"), **fonts) != resvg_py.svg_to_bytes(
             svg_string=_LETTER.format("")
         ):
             return bytes(resvg_py.svg_to_bytes(svg_string=svg, zoom=SCALE, **fonts))
-    raise UsageError(
-        "PNG needs a font for its texts: got none on this machine, expected one such as DejaVu Sans; or write .svg"
-    )
+    raise UsageError("PNG output needs a font: got none on this machine, expected one such as DejaVu Sans; or write .svg")

@@ -9,7 +9,7 @@ from placesim.report.text.sweep import sweep_document
 SHELL = Shell(
     kind="sweep",
     command="placesim sweep",
-    about="the step times of a TensorFlow graph under many options, to be looked at. The file needs no network.",
+    about="step times of a TensorFlow graph for many combinations of options. Works offline.",
     main=("sweep.html",),
     styles=("sweep.css",),
     scripts=("sweep.js",),

@@ -10,16 +10,16 @@ LANES = ("looks.js", "span_data.js", "span_rows.js", "lanes.js", "box_looks.js",
 """The scripts of pages on which lanes are drawn."""
 COLOURS = (("op", "op type"), ("scope", "scope"), ("kind", "kind of work"))
 BUTTONS = (
-    Button("nearer", "+", "Nearer (+)", "Nearer"),
-    Button("farther", "&minus;", "Farther (-)", "Farther"),
-    Button("fit", "Fit", "The whole step (f)"),
-    Button("lit", "Path", "Light up the critical path (c)", is_switch=True),
-    Button("arrows", "Arrows", "Arrows along transfers (a)", is_switch=True),
+    Button("nearer", "+", "Zoom in (+)", "Nearer"),
+    Button("farther", "&minus;", "Zoom out (-)", "Farther"),
+    Button("fit", "Fit", "Fit the whole step (f)"),
+    Button("lit", "Path", "Highlight the critical path (c)", is_switch=True),
+    Button("arrows", "Arrows", "Show transfer arrows (a)", is_switch=True),
 )
 SHELL = Shell(
     kind="timing",
     command="placesim simulate",
-    about="how long a step of a TensorFlow graph would take, to be looked at. The file needs no network.",
+    about="predicted step time of a TensorFlow graph. Works offline.",
     main=("timing.html", "lanes_keys.html"),
     styles=("timing.css",),
     scripts=(*LANES, "timing.js"),

@@ -59,7 +59,7 @@ def _facts(device: DeviceMemory) -> Iterator[Text]:
     room = device.room or 0
     yield Text(f"limit {readable_size(usage.limit)}")
     yield Text(f"peak {peak} ({device.needed.peak / usage.limit:.1%})" if usage.limit else f"peak {peak}")
-    yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} too much", "bold red")
+    yield Text(f"room left {readable_size(room)}") if room >= 0 else Text(f"{readable_size(-room)} over", "bold red")
     if device.fragmentation is not None and not math.isnan(device.fragmentation):
         yield Text(f"fragmentation {device.fragmentation:.1%}")
 
@@ -90,7 +90,7 @@ def _table(holdings: Sequence[Holding], width: int) -> Table:
     ]
     columns = (
         Column("held by"),
-        Column("whose", is_name=True),
+        Column("owner", is_name=True),
         Column("number", is_number=True),
         Column("bytes", is_number=True),
         Column("since", is_name=True, missed=1),

@@ -19,11 +19,11 @@ from placesim.report.text.planning import NOTHING, fullest_share, summarise_erro
 
 _WHAT = {
     PlanMeasure.LATENCY: "a step takes",
-    PlanMeasure.THROUGHPUT: "the busiest device of a step takes",
-    PlanMeasure.MEMORY: "the highest peak of memory is",
+    PlanMeasure.THROUGHPUT: "the busiest device takes",
+    PlanMeasure.MEMORY: "peak memory is",
 }
 _MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
-"""What a narrow terminal is not shown, in this order."""
+"""Columns that a narrow terminal omits, in this order."""
 
 
 def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:
@@ -45,7 +45,7 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
         console.print()
         console.print(_moves(study, top, console.width))
         if len(study.moves) > top:
-            console.print(Text(f"and {len(study.moves) - top:,} more; `--top` says how many are told", "dim"))
+            console.print(Text(f"{len(study.moves) - top:,} more (see --top)", "dim"))
     if study.asked:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
@@ -54,10 +54,11 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
 
 def _asked(study: PlanStudy, output: str | None) -> str:
     nodes, devices = len(study.asked), sorted(set(study.asked.values()))
-    which = short_names(devices)[0] if len(devices) == 1 else f"one of {len(devices)} devices"
-    who = "1 node has" if nodes == 1 else f"{nodes:,} nodes have"
-    how = "; `--output planned.yaml` writes them" if output is None else f", and do in {escape_line(output)}"
-    return f"{who} to ask for {which}{how}"
+    which = short_names(devices)[0] if len(devices) == 1 else f"{len(devices)} devices"
+    who = "1 node" if nodes == 1 else f"{nodes:,} nodes"
+    if output is None:
+        return f"{who} to pin to {which}; write them with `--output planned.yaml`"
+    return f"{escape_line(output)} pins {who} to {which}"
 
 
 def _head(study: PlanStudy) -> Iterator[Text]:
@@ -72,14 +73,14 @@ def _head(study: PlanStudy) -> Iterator[Text]:
         if was and study.value < was:
             head.append(f": {1 - study.value / was:.0%} less", "green")
         if study.sought is PlanMeasure.LATENCY and _is_unsure(before, study.plan):
-            head.append("; the intervals overlap: which is faster is not sure", "dim")
+            head.append("; the intervals overlap, so the difference may not be real", "dim")
     yield head
     if study.is_optimal:
-        yield Text(f"nothing can be better: {study.bound.why}")
+        yield Text(f"optimal, by the lower bound: {study.bound.why}")
     else:
-        yield Text(f"no placement can be below {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
+        yield Text(f"lower bound {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
     if study.is_interrupted:
-        yield Text("the search was interrupted: the best so far", "yellow")
+        yield Text("search interrupted; this is the best plan so far", "yellow")
 
 
 def _is_unsure(before: SimulatedPlacement, after: SimulatedPlacement) -> bool:
@@ -127,7 +128,7 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
         rows.append(
             [Text(escape_line(cell)) for cell in (move.nodes[0], f"{len(move.nodes):,}", move.source, move.target, *gain)]
         )
-    columns = [Column("what moves", is_name=True), Column("nodes", True), Column("from"), Column("to")]
+    columns = [Column("moved nodes", is_name=True), Column("nodes", True), Column("from"), Column("to")]
     return fit_table(columns + [Column("gain", True)] * is_told, rows, width)
 
 

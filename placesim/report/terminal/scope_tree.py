@@ -80,10 +80,10 @@ def _scope_line(row: Row, item: Scope | tuple[Scope, ...], labels: dict[int, str
     total = sum_amounts(by_device.values())
     size = readable_bytes(total) if total.unknown < total.number else ""
     if isinstance(item, tuple):
-        name = Text(f"{INDENT * (row.level - 1)}and {len(scopes):,} more", "dim")
+        name = Text(f"{INDENT * (row.level - 1)}{len(scopes):,} more", "dim")
     else:
         style = "bold" if not row.level else "italic" if item.is_folded else ""
-        name = Text(f"{INDENT * (row.level - 1)}{item.label or 'everything'}", style)
+        name = Text(f"{INDENT * (row.level - 1)}{item.label or 'all nodes'}", style)
     if row.is_closed:
         name.append(f"  +{sum(len(scope.scopes) for scope in scopes)}", "dim")
     return name, Text(f"{total.number:,}"), Text(size), _bar(by_device, cells) + _shares(by_device, labels)
@@ -161,17 +161,17 @@ def _copied(picture: Picture, labels: dict[int, str], width: int, height: int) -
     host, signals = picture.asides
     if host:
         listed = ", ".join(f"{labels[device]} {readable_bytes(total)} ({total.number:,})" for device, total in host.items())
-        yield Text(f"and between a device's own memory and the host's: {listed}", "dim")
+        yield Text(f"between device memory and host memory: {listed}", "dim")
     if signals:
         listed = ", ".join(f"{labels[src]} to {labels[dst]} ({count:,})" for (src, dst), count in signals.items())
-        yield Text(f"and control edges, which carry no bytes: {listed}", "dim")
+        yield Text(f"control edges (no bytes): {listed}", "dim")
 
 
 def _matrix(picture: Picture, labels: dict[int, str], width: int, max_pairs: int) -> Table:
     totals = picture.matrix()
     found = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 3, 0, 0))
     if not totals:
-        found.add_column("nothing is copied between devices")
+        found.add_column("no transfers between devices")
         return found
     devices = sorted({device for pair in totals for device in pair})
     rows = [[_matrix_cell(totals.get((src, dst))) for dst in devices] for src in devices]
@@ -195,7 +195,7 @@ def _pairs(found: Table, totals: Mapping[tuple[int, int], Amount], labels: dict[
     for (src, dst), total in by_size[:limit]:
         found.add_row(labels[src], labels[dst], f"{total.number:,}", readable_bytes(total))
     if len(by_size) > limit:
-        found.add_row(Text(f"and {len(by_size) - limit} more", "dim"), "", "", "")
+        found.add_row(Text(f"{len(by_size) - limit} more", "dim"), "", "", "")
     return found
 
 

@@ -48,12 +48,12 @@ def _head(study: TimeStudy) -> list[Text]:
     head = Text("step ").append(readable_seconds(step.seconds), "bold")
     head.append(f" ({readable_seconds(step.low)} to {readable_seconds(step.high)})")
     if step.seconds:
-        head.append(f"   never below {readable_seconds(bound.seconds)} ({bound.seconds / step.seconds:.0%}): {bound.what}")
+        head.append(f"   lower bound {readable_seconds(bound.seconds)} ({bound.seconds / step.seconds:.0%}): {bound.what}")
     lines = [head]
     for row in study.steps:
         text = f"step {row.number}: {row.repeat:,} x {readable_seconds(row.seconds)}"
         if row.first_seconds != row.seconds:
-            text += f", the first {readable_seconds(row.first_seconds)}"
+            text += f", first run {readable_seconds(row.first_seconds)}"
         lines.append(Text(text, "dim"))
     return lines
 
@@ -117,7 +117,7 @@ def _scale(indent: int, cells: int, seconds: float) -> Text:
 
 
 def _links(study: TimeStudy) -> _Table:
-    found = _Table("/link", ">bytes", ">in use")
+    found = _Table("/link", ">bytes", ">use")
     for link in study.links:
         if link.bytes:
             found.add(link.name, readable_size(int(link.bytes)), _percent(link.busy, study.step.seconds))
@@ -156,7 +156,7 @@ def _transfers(study: TimeStudy, top: int) -> _Table:
 
 
 def _helps(study: TimeStudy, top: int) -> _Table:
-    found = _Table("/if this took no time", "", ">step", ">saved")
+    found = _Table("/if this were free", "", ">step", ">saved")
     for row in study.helps[:top]:
         saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
         found.add(row.what, row.kind, readable_seconds(row.seconds), saved)

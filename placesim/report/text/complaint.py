@@ -16,6 +16,7 @@ from placesim.ops.attributes import TensorValue, format_attr_value, format_eleme
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order
 from placesim.report.text.spelled_nodes import expand_node_tags
+from placesim.runtime.sessions.outcome import Outcome
 
 Locate = Callable[[str], Location | None]
 
@@ -26,40 +27,43 @@ _HINTS = (
     (r"unknown GPU model", "`placesim devices --gpu-models` lists them"),
     (
         r"unknown key in a graph file: got 'rules'|unknown key in a policy: got 'nodes'",
-        "a policy is what a graph is held to: placesim check GRAPH --policy FILE",
+        "to check a graph against a policy: placesim check GRAPH --policy FILE",
     ),
-    (r"unknown key in a graph file: got 'nbformat'", "`jupyter nbconvert --to script` makes a script of a notebook"),
-    (r"got a checkpoint's index", "--checkpoint PREFIX gives a checkpoint's values to the variables of a graph"),
-    (r"\.data-\d{5}-of-\d{5}:\S* not (UTF-8|valid)", "a checkpoint has values and no graph: --checkpoint PREFIX takes it"),
+    (r"unknown key in a graph file: got 'nbformat'", "convert a notebook to a script with `jupyter nbconvert --to script`"),
+    (r"got a checkpoint's index", "to load variables from a checkpoint, use --checkpoint PREFIX"),
+    (
+        r"\.data-\d{5}-of-\d{5}:\S* not (UTF-8|valid)",
+        "a checkpoint holds values, not a graph; load it with --checkpoint PREFIX",
+    ),
     (
         r"[`'][^`']*\{\w*\}[^`']*[`'] is not a valid",
-        "'{i}', between quotation marks, is the number of a copy in a scope with a list of devices",
+        "in quotes, '{i}' is the copy's index in a scope with a list of devices",
     ),
-    (r"type attr not found: (\w+)", r"callers choose it: f: {func: NAME, attrs: {\1: float}}"),
-    (r"pred must not be a Python bool", "it is decided when the graph runs, by a tensor: {op: Const, name: p, value: true}"),
-    (r"No devices are registered", "`devices` in the file, or --cpu and --gpu, give the machine some"),
+    (r"type attr not found: (\w+)", r"the call must set it: f: {func: NAME, attrs: {\1: float}}"),
+    (r"pred must not be a Python bool", "pred must be a tensor, evaluated at run time: {op: Const, name: p, value: true}"),
+    (r"No devices are registered", "add devices with `devices` in the file, or with --cpu and --gpu"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
     (
         r"not valid YAML while parsing a block",
-        "the entries of one list, and the keys of one mapping, begin in the same column",
+        "entries of one list, and keys of one mapping, must start in the same column",
     ),
     (
         r"not valid YAML while parsing a flow",
-        "each { and [ is closed again, and a text with one of {}[], in it stands in quotes",
+        "close each { and [, and quote strings that contain any of {}[],",
     ),
     (
         r"mapping values are not allowed",
-        "the keys of one mapping begin in the same column, and a text with ': ' in it stands in quotes",
+        "keys of one mapping must start in the same column, and strings that contain ': ' need quotes",
     ),
     (
         r"was explicitly assigned to .* but available devices are",
-        "--soft-placement lets another device take its place; --cpu and --gpu change the machine",
+        "--soft-placement allows another device; --cpu and --gpu change the machine",
     ),
-    (r"You must feed a value for placeholder", "give it one: --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
+    (r"You must feed a value for placeholder", "feed it with --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
-"""What to try, for errors in TensorFlow's own words."""
+"""Hints for errors in TensorFlow's own words."""
 _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
@@ -75,6 +79,18 @@ def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph
         said = list(_message_lines(error, locate))
     lines = [*said, *error.help, *_hints(error, locate)]
     return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
+
+
+def format_outcome_error(outcome: Outcome) -> StyledText:
+    """The error that an outcome ended with, as lines; empty where there is none."""
+    error, placed = outcome.error, outcome.placed_graphs
+    if error is None:
+        return StyledText()
+    if outcome.style == "classic" and placed:
+        classic = format_classic_error(error, placed[-1], outcome.fetches)
+        if classic is not None:
+            return classic
+    return format_error(error, find_locations(placed, error), placed[-1].graph if placed else None)
 
 
 def _told(type_name: str, said: str, more: Sequence[str]) -> StyledText:
@@ -116,7 +132,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Where nodes stand, by the newest placement's graph; the error's own place counts for its own node."""
+    """Positions of nodes, by the newest placement's graph; the error's own place counts for its own node."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:

@@ -49,7 +49,7 @@ def _lines(difference: Difference) -> Iterator[StyledText]:
         yield _head("transfers:")
         yield from (fill_template("  {}", change.text) for change in difference.transfers)
     if difference.memory:
-        yield _head("memory at the peak:")
+        yield _head("peak memory:")
         yield from (fill_template("  {}", change.text) for change in difference.memory)
     if difference.time is not None:
         yield from _time_lines(difference.time)
@@ -61,7 +61,7 @@ _TITLES = {
     "device": "busy",
     "node": "nodes",
     "transfer": "transfers",
-    "link": "links in use",
+    "link": "link use",
     "path": "critical path",
 }
 
@@ -69,9 +69,13 @@ _TITLES = {
 def _time_lines(found: StepDifference) -> Iterator[StyledText]:
     longest = max(found.before.seconds, found.after.seconds)
     change = f"{_signed(found.seconds)}{_percent(found)}"
-    sure = "the intervals overlap: which is faster is not sure" if found.is_within_intervals else "beyond the intervals"
+    sure = (
+        "the intervals overlap, so the difference may not be real"
+        if found.is_within_intervals
+        else "the intervals do not overlap"
+    )
     said = f" {_interval(found.before)} -> {_interval(found.after)}, {change}: {sure}"
-    yield StyledText(_head("step time:"), said if found.seconds else f" {_interval(found.after)}, the same")
+    yield StyledText(_head("step time:"), said if found.seconds else f" {_interval(found.after)}, unchanged")
     for what, title in _TITLES.items():
         changes = [change for change in found.changes if change.what == what]
         shown = [change for change in changes if abs(change.seconds) >= LEAST_SHARE * longest][:MAX_TIMES]
@@ -80,7 +84,7 @@ def _time_lines(found: StepDifference) -> Iterator[StyledText]:
             yield from (fill_template("    {}", _time_change(change)) for change in shown)
             rest = [change.seconds for change in changes if change not in shown]
             if rest:
-                yield StyledText(f"    and {len(rest)} more, together {_signed(sum(rest))}")
+                yield StyledText(f"    {len(rest)} more, {_signed(sum(rest))} in total")
 
 
 def _interval(step: StepInterval) -> str:
@@ -141,7 +145,7 @@ def _nodes(count: int) -> str:
 def _limited(lines: Sequence[StyledText]) -> Iterator[StyledText]:
     yield from lines[:MAX_LISTED]
     if len(lines) > MAX_LISTED:
-        yield StyledText(f"  and {len(lines) - MAX_LISTED} more")
+        yield StyledText(f"  {len(lines) - MAX_LISTED} more")
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:

@@ -29,7 +29,7 @@ MAX_LISTED = 8
 """A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
 LEAST_SHOWN = 1e-8
 """Seconds: what takes less is of no account beside a launch."""
-_WIDTH = 13
+_WIDTH = 16
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Style
     lines += [_row(title, text) for title, texts in _cost_parts(explained) for title, text in _titled(title, texts)]
     lines += [_row(title, text) for title, texts in _release_parts(explained) for title, text in _titled(title, texts)]
     if explained.alternatives is not None:
-        lines += _format_alternatives("what would change it", explained.alternatives, found.device, limit)
+        lines += _format_alternatives("what would change this", explained.alternatives, found.device, limit)
     return _ended(lines)
 
 
@@ -68,7 +68,7 @@ def _row(title: str, text: str) -> StyledText:
 
 
 def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
-    yield "stands in", list(_surroundings(found))
+    yield "part of", list(_surroundings(found))
     yield "requested", [_requested(found)]
     if found.gradient_of is not None:
         name, location = found.gradient_of
@@ -85,18 +85,18 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
     held = found.held_to
     if found.group is not None:
         yield (
-            "held to",
+            "limited to",
             [fill_template("{} {}", what, device(spec)) for what, spec in held._asdict().items() if spec] or ["nothing"],
         )
-        yield "", [f"device types that all of it has kernels for: {', '.join(found.types)}"]
+        yield "", [f"device types with kernels for the whole group: {', '.join(found.types)}"]
     elif held.assigned:
         yield "assigned", [device(held.assigned)]
     if found.overridden is not None:
         lost = found.overridden
-        sentence = "the request {} lost against {}: {} is read by reference (5.6)"
+        sentence = "the request {} was overridden by {}, the device of {}, which is read by reference (5.6)"
         yield "overridden", [fill_template(sentence, lost.ignored, lost.taken, lost.source)]
-    yield "ignored", [fill_template("the label loc:@{}: {}", label, quote(why)) for label, why in found.ignored_labels]
-    yield "soft steps", list(found.soft_steps)
+    yield "ignored", [fill_template("label loc:@{}: {}", label, quote(why)) for label, why in found.ignored_labels]
+    yield "soft placement", list(found.soft_steps)
     if found.rule not in ("argument", "result"):
         yield "candidates", [list_words([short_device(name) for name in found.candidates], MAX_LISTED) or "none"]
     yield "chosen", [found.choice]
@@ -105,13 +105,11 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
 def _surroundings(found: Proof) -> Iterator[str]:
     """The body that a node stands in, and what lowering made it of."""
     if found.body is not None:
-        sentence = "the function {}, which {} ({}) calls on {}"
+        sentence = "function {}, called by {} ({}) on {}"
         body = found.body
         yield fill_template(sentence, escape_line(body.function), body.call, escape_line(body.op), short_device(body.device))
-    if found.lowered_from.endswith("/"):
-        yield fill_template("what {} was lowered to", found.lowered_from.removesuffix("/"))
-    elif found.lowered_from:
-        yield fill_template("what was lowered: it is {}", found.lowered_from)
+    if found.lowered_from:
+        yield fill_template("the lowered form of {}", found.lowered_from.removesuffix("/"))
 
 
 def _requested(found: Proof) -> str:
@@ -131,8 +129,8 @@ def _kernels(support: KernelSupport) -> str:
         return f"{support.device_type}: yes" + (f", priority {support.priority}" if support.priority else "")
     if not support.registered:
         return f"{support.device_type}: none for this op"
-    why = "; ".join(map(str, support.exclusions)) or "no single attr excludes them"
-    return f"{support.device_type}: none for these types: {why}"
+    why = "; ".join(map(str, support.exclusions)) or "no single attr rules them out"
+    return f"{support.device_type}: none for these attrs: {why}"
 
 
 def _group(group: ProofGroup | None) -> Iterator[str]:
@@ -143,7 +141,7 @@ def _group(group: ProofGroup | None) -> Iterator[str]:
     for merge in group.merges[:MAX_LISTED]:
         yield StyledText(merge.text, "" if merge.location is None else fill_template(" ({})", place(merge.location)))
     if len(group.merges) > MAX_LISTED:
-        yield f"and {len(group.merges) - MAX_LISTED} more merges"
+        yield f"{len(group.merges) - MAX_LISTED} more merges"
 
 
 def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
@@ -152,7 +150,7 @@ def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
         return
     lines: list[str] = [fill_template("{}: {}", short_device(name), sentence) for sentence, name in found.rules]
     if found.kernels is not None:
-        lines.append(f"its kernels there: {', '.join(found.kernels) or 'none'}")
+        lines.append(f"kernels: {', '.join(found.kernels) or 'none'}")
     yield f"in {found.release}", lines
 
 
@@ -165,36 +163,36 @@ def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
         yield "cost", [explained.cost_note] if explained.cost_note else []
         return
     unknown = dict(found.unknown)
-    yield "cost", list(_cost_here(found)) if found.here is not None else [f"Not known: {why}" for why in unknown.values()][:1]
+    yield "cost", list(_cost_here(found)) if found.here is not None else [f"Unavailable: {why}" for why in unknown.values()][:1]
     others = list(_costs_elsewhere(found.elsewhere))
     others += [
-        fill_template("{}: not known: {}", short_device(name), why)
+        fill_template("{}: unavailable: {}", short_device(name), why)
         for name, why in unknown.items()
         if name != explained.proof.device
     ]
-    yield "elsewhere", others[:MAX_LISTED] + ([f"and {len(others) - MAX_LISTED} more"] if len(others) > MAX_LISTED else [])
+    yield "elsewhere", others[:MAX_LISTED] + ([f"{len(others) - MAX_LISTED} more"] if len(others) > MAX_LISTED else [])
 
 
 def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
     here = found.here
     assert here is not None
-    runs = "" if found.runs == 1 else f", all of its {found.runs} runs"
+    runs = "" if found.runs == 1 else f", total of {found.runs} runs"
     yield fill_template("{} on {} in step {}{}{}", _taken(here), short_device(here.device), found.step, runs, _bound(here))
     if here.family:
         parts = (
-            f"{found.operations:,} operations in {_part(here.compute)} at its rate",
-            f"{found.bytes:,} bytes in {_part(here.memory)}",
+            f"{found.operations:,} operations: {_part(here.compute)} of compute",
+            f"{found.bytes:,} bytes: {_part(here.memory)} of memory traffic",
             f"launch {readable_seconds(here.launch)}",
         )
         yield f"{here.family} on {here.processor}: {', '.join(parts)}"
     elif found.calls:
-        yield "the nodes of the functions that it calls count by themselves"
+        yield "nodes of the functions it calls are counted separately"
     if here.transfers:
         inputs = [
             fill_template("{} ({} bytes from {})", t.tensor, f"{t.bytes:,}", short_device(t.sender)) for t in here.transfers
         ]
         yield fill_template(
-            "inputs from elsewhere {}: {}", readable_seconds(here.transfer_seconds), list_words(inputs, MAX_LISTED)
+            "inputs from other devices {}: {}", readable_seconds(here.transfer_seconds), list_words(inputs, MAX_LISTED)
         )
 
 
@@ -211,7 +209,7 @@ def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
 
 def _taken(cost: DeviceCost) -> str:
     if not cost.family:
-        return f"its dispatch alone ({readable_seconds(cost.launch)})"
+        return f"dispatch only ({readable_seconds(cost.launch)})"
     mark = "?" if cost.is_uncertain else ""
     low, high = (readable_seconds(seconds) for seconds in (cost.low, cost.high))
     return f"{readable_seconds(cost.seconds)}{mark} ({low} to {high})"
@@ -229,11 +227,11 @@ def _format_alternatives(title: str, found: Alternatives, before: str | None, li
     lines = [StyledText(f"  {title}", role=Role.HEAD)]
     lines += [_format_trial(trial, before) for trial in found.outcomes[:limit]]
     if not found.outcomes:
-        lines.append(StyledText("    no single edit that was tried"))
+        lines.append(StyledText("    none of the edits tried would change it"))
     if len(found.outcomes) > limit:
-        lines.append(StyledText(f"    and {len(found.outcomes) - limit} more (--edits)"))
+        lines.append(StyledText(f"    {len(found.outcomes) - limit} more (see --edits)"))
     if found.untried:
-        lines.append(StyledText(f"    {found.untried} more edits were not tried: the graph is large"))
+        lines.append(StyledText(f"    {found.untried} more edits not tried: the graph is large"))
     return lines
 
 
@@ -245,9 +243,9 @@ def trial_text(trial: Trial, before: str | None) -> StyledText:
     """An edit as an instruction with its place, and what it leads to; `before` is the device without it."""
     led_to: str = short_device(trial.device) if trial.device else "placed"
     if trial.error is not None:
-        led_to = f"then {trial.error.node or 'the graph'} can't be placed"
+        led_to = f"then {trial.error.node or 'the graph'} cannot be placed"
     others = max(0, trial.moved - 1)
-    moved = f", with {others} other node{'s' * (others != 1)}" if before is not None and others else ""
+    moved = f", moving {others} other node{'s' * (others != 1)}" if before is not None and others else ""
     return fill_template("{}{} -> {}{}", _at(trial.edit.location), trial.edit.text, led_to, moved)
 
 
@@ -257,17 +255,19 @@ def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -
     conflict = explained.conflict
     if conflict is not None and conflict.annotations:
         found = conflict.annotations
-        one = "this annotation alone is" if len(found) == 1 else f"these {len(found)} annotations are"
+        one = "this annotation" if len(found) == 1 else f"these {len(found)} annotations"
         lines.append(
-            StyledText(f"  {one} in conflict{'' if conflict.is_minimal else ' (not all was tried: the graph is large)'}")
+            StyledText(
+                f"  {one} cannot be satisfied{'' if conflict.is_minimal else ' (search incomplete: the graph is large)'}"
+            )
         )
         lines += [fill_template("    {}{}", _at(annotation.location), annotation) for annotation in found[:limit]]
         if len(found) > limit:
-            lines.append(StyledText(f"    and {len(found) - limit} more"))
+            lines.append(StyledText(f"    {len(found) - limit} more"))
     elif conflict is not None:
-        lines.append(StyledText("  no annotation is to blame: without any of them it can't be placed either"))
+        lines.append(StyledText("  not caused by annotations: removing all of them does not help"))
     if explained.remedies is not None:
-        lines += _format_alternatives("what would mend it", explained.remedies, None, limit)
+        lines += _format_alternatives("possible fixes", explained.remedies, None, limit)
     return _ended(lines)
 
 
@@ -285,13 +285,15 @@ def brief_reason(found: Proof) -> str:
     if found.rule not in ("default", "none"):
         return found.choice
     if found.overridden is not None:
-        return fill_template("its request {} lost against {}", found.overridden.ignored, found.overridden.source)
+        return fill_template(
+            "its request {} was overridden by the device of {}", found.overridden.ignored, found.overridden.source
+        )
     if found.soft_steps:
-        return fill_template("soft placement: {} can't be had", device(found.requested or found.held_to.requested))
+        return fill_template("soft placement: {} is not available", device(found.requested or found.held_to.requested))
     if found.requested:
         return StyledText("requested ", device(found.requested), _by(found.origins))
     if found.held_to.requested:
-        return fill_template("its group is held to {}", device(found.held_to.requested))
+        return fill_template("its group is limited to {}", device(found.held_to.requested))
     excluded = [support.device_type for support in found.kernels if support.priority is None]
     if excluded:
         return f"the first device with a kernel; none for {', '.join(excluded)}"
@@ -302,8 +304,8 @@ def format_recorded(node: PlacedNode) -> StyledText:
     """A node of a report, which holds no reasons."""
     spec, placed_on = parse_runtime_name(node.requested), parse_runtime_name(node.device)
     lost = spec is not None and placed_on is not None and not spec.matches(placed_on)
-    asked = device(node.requested) if node.requested else "nothing was requested"
-    return _ended([_head(node), _row("requested", StyledText(asked, ", which it did not get" if lost else ""))])
+    asked = device(node.requested) if node.requested else "no device"
+    return _ended([_head(node), _row("requested", StyledText(asked, ", not satisfied" if lost else ""))])
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
@@ -420,6 +422,6 @@ def _plain(value: Any) -> Any:
 
 
 def recorded_document(nodes: Sequence[PlacedNode], failure: ReportedError | None) -> dict[str, Any]:
-    """What a written report says of nodes; rows come one by one."""
+    """Nodes of a written report; rows come one by one."""
     rows = ({"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes)
     return {"nodes": rows, "groups": [], "error": _plain(failure)}

@@ -93,7 +93,7 @@ def _share(value: float | None) -> str:
 
 
 def requirements(study: MemoryStudy) -> Iterator[str]:
-    """What it would take to fit, a sentence a line."""
+    """Changes that would make it fit, one sentence a line."""
     if study.error is not None:
         device = short_names([study.error.device or ""])[0]
         needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)
@@ -101,29 +101,29 @@ def requirements(study: MemoryStudy) -> Iterator[str]:
     for held in study.devices:
         if held.is_fragmented:
             free, asked = readable_size(held.free), readable_size(held.asked)
-            yield f"{free} are free there, but in pieces too small for the {asked} that are asked for: the memory is fragmented"
+            yield f"{free} are free there, but no block fits the {asked} requested: memory is fragmented"
     if study.is_searched:
         yield _largest_batch(study)
     if study.has_gpus:
         found = study.smallest_gpu
         yield (
-            "no GPU of the catalogue has enough memory"
+            "no GPU in the catalogue has enough memory"
             if found is None
-            else f"the smallest GPU that would do: {found.model.name}, with a limit of {readable_size(found.limit)}"
+            else f"smallest GPU that fits: {found.model.name}, with a limit of {readable_size(found.limit)}"
         )
     yield from (f"Assumed: {sentence}." for sentence in study.assumptions)
     yield from study.notes
     if study.growth is not None:
         outcome = "runs out of memory" if study.fits else "fits"
-        yield f"with `allow_growth: {str(study.growth).lower()}` it {outcome}"
+        yield f"with `allow_growth: {str(study.growth).lower()}`, the graph {outcome}"
     if study.order:
-        yield f"it fits where {', '.join(study.order)} run one after another, each with control inputs from the one before"
+        yield f"it fits if {', '.join(study.order)} run one after another, chained by control inputs"
 
 
 def _largest_batch(study: MemoryStudy) -> str:
     if study.batch is None:
         return "any batch fits"
-    return f"the largest batch that fits: {study.batch}" if study.batch else "no batch fits"
+    return f"largest batch that fits: {study.batch}" if study.batch else "no batch fits"
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------

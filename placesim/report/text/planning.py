@@ -82,7 +82,7 @@ def summarise_error(placed: SimulatedPlacement) -> str:
 
 
 def suggest_remedy(study: PlanStudy) -> str:
-    """What would let something fit, from what the placements need."""
+    """Remedy that would let something fit, from the needs of the placements."""
     short = []
     for placed in study.placements:
         devices = () if placed.study is None else placed.study.devices
@@ -99,7 +99,7 @@ def suggest_remedy(study: PlanStudy) -> str:
     _, needs = min(short)
     names = short_names([device for device, _, _ in needs])
     least = " and ".join(f"{readable_size(peak)} on {name}" for name, (_, peak, _) in zip(names, needs, strict=True))
-    return "; ".join([*study.ways_out, f"{least} would do, or a smaller batch"])
+    return "; ".join([*study.ways_out, f"needs {least}, or a smaller batch"])
 
 
 def plan_document(study: PlanStudy) -> dict[str, Any]:

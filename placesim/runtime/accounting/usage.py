@@ -1,4 +1,4 @@
-"""What the journals of a session's memory tell: each device's peak, who held it, and how it came about."""
+"""Memory use from the journals of a session: each device's peak, its holders, and its cause."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DeviceUsage(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """What the limit leaves beside the peak."""
+        """Room between the peak and the limit."""
         return None if self.limit is None else self.limit - self.peak
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MORE_SECONDS = 2.0
-"""How long more workers are waited for where fewer would do as well."""
+"""Time to wait for further workers if fewer suffice."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def open_cluster(
     bindings = [parse_binding(text) for text in connection.workers]
     check_bindings(bindings, devices)
     if connection.scheduler is None and bindings:
-        raise UsageError("--worker says where devices live on a cluster: expected --scheduler with it")
+        raise UsageError("--worker without a cluster: expected --scheduler as well")
     check_extra()
     units = group_by_unit(devices, connection.per)
     with ExitStack() as stack:
@@ -79,7 +79,7 @@ def open_cluster(
         offers, left_out = read_offers(client, connection.seconds), tuple[Offer, ...]()
         if is_checked:
             if not offers:
-                raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` that joins it")
+                raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` connected to it")
             offers, left_out = split_offers(offers)
             check_versions(client, offers, connection.seconds)
             for offer in left_out:

@@ -1,4 +1,4 @@
-"""What a user says of a cluster.  Imports nothing, so that command lines can."""
+"""Connection settings for a Dask cluster. Imports nothing, so that command lines can."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 CONNECT_SECONDS = 10.0
-"""How long a scheduler, and the workers that are needed, are waited for."""
+"""Time to wait for a scheduler and the needed workers."""
 ENGINES = ("local", "dask")
-"""Where a graph runs: in this process, or on a cluster."""
+"""Engines that run a graph: this process, or a cluster."""
 PER = ("task", "device")
-"""What has a worker of its own."""
+"""Units that get a worker of their own."""
 
 
 class Tls(NamedTuple):

@@ -102,7 +102,7 @@ class _WorkerChoice:
         self._offers = offers
         self._is_soft = is_soft
         self._loads: Counter[str] = Counter()
-        """How many units each worker has."""
+        """Number of units of each worker."""
         self._found: dict[str, str] = {}
         self._moved: list[DeviceMove] = []
 
@@ -156,8 +156,8 @@ class _WorkerChoice:
         if len(free) < len(waiting) and not self._is_soft:
             missing = list(waiting)[len(free) :]
             raise UnavailableError(
-                f"workers are too few: got {len(self._offers)} for {len(self._units)}, expected one more for each of "
-                f"{', '.join(missing[:_MOST_NAMED])}, or soft placement, with which workers are shared"
+                f"too few workers: got {len(self._offers)} for {len(self._units)}, expected one more for each of "
+                f"{', '.join(missing[:_MOST_NAMED])}, or soft placement, which lets workers be shared"
             )
         for unit, devices in waiting.items():
             address = free.pop(0) if free else self._least_loaded()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distributed.deploy.cluster import Cluster as DaskCluster
 
 START_SECONDS = 60.0
-"""How long a worker may take to start: it imports Dask, on a machine that may be busy."""
+"""Time limit for the start of a worker: it imports Dask, on a machine that may be busy."""
 
 
 OWN_HOST = "127.0.0.1"
@@ -26,7 +26,7 @@ OWN_HTTP = f"{OWN_HOST}:0"
 
 
 class WorkerPlace(NamedTuple):
-    """Where a worker belongs: its scheduler's address, its name there, and a folder of its own."""
+    """Place of a worker: its scheduler's address, its name there, and a folder of its own."""
 
     scheduler: str
     name: str
@@ -61,7 +61,7 @@ def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
                 scheduler_kwargs={"local_directory": folder},
             )
         except (OSError, RuntimeError) as error:
-            raise UnavailableError(f"no scheduler of our own can be started: {error}") from None
+            raise UnavailableError(f"cannot start a local scheduler: {error}") from None
         stack.callback(_close, hub)
         processes: list[Worker] = []
         stack.callback(_end, processes)
@@ -76,7 +76,7 @@ def _start(processes: list[Worker], places: Sequence[WorkerPlace]) -> dict[str, 
         try:
             process = Worker("placesim.runtime.cluster.worker")
         except OSError as error:
-            raise UnavailableError(f"no worker can be started for {place.name}: {error.strerror or error}") from None
+            raise UnavailableError(f"cannot start a worker for {place.name}: {error.strerror or error}") from None
         processes.append(process)
         Thread(target=_ask, args=(process, place, started), name="placesim-start", daemon=True).start()
     found: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _ask(process: Worker, place: WorkerPlace, started: SimpleQueue[_WorkerStart]
         try:
             answer = f"its process ended with {process.how_it_ended()}"
         except TimeoutError:
-            answer = "its process gives no answer"
+            answer = "its process does not answer"
     started.put(_WorkerStart(place.name, answer))
 
 

@@ -14,11 +14,11 @@ from placesim.runtime.cluster.cluster_setup import Cluster
 
 EXTRA = "pip install 'placesim[report]'"
 COMPUTED, MOVED = "compute", "transfer"
-"""What a task was at, by Dask's names."""
+"""Activities of a task, by Dask's names."""
 
 
 class WorkerSpan(NamedTuple):
-    """What a worker was at, by its address, in a thread: a node of an op, or a tensor that came; seconds since the epoch."""
+    """Activity of a worker, by its address, in a thread: a node of an op, or a received tensor; seconds since the epoch."""
 
     worker: str
     thread: str
@@ -37,7 +37,7 @@ class PerformanceReport:
         self._client = cluster.client
         if not self._client.run_on_scheduler(_can_draw):
             who = "" if cluster.is_own else f" where the scheduler at {cluster.scheduler} runs"
-            raise UsageError(f"--report needs Bokeh, with which Dask draws: `{EXTRA}`{who}")
+            raise UsageError(f"--report needs Bokeh: `{EXTRA}`{who}")
         self._start, self._seen = self._client.run_on_scheduler(_begun)
 
     def page(self, spans: Iterable[WorkerSpan]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 ALONE_SECONDS = 10.0
-"""How long a cluster may be without workers, while others may take their place."""
+"""Time without workers that a cluster may need to replace them."""
 _END = None
 
 
@@ -113,7 +113,7 @@ class RemoteProcess:
         return self._ready.pop(0)
 
     def _take(self, attempt: str, first: int, values: list[Any]) -> None:
-        """What is new of it: the last answers come with all of those before."""
+        """Take the new answers: the last message contains all of those before."""
         if attempt != self._attempt:
             self._attempt, self._seen = attempt, 0
         new = values[max(0, self._seen - first) :]

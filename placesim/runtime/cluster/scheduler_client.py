@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 SCHEDULER_PORT = 8786
-"""Where `dask scheduler` listens unless it is told otherwise."""
+"""Default port of `dask scheduler`."""
 _ADDRESS = re.compile(r"(?:(?P<scheme>tcp|tls)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?/?")
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _CLOSING_SECONDS = 2.0
@@ -100,14 +100,14 @@ def _check_host(address: str) -> None:
 
 
 def _security(address: str, tls: Tls) -> Security:
-    """What Dask's configuration says, and the files over it."""
+    """Security settings of Dask's configuration, overridden by the files."""
     from distributed.security import Security
 
     files = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
     given = {name: str(Path(path).absolute()) for name, path in files.items() if path is not None}
     for path in given.values():
         if not Path(path).is_file():
-            raise UsageError(f"no file for TLS: got '{path}', expected a file in PEM")
+            raise UsageError(f"no TLS file: got '{path}', expected a PEM file")
     try:
         security = Security(**given)
         if address.startswith("tls://"):
@@ -116,13 +116,13 @@ def _security(address: str, tls: Tls) -> Security:
                     f"{address} needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's `distributed.comm.tls`"
                 )
         elif given:
-            raise UsageError(f"wrong scheduler: got {address} with files for TLS, expected tls://HOST:PORT")
+            raise UsageError(f"wrong scheduler: got {address} with TLS files, expected tls://HOST:PORT")
         elif security.require_encryption:
             raise UsageError(
                 f"wrong scheduler: got {address}, expected tls://HOST:PORT, since Dask's configuration requires it"
             )
     except OSError as error:  # an SSLError among them
-        raise UsageError(f"files for TLS can't be read: {error.strerror or error}") from None
+        raise UsageError(f"cannot read TLS files: {error.strerror or error}") from None
     return security
 
 
@@ -134,7 +134,7 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
         raise UnavailableError(_no_answer(address, error, seconds)) from None
     kind = told.get("type") if isinstance(told, dict) else None
     if kind != "Scheduler":
-        raise UnavailableError(f"no scheduler at {address}: it is a {kind or type(told).__name__} of Dask's")
+        raise UnavailableError(f"no scheduler at {address}: it is a Dask {kind or type(told).__name__}")
 
 
 def _no_answer(address: str, error: BaseException, seconds: float) -> str:
@@ -148,7 +148,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     while cause.__cause__ is not None:
         cause = cause.__cause__
     if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
-        return f"no scheduler answers at {address} within {seconds:g} s: what listens there is none of Dask's, or it hangs"
+        return f"no scheduler answers at {address} within {seconds:g} s: the server there is not Dask, or hangs"
     # one without TLS greets in plain bytes, or takes ours for a message and hangs up
     is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError)
     if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
@@ -156,7 +156,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
             f"no TLS at {address}: the answer there is none of TLS, expected a scheduler that was started with --tls-ca-file, "
             f"--tls-cert and --tls-key; one without TLS is {address.replace('tls://', 'tcp://')}"
         )
-    return f"no scheduler of Dask's at {address}: {str(cause) or type(cause).__name__}"
+    return f"no Dask scheduler at {address}: {str(cause) or type(cause).__name__}"
 
 
 def _listens(address: str) -> bool:

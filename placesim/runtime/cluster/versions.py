@@ -1,4 +1,4 @@
-"""What a cluster offers: its workers, and the versions that have to agree."""
+"""Workers of a cluster, and the versions that must agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 AGREEING = ("placesim", "Python", "numpy")
-"""What has the same version everywhere: results are bit for bit one process's, and what travels is pickled."""
+"""Packages with the same version everywhere: results equal those of one process bit for bit, and messages are pickled."""
 _ASKED = (
     "{name: getattr(__import__(name), '__version__', None)"
     " if __import__('importlib.util').util.find_spec(name) else None"
@@ -33,7 +33,7 @@ class Offer(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What `devices --scheduler` tells of it, by name."""
+        """Attributes in `devices --scheduler`, by name."""
         own = {name: getattr(self, name) for name in ("address", "name", "host", "threads", "memory")}
         return own | {name.lower(): self.versions.get(name) for name in AGREEING}
 
@@ -79,7 +79,7 @@ def _within(client: Client, asked: Any, seconds: float, who: str) -> Any:
     try:
         return client.sync(lambda: asked, callback_timeout=seconds)
     except TimeoutError:
-        raise UnavailableError(f"the cluster's {who} gave no answer within {seconds:g} s") from None
+        raise UnavailableError(f"the cluster's {who} did not answer within {seconds:g} s") from None
 
 
 def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> None:
@@ -96,7 +96,7 @@ def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> N
 def _mismatch(name: str, ours: str, wrong: Sequence[tuple[str, str | None]]) -> str:
     others = ", ".join(f"{version or 'none'} at {who}" for who, version in wrong[:_MOST_NAMED])
     more = f" and {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
-    return f"versions of {name} differ: got {others}{more}, expected {ours} as here"
+    return f"versions of {name} differ: got {others}{more}, expected {ours}, the version here"
 
 
 _MOST_NAMED = 3

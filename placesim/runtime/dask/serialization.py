@@ -1,4 +1,4 @@
-"""What goes over the wire: values and graphs as frames, which Dask's own protocol sends without copying them.
+"""Serialization of values and graphs as frames, which Dask's own protocol sends without copying them.
 
 Pickle's fifth protocol leaves the memory of arrays out of its text; that memory is sent from where it lies.  Registries of ops
 are the same in every process, and are sent by their names.
@@ -60,8 +60,8 @@ def _reduced_dataset(dataset: ElementSequence) -> Any:
 
 
 def _elsewhere() -> Any:
-    found = UnimplementedError("a dataset is iterated in the worker that made it: its functions cannot be sent to another one")
-    found.help = ("let one worker have the devices of the dataset and of its iterator (`--worker`)",)
+    found = UnimplementedError("a dataset must be iterated in the worker that created it: its functions cannot be sent")
+    found.help = ("assign the devices of the dataset and of its iterator to one worker (`--worker`)",)
     raise found
 
 

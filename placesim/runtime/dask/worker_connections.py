@@ -21,11 +21,11 @@ from placesim.runtime.dask.serialization import pack, unpack
 from placesim.runtime.dask.worker_host import install_handlers
 
 CLOSING_SECONDS = 2.0
-"""How long workers may take to hear that a session is closed."""
+"""Time limit for workers to learn that a session is closed."""
 
 
 class WorkerMessage(NamedTuple):
-    """What a worker said: its address, the message, the value with it, and when it came; a broken connection `is` lost."""
+    """Message of a worker: its address, the message, the value with it, and its arrival time; a broken connection `is` lost."""
 
     address: str
     message: Mapping[str, Any]
@@ -48,7 +48,7 @@ class WorkerConnections:
         try:
             client.run(install_handlers, workers=list(openings))
         except (CommClosedError, OSError) as error:
-            raise UnavailableError(f"a worker is gone while the session is opened: {error}") from None
+            raise UnavailableError(f"lost a worker while opening the session: {error}") from None
         try:
             client.sync(self._open, openings)
         except BaseException:  # a deadline or an interrupt: the event loop goes on with the opening
@@ -60,7 +60,7 @@ class WorkerConnections:
         self._outboxes[address].post(dict(message), value)
 
     def hear(self) -> WorkerMessage:
-        """What comes next, from any worker."""
+        """The next message from any worker."""
         while True:
             with suppress(Empty):  # an interrupt reaches this thread in between
                 return self.hear_within(TURN_SECONDS)
@@ -88,7 +88,7 @@ class WorkerConnections:
             await comm.write({"op": SESSION, "session": self._id, "value": pack(opening)})
             await comm.read()
         except (CommClosedError, OSError) as error:
-            raise UnavailableError(f"worker {address} cannot be reached: {error}") from None
+            raise UnavailableError(f"cannot reach worker {address}: {error}") from None
         if self._is_closed:
             comm.abort()
             return

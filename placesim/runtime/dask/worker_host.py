@@ -92,7 +92,7 @@ class Post:
     # --- in the event loop
 
     def take(self, message: dict[str, Any]) -> None:
-        """What the client asks for."""
+        """Handle a request of the client."""
         what, hosted = message["do"], self._hosted
         if what == "prepare":
             hosted.do(lambda: hosted.prepare(message["number"], unpack(message["value"])))
@@ -127,7 +127,7 @@ class Post:
             self._mails[step].put(Arrival(key, align_array(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
-        """How many tensors of a step were sent from here, and how many have come."""
+        """Number of tensors of a step that were sent from here, and that have arrived."""
         return self._counts.setdefault(step, [0, 0])
 
     def close(self) -> None:

@@ -49,13 +49,13 @@ class WorkerFunctionCalls(FunctionCalls):
             for node in part.graph.nodes:
                 if keeps_state(node):
                     found = UnimplementedError(
-                        f"{node_tag(node.name)} of function {function.name} keeps state on {part.device.name}, which another "
-                        "worker has: a function runs in one worker",
+                        f"{node_tag(node.name)} of function {function.name} keeps state on {part.device.name}, on another "
+                        "worker: a function runs in one worker",
                         node=node.name,
                         location=part.graph.location(node),
                         device=part.device.name,
                     )
-                    found.help = ("let one worker have both devices (`--worker`), or run it in one process",)
+                    found.help = ("assign both devices to one worker (`--worker`), or run in one process",)
                     raise found
 
 
@@ -70,7 +70,7 @@ class WorkerStep:
 
 
 class WorkerSession:
-    """What a worker keeps of a session, from its opening until it is closed.
+    """State of a session in a worker, from its opening until it is closed.
 
     `reply` takes what the client is told, `post` a tensor for a device of another worker; both may be called in any thread.
     """
@@ -114,7 +114,7 @@ class WorkerSession:
         self._jobs.put(job)
 
     def news(self) -> WorkerMeasurement | None:
-        """What was measured and not told yet; in any thread."""
+        """Measurements not sent yet; in any thread."""
         return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
@@ -208,7 +208,7 @@ class WorkerSession:
         """A file that is missing is missing where this worker looks for it."""
         if is_missing_file(error):
             where = f"the worker at {self._opening.address} has no such file"
-            error.help = (*error.help, f"{where}: names are of its own machine, and begin in its folder, {os.getcwd()}")
+            error.help = (*error.help, f"{where}: paths are on its machine, relative to {os.getcwd()}")
         return error
 
     def _run(self, runner: ScheduledPart | FlowingPart, step: int, feeds: Mapping[int, Any], mail: Mail) -> dict[int, Any]:
@@ -255,5 +255,5 @@ def _told(error: Exception) -> PlacesimError:
     if isinstance(error, PlacesimError):
         return error
     found = DefectError(f"a worker failed with {type(error).__name__}: {error}")
-    found.help = ("this is a defect of placesim: please report it with the graph",)
+    found.help = ("this is a bug in placesim: please report it with the graph",)
     return found

@@ -1,4 +1,4 @@
-"""What a step that is walked through is fed: the shapes of its placeholders."""
+"""Feeds of a dry run: the shapes of its placeholders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """What settles open dimensions: shapes by placeholder, and the first dimension of all that leave theirs open.
+    """Values of open dimensions: shapes by placeholder, and the first dimension of all placeholders with an unknown one.
 
     `guesses` say what is taken where nothing settles it, and keep what was asked.
     """
@@ -40,14 +40,15 @@ class FeedShapes:
 def sketch_feeds(
     graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
 ) -> dict[TensorRef, Any]:
-    """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
+    """Feeds of a step, by tensor: small values as they are; for all others, and for placeholders without a feed, an abstract
+    value.
 
     Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
     for a feed that fits no tensor.
     """
     for name in wanted.shapes:
         if name not in graph.ids:
-            error = UsageError(f"no such placeholder: got '{name}' as the name of a shape, expected a node of the graph")
+            error = UsageError(f"no such placeholder: got '{name}' in --shape, expected a node of the graph")
             error.help = nearest_names(graph, name)
             raise error
     found: dict[TensorRef, Any] = {}
@@ -88,21 +89,21 @@ def _open_shapes(
     chosen = choose_settlements(causes, acts)
     said = []
     for act, count in chosen[:MAX_NAMED]:
-        way = "`--batch N` says the first dimension of all"
+        way = "`--batch N` sets the first dimension of all"
         if act is not None:
-            way = f"`--shape {names[act]}={_example(missing[act])}` says that of {names[act]}"
+            way = f"`--shape {names[act]}={_example(missing[act])}` sets the shape of {names[act]}"
         said.append(f"{way}: {_settles(count, len(causes))}" if len(chosen) > 1 else way)
     first = [node_id for act, _ in chosen for node_id in acts[act]]
     named = ", ".join(f"{names[node_id]} {format_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
     more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
-    error = SketchedValueError(f"the shapes of placeholders are open: {named}{more}")
+    error = SketchedValueError(f"placeholders have unknown shapes: {named}{more}")
     error.help = tuple(said)
     return error
 
 
 def _settles(count: int, whole: int) -> str:
-    """How many of the open tensors are known then."""
-    return f"it settles {count} of {whole} open tensors" if count else "with those above it settles more"
+    """Number of open tensors that become known."""
+    return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
 def _example(dims: Dims) -> str:
@@ -110,7 +111,7 @@ def _example(dims: Dims) -> str:
 
 
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
-    """What would settle the value that a node depends on: feeds that tell it, or to execute the graph.
+    """Remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
 
     `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
     """
@@ -121,10 +122,12 @@ def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[st
     together = sorted({tuple(sorted(some)) for some in sets}, key=lambda names: (len(names), names))
     for names, count in choose_settlements(sets, {names: names for names in together})[:MAX_NAMED]:
         ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
-        tells = "tell" if len(names) > 1 else "tells"
+        resolves = "resolve" if len(names) > 1 else "resolves"
         is_all = error.node is not None and len(opened) <= 1
-        said.append(f"{ways} {tells} it" if is_all else f"{ways} {tells} {count} of {len(opened)} shapes that depend on values")
-    return (*said, "`--execute` runs the graph with numpy, and takes what comes")
+        said.append(
+            f"{ways} {resolves} it" if is_all else f"{ways} {resolves} {count} of {len(opened)} shapes that depend on values"
+        )
+    return (*said, "`--execute` runs the graph with numpy to get all sizes")
 
 
 def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, directory: Path, files: FileAccess) -> Any:
@@ -174,7 +177,7 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
 
 
 def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
-    """How many nodes a walk through all runs of all steps meets at most, functions' bodies once; None where there are loops."""
+    """Upper bound of the nodes in a dry run of all runs of all steps, functions' bodies once; None if there are loops."""
     bodies = [function.nodes for function in graph.functions.values()]
     ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
     if not _LOOPS.isdisjoint(ops):
@@ -190,7 +193,7 @@ def has_open_batch(graph: Graph) -> bool:
 def check_batch(graph: Graph) -> None:
     """UsageError where there is nothing that a batch could settle."""
     if not has_open_batch(graph):
-        error = UsageError("no batch: got --batch, expected a placeholder whose shape leaves the first dimension open")
+        error = UsageError("no batch dimension: got --batch, expected a placeholder with an unknown first dimension")
         error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(graph)[:MAX_NAMED])
         raise error
 

@@ -46,7 +46,7 @@ def tensor_of(transfer: str) -> str:
 
 
 class Partition(NamedTuple):
-    """What one device runs."""
+    """Partition of a graph for one device."""
 
     device: Device
     graph: Graph

@@ -1,4 +1,4 @@
-"""What a step asks for, checked against the graph: fetches and feeds by name -> tensors, targets and arrays."""
+"""Requests of a step, checked against the graph: fetches and feeds by name become tensors, targets and arrays."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _load(graph: Graph, feed: Feed, dtype: DataType, directory: Path, files: Fil
         return load_npy(path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, GeneratedFeed):
         if not (dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype is BOOL or dtype.is_quantized):
-            what = f"no {value.kind} of type {dtype.python_name}: expected a placeholder of numbers or booleans"
+            what = f"no {value.kind} values of type {dtype.python_name}: expected a placeholder of numbers or booleans"
             raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {what}")
         try:
             for made in (DOUBLE, dtype):
@@ -157,17 +157,17 @@ def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
         raise refuse(f"no such file: {path}") from None
     except ValueError as error:
         is_pickled = "pickle" in str(error).lower() or "Python objects" in str(error)
-        reason = "it holds pickled objects, which are not read" if is_pickled else str(error)
+        reason = "it holds pickled objects, which are not supported" if is_pickled else str(error)
         raise refuse(f"{path} is not a .npy file of numbers: {reason}{_as_npy(path)}") from None
     except (OSError, EOFError) as error:
-        raise refuse(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise refuse(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _as_npy(path: Path) -> str:
-    """How what the name of a file promises becomes a `.npy` file."""
+    """Command that converts a file, by its name, to a `.npy` file."""
     loaders = {".npz": f"numpy.load('{path.name}')['NAME']", ".csv": f"numpy.loadtxt('{path.name}', delimiter=',')"}
     loader = loaders.get(path.suffix.lower())
-    return f"; numpy.save('{path.stem}.npy', {loader}) makes one" if loader else ""
+    return f"; create one with numpy.save('{path.stem}.npy', {loader})" if loader else ""
 
 
 _NPY_HEADERS = {
@@ -180,7 +180,7 @@ _NPY_HEADERS = {
 def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
     reader = _NPY_HEADERS.get(np.lib.format.read_magic(file))
     if reader is None:
-        raise ValueError("its version of the format is unknown")
+        raise ValueError("unknown format version")
     shape, is_fortran, dtype = _read_header(reader, file)
     wanted = math.prod(shape) * dtype.itemsize
     # looked at before the memory is asked for
@@ -197,18 +197,18 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
         with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote, which are read all the same
             shape, is_fortran, dtype = reader(file)
     except Exception:  # it is a literal of Python; what its parser raises is documented nowhere, and may name addresses
-        raise ValueError("its header cannot be read") from None
+        raise ValueError("invalid header") from None
     if dtype.hasobject:
         raise ValueError("Python objects")
     if dtype.subdtype is not None or dtype.names is not None or not dtype.itemsize:
-        raise ValueError("its elements are no single numbers")
+        raise ValueError("its elements are not single numbers")
     if any(size.__class__ is not int or size < 0 for size in shape):
         raise ValueError(f"its shape is {str(shape)[:_MOST_SHOWN]}")
     return shape, is_fortran, dtype
 
 
 def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
-    """What a generator gives: the same numbers for the same seed, whatever the machine.
+    """Array of a generator: the same numbers for the same seed, on every machine.
 
     Raises GraphBuildError where integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
     """
@@ -292,7 +292,7 @@ def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.nd
 
 
 def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
-    """What is known of a fed tensor's shape; None where its rank is not."""
+    """Known dimensions of a fed tensor; None if its rank is unknown."""
     node = graph.nodes[node_id]
     if node.op in PLACEHOLDERS and not slot:
         shape = node.attrs.get("shape")

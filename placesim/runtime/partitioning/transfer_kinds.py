@@ -1,4 +1,4 @@
-"""What counts as a transfer: the one rule behind every number of transfers that a command tells."""
+"""Definition of a transfer: the one rule behind every number of transfers in reports."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import Enum
 
 
 class TransferKind(Enum):
-    """What a send and its receive are for."""
+    """Purpose of a send and its receive."""
 
-    TENSOR = "a tensor that passes from one device to another: a transfer"
-    HOST = "a tensor that passes between a device's memory and the host's"
-    SIGNAL = "a control edge, or a tensor without elements, from one device to another: an order, and no bytes"
+    TENSOR = "a tensor copied between devices: a transfer"
+    HOST = "a tensor copied between device memory and host memory"
+    SIGNAL = "a control edge, or an empty tensor, between devices: no bytes"
 
 
 def transfer_kind(source: str, target: str, num_bytes: int | None) -> TransferKind:

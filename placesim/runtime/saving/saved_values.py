@@ -165,7 +165,7 @@ def unpack(packed: Any, tensors: Sequence[Tensor]) -> Any:
         return _unpacked(packed, tensors)
     except _UNREADABLE as error:
         raise DataLossError(
-            f"the session's state is none of this release of placesim: {type(error).__name__}: {error}"
+            f"the session's state is from another release of placesim: {type(error).__name__}: {error}"
         ) from None
 
 
@@ -211,7 +211,7 @@ def _read_object(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
     state = {key: _unpacked(value, tensors) for key, value in parts}
     if is_dataclass(made):
         if {field.name for field in fields(made) if _is_saved(field)} != state.keys():
-            raise ValueError(f"{name} has other parts")
+            raise ValueError(f"{name} has different parts")
         state |= {field.name: field.default for field in fields(made) if not _is_saved(field)}
     found = object.__new__(made)
     for key, value in state.items():

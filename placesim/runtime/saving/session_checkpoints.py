@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class SavedSession(NamedTuple):
-    """What a checkpoint has of a session: how many steps were done, its records, and the names of its graph's variables."""
+    """Session in a checkpoint: the number of steps done, its records, and the names of its graph's variables."""
 
     step: int
     records: tuple[DeviceRecord, ...]
@@ -58,7 +58,7 @@ def write_session(prefix: str, saved: SavedSession) -> None:
 
 
 def read_session(prefix: str) -> SavedSession:
-    """What `write_session` wrote.  Raises OpError, located in the file, for what is no such checkpoint."""
+    """Read a checkpoint of `write_session`. Raises OpError, located in the file, for any other."""
     try:
         return _read(Checkpoint(prefix))
     except OpError as error:
@@ -68,13 +68,13 @@ def read_session(prefix: str) -> SavedSession:
 
 def _read(checkpoint: Checkpoint) -> SavedSession:
     if SESSION_KEY not in checkpoint:
-        error = NotFoundError(f"Key {SESSION_KEY} not found in checkpoint: no run of placesim has written it")
+        error = NotFoundError(f"Key {SESSION_KEY} not found in checkpoint: the checkpoint was not written by placesim")
         error.help = _ways_out(checkpoint.prefix)
         raise error
     try:
         told = json.loads(bytes(checkpoint.read(SESSION_KEY).item()))
         if told["form"] != _FORM:
-            raise DataLossError(f"the session's state has form {told['form']}, expected {_FORM}, as this release writes it")
+            raise DataLossError(f"the session's state has format {told['form']}, expected {_FORM}, the format of this release")
         records = tuple(
             DeviceRecord(row["device"], row["state"], tuple(_tensors(checkpoint, row["tensors"])), tuple(row["makers"]))
             for row in told["devices"]
@@ -100,11 +100,11 @@ def check_graph(saved: SavedSession, graph: Graph, prefix: str) -> None:
     for name, node in nodes.items():
         if name not in saved.variables:
             _complain(
-                NotFoundError(f"Key {name} not found in checkpoint {prefix}: it is of another graph"), prefix, graph, node
+                NotFoundError(f"Key {name} not found in checkpoint {prefix}: it is from another graph"), prefix, graph, node
             )
     for name in saved.variables:
         if name not in nodes:
-            found = NotFoundError(f"checkpoint {prefix} is of another graph: it has variable {name}, which this one lacks")
+            found = NotFoundError(f"checkpoint {prefix} is from another graph: it has variable {name}, which this one lacks")
             found.location = Location(f"{prefix}.index", 0, 0)
             _complain(found, prefix)
     tensors = {tensor.name: tensor for record in saved.records for tensor in record.tensors if tensor.name}
@@ -134,6 +134,6 @@ def _complain(error: OpError, prefix: str, graph: Graph | None = None, node: Nod
 
 def _ways_out(prefix: str) -> tuple[str, ...]:
     return (
-        f"`--checkpoint {prefix}` without --restart and --checkpoint-every takes variables' values by their names, and begins "
-        "with the first step",
+        f"`--checkpoint {prefix}` without --restart and --checkpoint-every loads variables by name and starts "
+        "at the first step",
     )

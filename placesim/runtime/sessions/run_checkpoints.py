@@ -1,4 +1,4 @@
-"""When a run writes its checkpoints, and with which step it goes on after its end."""
+"""Schedule of a run's checkpoints, and the step with which a restart continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.runtime.saving.session_checkpoints import SavedSession, check_grap
 from placesim.runtime.sessions.session import GraphSession
 
 KEEP = 5
-"""How many checkpoints TensorFlow's `Saver` keeps where nobody says."""
+"""Default number of checkpoints that TensorFlow's `Saver` keeps."""
 
 
 class RunSaver:
@@ -39,14 +39,14 @@ class RunSaver:
     def _find(self) -> None:
         newest = self._series.resume()
         if newest is None:
-            self._tell(f"no checkpoint {self._prefix}-STEP yet: the run begins with its first step")
+            self._tell(f"no checkpoint {self._prefix}-STEP yet: starting at the first step")
             return
         self._prefix = str(newest.prefix)
         self._saved = read_session(self._prefix)
 
     @property
     def done(self) -> int:
-        """How many steps were done before."""
+        """Number of steps done before."""
         return 0 if self._saved is None else self._saved.step
 
     def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:
@@ -55,14 +55,14 @@ class RunSaver:
             return
         check_graph(self._saved, session.graph, self._prefix)
         session.restore(self._saved.records, steps)
-        self._tell(f"goes on with step {self.done}, from {self._prefix}")
+        self._tell(f"resuming at step {self.done}, from {self._prefix}")
         self._saved = None
 
     def nothing_left(self, session: GraphSession) -> None:
         """Say that all steps were done before.  Raises as `resume`."""
         if self._saved is not None:
             check_graph(self._saved, session.graph, self._prefix)
-        self._tell(f"nothing is left to do: all steps are done in {self._prefix}")
+        self._tell(f"nothing left to run: all steps are done in {self._prefix}")
 
     def after(self, session: GraphSession, done: int, *, is_last: bool) -> None:
         """A step has ended, the `done`th of all.  Raises UsageError for a file that can't be written."""
@@ -72,6 +72,6 @@ class RunSaver:
         left = find_missing_state(records, session.graph)
         if left and not self._told:
             self._told = True
-            self._tell(f"checkpoints lack what a restart begins anew: {', '.join(left)}")
+            self._tell(f"checkpoints omit state that a restart resets: {', '.join(left)}")
         saved = SavedSession(done, records, tuple(graph_variables(session.graph)))
         self._series.add(done, partial(write_session, saved=saved))

@@ -23,7 +23,7 @@ def build_session_devices(
     log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> tuple[Device, ...]:
-    """What this release makes when a session with this config is made, in a process with these environment variables.
+    """Devices that this release makes for a session with this config, in a process with these environment variables.
 
     Nothing is read of the environment that placesim itself runs in.  Raises and logs as `build_devices`.
     """
@@ -58,7 +58,7 @@ def _find_master(devices: Sequence[Device], master: str) -> DeviceName:
     if found is None:
         tasks = [str(space) for space in dict.fromkeys(device.spec.address_space for device in devices)][:_MOST_NAMED]
         expected = f", expected one such as {' or '.join(tasks)}" if tasks else ""
-        raise InvalidArgumentError(f"config.master names no task of the inventory: got {master!r}{expected}")
+        raise InvalidArgumentError(f"config.master is not a task of the inventory: got {master!r}{expected}")
     return found.spec.address_space
 
 

@@ -67,7 +67,7 @@ def open_ledger(
     *,
     is_told: bool = False,
 ) -> Ledger | None:
-    """What accounts for the memory of devices, where one has a limit or it shall be told."""
+    """Accounting of devices' memory, if one has a limit or memory is reported."""
     if not is_told and all(device.allocation_limit is None for device in machine):
         return None
     from placesim.runtime.accounting.ledger_setup import build_ledger
@@ -106,7 +106,7 @@ def _memory_limit(given: int | str | None) -> int | None:
 
 
 class MachineSettings(NamedTuple):
-    """What each task has, and how they reach each other."""
+    """Devices of each task, and the links between them."""
 
     tasks: tuple[TaskInventory, ...]
     links: MachineLinks
@@ -157,7 +157,7 @@ def find_gpu_model(name: str) -> GpuModel:
     """A model of the catalogue; UsageError, with the nearest, for any other name."""
     found = GPU_MODELS.get(name)
     if found is None:
-        raise UsageError(f"unknown GPU model: got '{name}', expected one of the catalogue{near_models(name)}")
+        raise UsageError(f"unknown GPU model: got '{name}', expected one in the catalogue{near_models(name)}")
     return found
 
 
@@ -189,7 +189,7 @@ def build_steps(
 
 
 def _fetches(loaded: LoadedGraph, graph: Graph, text: str) -> list[Fetch]:
-    """What a text means in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
+    """Meaning of a text in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
     from placesim.graph.session_steps import Fetch
 
     names = graph.spelled_out(loaded.outputs.get(text) or graph.values.get(text, text))

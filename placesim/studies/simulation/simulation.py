@@ -1,4 +1,4 @@
-"""A loaded graph under options -> a report: one session, from its making to its last step."""
+"""A loaded graph under options -> an outcome: one session, from its making to its last step."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from placesim.graph.graph import Graph
     from placesim.graph.session_steps import GraphStep
     from placesim.machine.memory.allocator_log import DumpLine as MemoryLogLine
-    from placesim.report.report import Report
-    from placesim.report.results import Result
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.dry_runs.assumptions import Assumptions
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from placesim.runtime.partitioning.prepared_step import PreparedStep
     from placesim.runtime.recording.kernel_timing import Measurements
     from placesim.runtime.recording.recorder import ExecutionRecorder
+    from placesim.runtime.sessions.outcome import Outcome
+    from placesim.runtime.sessions.results import Result
     from placesim.runtime.sessions.run_checkpoints import RunSaver
     from placesim.runtime.sessions.session import GraphSession
     from placesim.runtime.shapes.graph_shapes import GraphShapes
@@ -50,7 +50,7 @@ Progress = Callable[[int, int, int, int], None]
 
 
 class Growth(IntEnum):
-    """What may still be established beside results when a step has ended: what is named, and all before it."""
+    """Items that may still be added beside results when a step has ended: named ones, and all before it."""
 
     NOTHING = 0
     CUTS = 1
@@ -59,25 +59,25 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """What was established beside results: the report of it, its `size`, which changes when it has grown, and its future."""
+    """Outcome beside results: the `outcome`, its `size`, which changes when it has grown, and its future."""
 
-    report: Callable[[], Report]
+    outcome: Callable[[], Outcome]
     size: int
     growth: Growth
 
 
 class ResultTaker(Protocol):
-    """Takes the results of each step as it ends, in the place of a report that keeps them all."""
+    """Takes the results of each step as it ends, in the place of an outcome that keeps them all."""
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         """Whether more is wanted."""
 
-    def leave(self, report: Report) -> None:
+    def leave(self, outcome: Outcome) -> None:
         """All that there is, where Ctrl-C ends the process while a kernel runs."""
 
 
 class SimulationStage(IntEnum):
-    """How far to go; a step that is walked through accounts for memory and computes nothing."""
+    """Last stage of a simulation; a dry run accounts for memory and computes nothing."""
 
     PLACED = 0
     PARTITIONED = 1
@@ -85,12 +85,12 @@ class SimulationStage(IntEnum):
     EXECUTED = 3
 
 
-_DOING = {SimulationStage.WALKED: "walking through nodes", SimulationStage.EXECUTED: "running nodes"}
-"""What a stage does with each node, for who watches."""
+_DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
+"""Action of a stage on each node, for progress displays."""
 
 
 def open_measurements() -> Measurements:
-    """What `simulate` may be given to be told when what ran."""
+    """Measurements of execution times, for `simulate`."""
     from placesim.runtime.recording.kernel_timing import Measurements
 
     return Measurements()
@@ -109,12 +109,12 @@ def simulate(
     measurements: Measurements | None = None,
     opened: Callable[..., GraphSession] | None = None,
     tell: Callable[[str], None] = lambda line: None,
-) -> Report:
+) -> Outcome:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
-    An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, a step
-    is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
-    says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
+    An error ends it: the outcome holds it, beside all that was established before.  With a `taker` it holds no results, a step
+    is the last where that wants no more, and Ctrl-C ends in an outcome, too, whose error is Interrupted.  With `tells_memory`
+    it says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
     taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
     run elsewhere.  `tell` is told what is to know of checkpoints.
     """
@@ -145,15 +145,15 @@ def simulate(
             from placesim.report.text.signatures import describe_signatures
 
             problem.help = (*problem.help, *describe_signatures(loaded.signatures))
-    report = simulation.report(error)
+    outcome = simulation.outcome(error)
     simulation.close()
     if error is not None:
-        error.report = report
-    return report
+        error.outcome = outcome
+    return outcome
 
 
 def _last_words(simulation: _Simulation, taker: ResultTaker | None) -> AbstractContextManager[None]:
-    return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.report(simulation.interruption())))
+    return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.outcome(simulation.interruption())))
 
 
 class _Simulation:
@@ -197,29 +197,31 @@ class _Simulation:
         self._memory_log: list[MemoryLogLine] = []
         self._running: int | None = None
 
-    def report(self, error: PlacesimError | None) -> Report:
+    def outcome(self, error: PlacesimError | None) -> Outcome:
         """All that has been established."""
-        from placesim.report.report import Report
-        from placesim.report.results import Results
+        from placesim.runtime.sessions.outcome import Outcome
+        from placesim.runtime.sessions.results import Results
 
-        session = self._session
-        return Report(
-            session.device_set.devices if session is not None else (),
-            tuple(session.placements) if session is not None else (),
-            tuple(self._prepared.values()),
-            error,
-            self._shapes,
-            tuple(self._creation_log),
-            self._memory(),
-            tuple(self._memory_log),
-            self._links,
-            () if self._loaded.file is None else self._loaded.file.doubts,
-            Results(self._results),
-            tuple(self._fetches),
-            self._options.log_style,
-            self._shows_log,
+        session, file = self._session, self._loaded.file
+        if session is not None and file is not None and session.graph is not file.graph:
+            file = replace(file, graph=session.graph)
+        return Outcome(
+            devices=session.device_set.devices if session is not None else (),
+            placed=tuple(session.placements) if session is not None else (),
+            prepared=tuple(self._prepared.values()),
+            error=error,
+            shapes=self._shapes,
+            creation_log=tuple(self._creation_log),
+            memory=self._memory(),
+            memory_log=tuple(self._memory_log),
+            links=self._links,
+            doubts=() if file is None else file.doubts,
+            results=Results(self._results),
+            fetches=tuple(self._fetches),
+            style=self._options.log_style,
+            shows_log=self._shows_log,
             annotations=self._loaded.annotations,
-            file=self._loaded.file,
+            file=file,
         )
 
     def interruption(self) -> Interruption:
@@ -277,7 +279,7 @@ class _Simulation:
         return FeedShapes(shapes, options.batch, self._guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
-        """What accounts for the devices' memory, where one has a limit or it shall be told."""
+        """Accounting of the devices' memory, if one has a limit or memory is reported."""
         if self._stage < SimulationStage.WALKED:
             return None
         # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
@@ -337,7 +339,7 @@ class _Simulation:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:
-        """What writes the checkpoints of a run that is executed, and goes on from one."""
+        """Saver of an executed run's checkpoints, which also restarts from one."""
         options = self._options
         if self._stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
@@ -369,7 +371,7 @@ class _Simulation:
         self, session: GraphSession, step: GraphStep, prepared: PreparedStep, done: int, total: int, growth: Growth
     ) -> bool:
         """Whether the results are wanted: then another step may be."""
-        from placesim.report.results import Result
+        from placesim.runtime.sessions.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
         progress = self._progress
@@ -391,13 +393,13 @@ class _Simulation:
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
         if self._taker is not None:
             size = len(session.placements) + len(self._prepared)
-            return self._taker.take(rows, PartialResults(partial(self.report, None), size, growth))
+            return self._taker.take(rows, PartialResults(partial(self.outcome, None), size, growth))
         self._results += rows
         return True
 
 
 def _growth(session: GraphSession, later: Sequence[GraphStep]) -> Growth:
-    """What may be established after a step that these follow: a function's body is placed when it is first called."""
+    """Items that may be added after a step that these follow: a function's body is placed when it is first called."""
     if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
         return Growth.NODES
     if session.graph.functions:

@@ -1,4 +1,4 @@
-"""What a sweep varies: keys and their values, as they are written and as Python has them -> combinations."""
+"""Axes of a sweep: keys and their values, as written and in Python, and their combinations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.prediction.sweep_rows import Value
 from placesim.studies.simulation.settings import find_gpu_model
 
 MOST_COMBINATIONS = 10_000
-"""How many combinations there may be unless told otherwise."""
+"""Default maximum number of combinations."""
 MAX_STEPS = 1 << 40
 _NUMBERS = {
     "gpu": (0, MAX_COUNT),
@@ -68,7 +68,7 @@ def make_axes(given: Iterable[tuple[str, Any]], most: int = MOST_COMBINATIONS) -
     for written, values in given:
         key = _known_key(written)
         if any(axis.key == key for axis in axes):
-            raise UsageError(f"two ways to say what {key} is: got it twice, expected one list of values")
+            raise UsageError(f"duplicate key {key}: got it twice, expected one list of values")
         axes.append(Axis(key, _values(key, values, most)))
     count = prod(len(axis.values) for axis in axes)
     if count > most:
@@ -79,7 +79,7 @@ def make_axes(given: Iterable[tuple[str, Any]], most: int = MOST_COMBINATIONS) -
 
 def _too_many(got: object, most: int) -> UsageError:
     error = UsageError(f"too many combinations: got {got}, expected at most {most}")
-    error.help = ("`--max-combinations N` lets there be more",)
+    error.help = ("raise the limit with `--max-combinations N`",)
     return error
 
 
@@ -103,7 +103,7 @@ def _values(key: str, given: Any, most: int) -> tuple[Value, ...]:
     found: dict[Value, None] = {}
     for text in texts:
         if not text:
-            raise UsageError(f"empty value of {key}: got '{given}', expected values with commas between")
+            raise UsageError(f"empty value of {key}: got '{given}', expected values separated by commas")
         for value in _read(key, text, most):
             found[value] = None
             if len(found) > most:
@@ -209,7 +209,7 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[Value, ...]]:
 
 
 class CombinationSettings(NamedTuple):
-    """What a combination is for a simulation: options by name, how often the last step runs, fields of the config."""
+    """Settings of a simulation for a combination: options by name, the runs of the last step, fields of the config."""
 
     options: dict[str, Any]
     steps: int | None

@@ -35,7 +35,7 @@ def open_here(job: SweepJob) -> Process:
 
 
 class ProcessCount(NamedTuple):
-    """How many processes simulate at once, and where they are."""
+    """Number of processes that simulate at once, and their places."""
 
     number: int
     open: Open = open_here
@@ -66,7 +66,7 @@ def run_combinations(
 
 
 def number_of_processors() -> int:
-    """How many this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -146,8 +146,8 @@ def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) 
         how = f"could not be started: {error}"
     else:
         try:
-            how = f"has ended with {process.how_it_ended()}, perhaps for want of memory"
+            how = f"ended with {process.how_it_ended()}, perhaps out of memory"
         except TimeoutError:
-            how = f"gave no answer that could be read: {error!r}"
-    found: PlacesimError = UnavailableError(f"the process that simulated it {how}")
+            how = f"sent an unreadable answer: {error!r}"
+    found: PlacesimError = UnavailableError(f"its process {how}")
     return RowOutcome(SweepRow(values, error=f"{found.type_name}: {found.message}"), found)

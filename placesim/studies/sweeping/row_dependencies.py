@@ -99,7 +99,8 @@ def _imported_files(script: Path) -> Iterator[Path]:
     finder = ModuleFinder(path=[str(script.parent)])
     with suppress(SyntaxError, OSError, ValueError):  # the script's process says what is wrong
         finder.run_script(str(script))
-    yield from sorted({Path(module.__file__) for module in finder.modules.values() if module.__file__} - {script})
+    files = (getattr(module, "__file__", None) for module in finder.modules.values())
+    yield from sorted({Path(file) for file in files if file} - {script})
 
 
 def _file_digest(path: str | Path) -> str:

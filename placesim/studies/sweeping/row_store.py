@@ -1,4 +1,4 @@
-"""What was written of a sweep -> its rows, so that finished ones need not be simulated again."""
+"""Read and append rows of a written sweep, so that finished ones are not simulated again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from placesim.report.text.sweep import IDENTITY
 from placesim.studies.sweeping.axes import value_of
 
 PAGE_DATA = re.compile(rb'<script type="application/json" id="sweep">(.*?)</script>', re.DOTALL)
-"""Where the page keeps what the JSON form holds."""
+"""Element of the page that contains the JSON form."""
 _PASSING = ("UnavailableError: ", "InternalError: ")
-"""What a failure begins with that another attempt may not meet."""
+"""Prefixes of failures that another attempt may not meet."""
 _TEXTS = ("peak_device", "bound", "error")
 _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 
@@ -33,19 +33,19 @@ def read_finished_rows(
     Raises UsageError for a file that holds something else, and where none can be.
     """
     if not path.parent.is_dir() or path.is_dir():
-        raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a path that can be written")
+        raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a writable path")
     if not path.is_file():  # none yet, or what keeps nothing, such as /dev/stdout
         return {}
     try:
         data = read_stream_path(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {path}: got '{reason}', expected a sweep to go on with, or no such file") from None
+        raise UsageError(f"cannot read {path}: got '{reason}', expected a sweep to resume, or no such file") from None
     if not data.strip():
         return {}
     found = read_sweep(data, form)
     if found is None:
-        raise _refused(path, f"got no sweep written as {form}")
+        raise _refused(path, f"got no sweep in format {form}")
     for what, ours, theirs in (
         ("another graph", identity.graph, found.identity.graph),
         ("other options", identity.options, found.identity.options),
@@ -59,13 +59,13 @@ def read_finished_rows(
 
 
 def _refused(path: Path, got: str) -> UsageError:
-    error = UsageError(f"cannot go on with {path}: {got}, expected this sweep's own rows")
-    error.help = ("give another `--output`, or remove that file",)
+    error = UsageError(f"cannot resume {path}: {got}, expected rows of this sweep")
+    error.help = ("choose another `--output`, or remove the file",)
     return error
 
 
 def read_sweep(data: bytes, form: str) -> Sweep | None:
-    """What was written in that form (`csv`, `json` or `html`); None where it is nothing that was."""
+    """Sweep written in that form (`csv`, `json` or `html`); None if the data is not one."""
     try:
         if form == "csv":
             return _from_csv(data.decode())

@@ -51,7 +51,7 @@ def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: 
 
 
 def _enter(queue: Any, tensors: Sequence[Tensor], enqueue_many: bool, keep: Any) -> Any:
-    """What puts the tensors into the queue, or those of them that are to be kept."""
+    """Enqueue op of the tensors, or of those of them to keep."""
     enter = queue.enqueue_many if enqueue_many else queue.enqueue
     if keep is None:
         return enter(tensors)

@@ -15,7 +15,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable are made and brought together; only kept, since one process has no copies."""
+    """Time to create and synchronize copies of a variable; only kept, since one process has no copies."""
 
     AUTO = 0
     NONE = 1
@@ -24,7 +24,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How gradients of copies of a variable are joined; only kept, since one process has no copies."""
+    """Aggregation of gradients of copies of a variable; only kept, since one process has no copies."""
 
     NONE = 0
     SUM = 1
@@ -34,7 +34,7 @@ class VariableAggregation(enum.Enum):
 
 @dataclass
 class SaveSliceInfo:
-    """Which part of a partitioned variable a shard is: name and shape of the whole, offset and shape of the part."""
+    """Slice of a partitioned variable in a shard: name and shape of the whole, offset and shape of the part."""
 
     full_name: str | None = None
     full_shape: Sequence[int] = ()

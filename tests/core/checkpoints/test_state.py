@@ -48,18 +48,18 @@ GOOD_STATES = (
     r"model_checkpoint_path: '\a\b\f\n\r\t\v\\\'\"\101\x41\303\274\u00fc'",
 )
 BAD_STATES = {
-    "model_checkpoint_path: 5": "checkpoint:1:24: no CheckpointState: expected a text, got '5'",
-    "model_checkpoint_path 'a'": "checkpoint:1:23: no CheckpointState: expected ':', got \"'a'\"",
-    "\n nothing: 'a'": "checkpoint:2:2: no CheckpointState: expected one of model_checkpoint_path, all_model_checkpoint_paths, "
-    "all_model_checkpoint_timestamps, last_preserved_timestamp, got 'nothing'",
-    "model_checkpoint_path: 'a'\nmodel_checkpoint_path: 'b'": "checkpoint:2:1: no CheckpointState: model_checkpoint_path is "
-    "given twice",
-    "model_checkpoint_path: ['a']": "checkpoint:1:24: no CheckpointState: expected a text, got '['",
-    "all_model_checkpoint_paths: ['a' 5": "checkpoint:1:34: no CheckpointState: expected ',' or ']', got '5'",
-    "model_checkpoint_path: 'a": 'checkpoint:1:24: no CheckpointState: expected a text, got "\'"',
-    "model_checkpoint_path: '\\377'": "checkpoint:1:24: no CheckpointState: a text is not UTF-8",
-    "model_checkpoint_path:": "checkpoint:1:23: no CheckpointState: expected a text, got ''",
-    "\0": "checkpoint:1:1: no CheckpointState: expected one of",
+    "model_checkpoint_path: 5": "checkpoint:1:24: invalid CheckpointState: expected a string, got '5'",
+    "model_checkpoint_path 'a'": "checkpoint:1:23: invalid CheckpointState: expected ':', got \"'a'\"",
+    "\n nothing: 'a'": "checkpoint:2:2: invalid CheckpointState: expected one of model_checkpoint_path, "
+    "all_model_checkpoint_paths, all_model_checkpoint_timestamps, last_preserved_timestamp, got 'nothing'",
+    "model_checkpoint_path: 'a'\nmodel_checkpoint_path: 'b'": "checkpoint:2:1: invalid CheckpointState: "
+    "model_checkpoint_path is given twice",
+    "model_checkpoint_path: ['a']": "checkpoint:1:24: invalid CheckpointState: expected a string, got '['",
+    "all_model_checkpoint_paths: ['a' 5": "checkpoint:1:34: invalid CheckpointState: expected ',' or ']', got '5'",
+    "model_checkpoint_path: 'a": 'checkpoint:1:24: invalid CheckpointState: expected a string, got "\'"',
+    "model_checkpoint_path: '\\377'": "checkpoint:1:24: invalid CheckpointState: a string is not UTF-8",
+    "model_checkpoint_path:": "checkpoint:1:23: invalid CheckpointState: expected a string, got ''",
+    "\0": "checkpoint:1:1: invalid CheckpointState: expected one of",
 }
 
 
@@ -83,7 +83,7 @@ def test_what_is_no_state_is_told_with_its_place(text: str) -> None:
 
 
 def test_a_state_must_be_utf8() -> None:
-    with pytest.raises(GraphFileError, match="checkpoint: no CheckpointState: 'utf-8' codec can't decode byte 0xff"):
+    with pytest.raises(GraphFileError, match="checkpoint: invalid CheckpointState: 'utf-8' codec can't decode byte 0xff"):
         read_state(b"model_checkpoint_path: '\xff'", "checkpoint")
 
 

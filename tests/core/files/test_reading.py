@@ -25,7 +25,7 @@ def test_only_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("pipe")
     for name, kind in (("pipe", "a pipe"), ("link", "a pipe"), ("/dev/zero", "a device")):
-        with pytest.raises(NoFileError, match=f"{kind}, no file"):
+        with pytest.raises(NoFileError, match=f"{kind}, not a file"):
             open_file(tmp_path / name)
     with pytest.raises(IsADirectoryError):
         read_file(tmp_path)
@@ -123,7 +123,7 @@ def test_a_checkpoint_that_is_shortened_is_named(tmp_path: Path) -> None:
     checkpoint = Checkpoint(prefix)
     assert checkpoint.read("a").sum() == 1000
     os.truncate(data_path(prefix, 0, 1), 6000)
-    with pytest.raises(DataLossError, match=rf"{data_path(prefix, 0, 1)}; the file has become shorter while it was read"):
+    with pytest.raises(DataLossError, match=rf"{data_path(prefix, 0, 1)}; the file was truncated while being read"):
         checkpoint.read("b")
 
 
@@ -152,8 +152,8 @@ def test_arrays_of_every_form(version: tuple[int, int], tmp_path: Path) -> None:
             "it has 4 bytes of data, its header says 4000000000000",
         ),
         ("{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}", r"its shape is \(-1,\)"),
-        ("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "it holds pickled objects, which are not read"),
-        ("{'descr': 'x', 'fortran_order': False, 'shape': (1,)}", "its header cannot be read"),
+        ("{'descr': '|O', 'fortran_order': False, 'shape': (1,)}", "it holds pickled objects, which are not supported"),
+        ("{'descr': 'x', 'fortran_order': False, 'shape': (1,)}", "invalid header"),
         ("nonsense", "is not a .npy file of numbers"),
     ],
 )
@@ -163,7 +163,7 @@ def test_headers_that_lie(header: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         load_npy(path, ValueError)
     path.write_bytes(b"\x93NUMPY\x09\x00" + path.read_bytes()[8:])
-    with pytest.raises(ValueError, match="its version of the format is unknown"):
+    with pytest.raises(ValueError, match="unknown format version"):
         load_npy(path, ValueError)
 
 

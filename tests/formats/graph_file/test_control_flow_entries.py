@@ -499,7 +499,7 @@ def test_results(entries: str, results: str, values: list[float]) -> None:
             "5:5: true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure",
         ),
         ("{cond: {if: true, then: {op: NoOp}, else: {op: NoOp}}}", "5:5: pred must not be a Python bool"),
-        ("{while: {cond: {op: NoOp}, body: []}}", "5:13: no 'loop_vars' in 'while': got no such key, expected one"),
+        ("{while: {cond: {op: NoOp}, body: []}}", "5:13: no 'loop_vars' in 'while': got no such key, expected it"),
         ("{while: {loop_vars: {}, cond: [], body: []}}", "5:25: no loop variables: got an empty mapping"),
         (
             "{while: {loop_vars: {i: 0}, cond: {op: Less, inputs: [i, 3]}, body: {op: Cast, id: i, inputs: [i], "

@@ -246,7 +246,7 @@ def test_a_raw_function_stays_as_it_stands() -> None:
 
 
 BAD = {
-    "{inputs: {x: float}, nodes: [], outputs: [x, @{type: float}]}": ("no name of an output: got null, expected a text"),
+    "{inputs: {x: float}, nodes: [], outputs: [x, @{type: float}]}": ("no name of an output: got null, expected a string"),
     "{inputs: {x: float}, nodes: [{op: Neg, id: y, inputs: [@xx]}], outputs: {y: y}}": (
         "unknown node: got 'xx', expected an argument, or the name or id of a node of the function"
     ),
@@ -257,7 +257,7 @@ BAD = {
         "unknown output of 'f': got 'negatve', expected the name or id of a node of it; did you mean 'negative'?"
     ),
     "{inputs: {@x: flaot}, nodes: [{op: Neg, id: y, inputs: [x]}], outputs: {y: y}}": (
-        "unknown type: got 'flaot', expected one of TensorFlow's; did you mean 'float'?"
+        "unknown type: got 'flaot', expected a TensorFlow type; did you mean 'float'?"
     ),
     "{inputs: [@x], nodes: [], outputs: x}": (
         "no type of 'x': got nothing, expected 'type' or 'type_attr', or inputs: {x: float}"
@@ -278,16 +278,16 @@ BAD = {
         "duplicate name in one scope: got 'x' again, expected it once (the first is at g.yaml:2:24)"
     ),
     "{inputs: {x: {type_attr: T}}, nodes: [{op: Mul, id: y, inputs: [x, @2.0]}], outputs: y}": (
-        "a literal of a type that callers choose: got one of 'T', expected a tensor"
+        "literal of an open type: got one of type 'T', expected a tensor"
     ),
     "{inputs: {x: {type_attr: T}}, nodes: [@{op: IdentityN, id: y, inputs: [x]}], outputs: y}": (
-        "a type that callers choose in a list: got 'T' in attr 'T' of 'IdentityN'"
+        "open type in a list: got 'T' in attr 'T' of 'IdentityN'"
     ),
     "{inputs: {x: {type_attr: T}, p: bool}, nodes: {@cond: {if: p, then: {op: NoOp}, else: {op: NoOp}}}}": (
         "wrong entry of a body: got one with 'cond', expected arguments with 'type' around it"
     ),
     "{inputs: [{name: x, type: float}], nodes: [{op: Neg, id: y, inputs: [x]}], outputs: [{name: y, type: @int32}]}": (
-        "wrong type of output 'y': got int32, expected float, which its node gives"
+        "wrong type of output 'y': got int32, expected float, the type of its node"
     ),
     "{inputs: {x: float}, nodes: [{op: NoOp, name: here}], control_outputs: @hera}": (
         "unknown node: got 'hera', expected an argument, or the name or id of a node of the function; did you mean 'here'?"

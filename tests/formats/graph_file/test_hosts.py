@@ -77,15 +77,15 @@ def test_wrong_figures_are_named_with_their_line(host: str, problem: str) -> Non
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        (f"version: {PROFILE_VERSION}", f"version: {PROFILE_VERSION + 1}", "profile of another version: got version 2"),
-        (f"      version: {PROFILE_VERSION}\n", "", "profile of another version: got no version"),
+        (f"version: {PROFILE_VERSION}", f"version: {PROFILE_VERSION + 1}", "unsupported profile version: got version 2"),
+        (f"      version: {PROFILE_VERSION}\n", "", "unsupported profile version: got no version"),
         ("plain: {seconds: 3e-09", "plain: {seconds: 0", "'plain' out of range: got 0, expected a number above 0"),
         ("run: {seconds: 2e-09", "run: {seconds: -2", "'run' out of range: got -2, expected a number from 0"),
         ("run: {seconds: 2e-09", "run: {seconds: slow", "wrong type of 'run'"),
         ("        run:", "        ran:", "unknown key in 'seconds': got 'ran'"),
         ("caches: [1e+06, ", "caches: [", "wrong 'caches'"),
         ("product: {factor: 1.5", "product: {factor: 0", "'factor' out of range: got 0"),
-        ("        product: {factor: 1.5, low: 0.75, high: 1.25}\n", "", "incomplete 'families' of a profile: got no product"),
+        ("        product: {factor: 1.5, low: 0.75, high: 1.25}\n", "", "incomplete 'families' in a profile: got no product"),
     ],
 )
 def test_a_profile_that_is_wrong_is_refused_with_its_line(old: str, new: str, problem: str) -> None:

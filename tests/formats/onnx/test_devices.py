@@ -82,7 +82,7 @@ def test_groups_of_devices_are_read() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([configuration("two", "quantum:0", "cpu"), on(0, "two", [0])], "no device of TensorFlow's: got 'quantum:0'"),
+        ([configuration("two", "quantum:0", "cpu"), on(0, "two", [0])], "not a TensorFlow device: got 'quantum:0'"),
         ([configuration("two", "cpu", count=2)], "got 1 names of 2 devices"),
         ([configuration("two", count=2), on(0, "two", [5])], "node 'a' (Relu, node 0): no such device: got number 5"),
     ],
@@ -159,7 +159,7 @@ def test_what_has_no_kernel_on_the_device_does_not_ask_for_it() -> None:
 
 
 def test_layers_are_told_only_of_onnx() -> None:
-    with pytest.raises(UsageError, match="--layer-assignment has no meaning here"):
+    with pytest.raises(UsageError, match="--layer-assignment does not apply"):
         placesim.place({"nodes": [{"op": "NoOp"}]}, layer_assignment="gpu(a)")
 
 

@@ -95,9 +95,9 @@ def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
         placesim.place(io.BytesIO(data))
     with pytest.raises(GraphFileError, match="type of output 'y' not known: expected the model's 'value_info'"):
         placesim.place(io.BytesIO(data), allow_unknown="cpu")
-    with pytest.raises(UsageError, match="wrong allow_unknown: got 'MOON', expected types of devices among CPU and GPU"):
+    with pytest.raises(UsageError, match="wrong allow_unknown: got 'MOON', expected device types among CPU and GPU"):
         placesim.place(io.BytesIO(data), allow_unknown="moon")
-    with pytest.raises(UsageError, match="--allow-unknown has no meaning here: got a graph file"):
+    with pytest.raises(UsageError, match="--allow-unknown does not apply: got a graph file"):
         placesim.place({"nodes": []}, allow_unknown="cpu")
 
 
@@ -134,14 +134,16 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("location", "more", "message"),
     [
-        ("../weights.bin", {}, "no file of weights: got location '../weights.bin', expected a file beside the model"),
+        ("../weights.bin", {}, "no weights file: got location '../weights.bin', expected a file beside the model"),
         ("/etc/passwd", {}, "expected a file beside the model"),
         ("link", {}, "expected a file beside the model"),
         ("", {}, "expected a file beside the model"),
-        ("missing.bin", {}, "cannot read the file of weights 'missing.bin': No such file"),
+        ("missing.bin", {}, "cannot read the weights file 'missing.bin': No such file"),
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
-        ("short.bin", {"offset": "4", "length": "1600"}, "file of weights 'short.bin' too short: got 3 bytes, expected 1604"),
+        ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),
+        ("circle", {}, "no weights file: got location 'circle', expected a file beside the model"),
+        ("a\0b", {}, "no weights file: got location 'a\\x00b', expected a file beside the model"),
     ],
 )
 def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict[str, str], message: str) -> None:
@@ -150,6 +152,7 @@ def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict
     (folder / "short.bin").write_bytes(b"abc")
     (tmp_path / "weights.bin").write_bytes(bytes(1600))
     (folder / "link").symlink_to(tmp_path / "weights.bin")
+    (folder / "circle").symlink_to("circle")
     path = folder / "model.onnx"
     path.write_bytes(weights_beside(location, **more).SerializeToString())
     with pytest.raises(GraphFileError) as caught:
@@ -167,7 +170,7 @@ def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict
         (node("Transpose", "x", "y", perm=1), "wrong type of attribute 'perm': got INT, expected INTS"),
         (node("Concat", "x x", "y"), "no attribute 'axis': expected one, of type INT"),
         (node("And", "x x", "y"), "wrong type of input 'A': got tensor(float), expected tensor(bool)"),
-        (node("Relu", "x", "y", domain="far.away"), "no opset of domain 'far.away'"),
+        (node("Relu", "x", "y", domain="far.away"), "no opset for domain 'far.away'"),
     ],
 )
 def test_nodes_are_held_to_the_definition_of_their_op(made: Any, message: str) -> None:
@@ -192,13 +195,13 @@ def test_sparse_initializers_are_made_dense() -> None:
 @pytest.mark.parametrize("end", [1, 100, 5000])
 def test_a_model_that_is_cut_off_is_refused(end: int) -> None:
     data = layer().SerializeToString()
-    with pytest.raises(GraphFileError, match=r"no ONNX model: truncated|no graph"):
+    with pytest.raises(GraphFileError, match=r"invalid ONNX model: truncated|no graph"):
         placesim.place(io.BytesIO(data[:-end]))
 
 
 def test_names_are_texts() -> None:
     data = layer().SerializeToString().replace(b"/fc/Gemm", b"/fc/\xff\xfe\xfd\xfc")
-    with pytest.raises(GraphFileError, match=r"node 0.: name that is not UTF-8: got b'/fc/"):
+    with pytest.raises(GraphFileError, match=r"node 0.: name is not UTF-8: got b'/fc/"):
         placesim.place(io.BytesIO(data))
 
 
@@ -207,7 +210,7 @@ def test_what_a_model_must_say() -> None:
     del found.opset_import[:]
     with pytest.raises(GraphFileError, match="no opsets: got a model that imports none"):
         run(found)
-    with pytest.raises(GraphFileError, match="opset not known: got 99"):
+    with pytest.raises(GraphFileError, match="unknown opset: got 99"):
         run(model([node("Relu", "x", "y")], [info("x", [2])], [info("y", [2])], opset=99))
     with pytest.raises(GraphFileError, match="input 'x': no element type: got an input without one"):
         run(model([node("Relu", "x", "y")], [info("x", [2], "UNDEFINED")], [info("y", [2])]))
@@ -225,3 +228,18 @@ def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match=r"cannot read an ONNX model: .*; install it with pip install 'placesim\[onnx\]'"):
         placesim.place(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("depth", [1 << 40, -(1 << 40)])
+def test_a_number_that_tensorflow_has_no_room_for_is_refused(depth: int) -> None:
+    tensors = [tensor("i", np.array([0, 1])), tensor("d", np.array(depth)), tensor("v", np.array([0, 1], np.float32))]
+    with pytest.raises(GraphFileError, match=f"number too large: got {depth}, expected one of 32 bits"):
+        run(model([node("OneHot", "i d v", "y")], [], [info("y", None)], *tensors))
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("count", [0, -1])
+def test_less_than_one_group_is_refused(op: str, count: int) -> None:
+    tensors = [tensor("x", np.ones((1, 2, 4, 4), np.float32)), tensor("w", np.ones((2, 2, 3, 3), np.float32))]
+    with pytest.raises(GraphFileError, match=f"wrong group: got {count}, expected a number from 1 on"):
+        run(model([node(op, "x w", "y", group=count)], [], [info("y", None)], *tensors))

@@ -307,7 +307,7 @@ def test_signatures(tmp_path: Path) -> None:
     assert read.inputs == dict.fromkeys(["a", "r/0", "s/indices", "s/values", "s/dense_shape"], "x:0")
     with pytest.raises(InvalidArgumentError, match="no signature 'h' in the model, with available signatures: 'f', 'g'"):
         read_tensorflow_file(tmp_path, signature_name="h")
-    with pytest.raises(GraphFileError, match="signature 'g': 'y' stands for 'x:1', which is no tensor"):
+    with pytest.raises(GraphFileError, match="signature 'g': 'y' stands for 'x:1', which is not a tensor"):
         read_tensorflow_file(tmp_path, signature_name="g")
     assert read_tensorflow_file(tmp_path).outputs == {}
 
@@ -365,7 +365,7 @@ def test_what_is_no_model(tmp_path: Path) -> None:
         read_tensorflow_file(tmp_path)
     with pytest.raises(UsageError, match="cannot read"):
         read_tensorflow_file(tmp_path / "nowhere.pb")
-    with pytest.raises(GraphFileError, match="no graph of TensorFlow's: got a checkpoint's index"):
+    with pytest.raises(GraphFileError, match="not a TensorFlow graph: got a checkpoint's index"):
         read_tensorflow_file(FILES / "checkpoint_ref/model.ckpt.index")
     (tmp_path / "saved_model.pb").write_bytes(b"\x08\x01")
     with pytest.raises(GraphFileError, match="with available tags: none"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 import warnings
@@ -20,6 +21,7 @@ from placesim.ops.kernels.linalg.products import PART_WORK, product
 from placesim.ops.process.denormals import flushing_denormals
 from placesim.ops.process.intra_op_threads import IntraOpPool, spread
 from placesim.runtime.executors.thread_pools import ThreadPools
+from tests.processes import run_process
 
 Tensor = np.ndarray[Any, Any]
 
@@ -224,12 +226,23 @@ def test_a_system_that_forbids_choosing_processors(monkeypatch: pytest.MonkeyPat
         spread(lambda _: meeting.wait(), range(2))
 
 
-def test_a_blas_that_comes_later_has_one_thread_too() -> None:
-    """scipy's own, which is loaded when an op first needs it."""
-    with threads(2):
-        pass
-    import scipy.linalg
+LATER_BLAS = """
+import threadpoolctl
+from placesim.ops.process.intra_op_threads import IntraOpPool
 
-    assert scipy.linalg
-    with threadpool_limits(2, user_api="blas"), threads(2):
-        assert blas_threads() == {1}
+def limits():
+    return [library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+
+with IntraOpPool(2).serving():
+    before = limits()
+import {module}
+with IntraOpPool(2).serving():
+    print(before, limits())
+"""
+
+
+@pytest.mark.parametrize("module", ["scipy.linalg", "scipy.special"])
+def test_a_blas_that_is_loaded_later_has_one_thread_too(module: str) -> None:
+    """scipy's own, loaded when an op first needs it."""
+    result = run_process((sys.executable, "-c", LATER_BLAS.format(module=module)), check=True)
+    assert result.output == "[1] [1, 1]\n"

@@ -81,9 +81,9 @@ def test_devices_are_listed(cluster: Any, shell: Shell) -> None:
 def test_a_graph_and_a_cluster_are_not_listed_together(shell: Shell) -> None:
     ended = shell("devices", "--gpu", "2", "--scheduler", "tcp://127.0.0.1:1")
     assert ended.code == 2
-    assert "--scheduler lists the workers of a cluster: expected no graph and no machine with it" in ended.complaint
+    assert "--scheduler lists a cluster's workers: expected no graph and no machine options" in ended.complaint
     ended = shell("devices", "--tls-cert", "x")
-    assert "files for TLS without a cluster: expected --scheduler tls://HOST:PORT with them" in ended.complaint
+    assert "TLS files without a cluster: expected --scheduler tls://HOST:PORT as well" in ended.complaint
 
 
 @pytest.mark.parametrize(
@@ -313,4 +313,4 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
                 f"with --tls-ca-file, --tls-cert and --tls-key; one without TLS is {open_commands.address}\n"
             )
         none = shell("devices", "--scheduler", commands.address, *options[:-1], "none.pem")
-        assert none.complaint.endswith("none.pem', expected a file in PEM\n")
+        assert none.complaint.endswith("none.pem', expected a PEM file\n")

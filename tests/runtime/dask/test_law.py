@@ -146,7 +146,7 @@ def test_devices_that_a_function_keeps_state_on_share_a_worker(workers: Cluster)
     ) as caught:
         session.run(case.steps[-1])
     session.close()
-    assert caught.value.help == ("let one worker have both devices (`--worker`), or run it in one process",)
+    assert caught.value.help == ("assign both devices to one worker (`--worker`), or run in one process",)
     assert len(told) == 1
 
 

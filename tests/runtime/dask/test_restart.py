@@ -43,7 +43,7 @@ def restarted(shell: Shell, graph: str, scheduler: str, *more: str) -> tuple[int
     """With which step a restart began, and what it printed."""
     ended = shell(*arguments(shell, graph, scheduler, "--restart", *more))
     assert ended.code == 0, ended.complaint
-    (line,) = [line for line in ended.complaint.splitlines() if line.startswith("goes on with step ")]
+    (line,) = [line for line in ended.complaint.splitlines() if line.startswith("resuming at step ")]
     return int(line.split()[4].rstrip(",")), ended
 
 

@@ -67,7 +67,7 @@ def test_a_file_that_a_worker_lacks(workers: Cluster, shell: Shell, tmp_path: Pa
     assert there.code == here.code == 1
     (place,) = [line for line in there.complaint.splitlines() if line.startswith("  the worker at tcp://")]
     assert there.complaint.replace(f"{place}\n", "") == here.complaint
-    assert "has no such file: names are of its own machine, and begin in its folder, /" in place
+    assert "has no such file: paths are on its machine, relative to /" in place
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_from_python(workers: Cluster) -> None:
     [
         ({"engine": "dusk"}, "unknown engine: got 'dusk', expected local or dask; did you mean 'dask'?"),
         ({"engine": "dask", "worker_per": "devise"}, "unknown worker_per: got 'devise', expected task or device"),
-        ({"scheduler": "tcp://127.0.0.1:1"}, "a cluster is named that nothing runs on: expected engine='dask' with it"),
+        ({"scheduler": "tcp://127.0.0.1:1"}, "cluster options without a cluster: expected engine='dask' with it"),
         ({"engine": "dask", "worker": {"/job:ps": "x"}}, "--worker says where devices live on a cluster: expected --scheduler"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_report_needs_what_draws_it(shell: Shell, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(performance_report, "_can_draw", lambda: False)
     ended = shell("run", CLUSTER, "--engine", "dask", "--report", str(shell.directory / "r.html"))
     assert ended.code == 2
-    assert ended.complaint == "UsageError: --report needs Bokeh, with which Dask draws: `pip install 'placesim[report]'`\n"
+    assert ended.complaint == "UsageError: --report needs Bokeh: `pip install 'placesim[report]'`\n"
 
 
 @pytest.mark.parametrize("option", ["--trace", "--report"])

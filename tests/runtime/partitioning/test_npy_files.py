@@ -13,19 +13,19 @@ from placesim.runtime.partitioning.step_requests import load_npy
 GOOD = "{{'descr': {}, 'fortran_order': False, 'shape': {}, }}\n"
 HEADERS = [
     # header, what is said of it
-    *((text, "its header cannot be read") for text in ("", "{", "'''", "(\t\n  )\n)", "[" * 5000, "9" * 5000, "f'{1}'", "[]")),
-    (GOOD.format("'<f4'", "(2)*9"), "its header cannot be read"),
-    (GOOD.format("('<f4',)", "(2,)"), "its header cannot be read"),
+    *((text, "invalid header") for text in ("", "{", "'''", "(\t\n  )\n)", "[" * 5000, "9" * 5000, "f'{1}'", "[]")),
+    (GOOD.format("'<f4'", "(2)*9"), "invalid header"),
+    (GOOD.format("('<f4',)", "(2,)"), "invalid header"),
     (GOOD.format("'<f4'", "(True,)"), "its shape is (True,)"),
     (GOOD.format("'<f4'", "(-2, -2)"), "its shape is (-2, -2)"),
     (GOOD.format("'<f4'", "(0, -1)"), "its shape is (0, -1)"),
     (GOOD.format("'<f4'", "(" + "1," * 70 + ")"), "maximum supported dimension"),
     (GOOD.format("'<f4'", "(1000000000000000000000000000000,)"), "it has 64 bytes of data, its header says 4"),
     (GOOD.format("'<f4'", "(0, 1000000000000000000000000000000)"), "Maximum allowed dimension exceeded"),
-    (GOOD.format("('<f4', (2,))", "(2,)"), "its elements are no single numbers"),
-    (GOOD.format("[('a', '<f4')]", "(2,)"), "its elements are no single numbers"),
-    (GOOD.format("'V0'", "(2,)"), "its elements are no single numbers"),
-    (GOOD.format("'O'", "(2,)"), "it holds pickled objects, which are not read"),
+    (GOOD.format("('<f4', (2,))", "(2,)"), "its elements are not single numbers"),
+    (GOOD.format("[('a', '<f4')]", "(2,)"), "its elements are not single numbers"),
+    (GOOD.format("'V0'", "(2,)"), "its elements are not single numbers"),
+    (GOOD.format("'O'", "(2,)"), "it holds pickled objects, which are not supported"),
 ]
 
 

@@ -50,7 +50,7 @@ class Level(NamedTuple):
     around: Level | None
 
     def find(self, name: str) -> tuple[Level, Targets] | None:
-        """What a name stands for here, or further out."""
+        """Meaning of a name here, or in an enclosing level."""
         found = self.names.resolve(name)
         if found is not None:
             return self, found
@@ -72,7 +72,7 @@ class OuterVariable(NamedTuple):
 
 
 class Surroundings:
-    """What a body's entries refer to outside of it: tensors come in as arguments, calls wait for nodes."""
+    """Surroundings of a body: its entries' references to the outside; tensors come in as arguments, calls wait for nodes."""
 
     def __init__(self, functions: FunctionMaker, around: Level) -> None:
         self._functions = functions
@@ -88,7 +88,7 @@ class Surroundings:
         return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
+        """Input of the node `reader` for a tensor's text, WRONG for a broken one; None if nothing has the name.
 
         With the empty reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader; with None a
         variable is an OuterVariable too.  Raises GraphBuildError where a node has no such output.
@@ -139,7 +139,7 @@ def capture_outer(
     reader: str | None,
     as_handle: bool = False,
 ) -> Any:
-    """What stands in a body for a tensor or variable of a graph around it, where the node `reader` is given it.
+    """Counterpart in a body of a tensor or variable of an enclosing graph, as an input of the node `reader`.
 
     See `Surroundings.items`.
     """
@@ -168,7 +168,7 @@ class BodyEntryReader(Protocol):
 
     @property
     def last(self) -> list[TensorRef]:
-        """What its last entry gives."""
+        """Outputs of its last entry."""
 
     def finish(self) -> None:
         """Report what only all entries show."""
@@ -231,7 +231,7 @@ class BodyEntries:
         for key in ("if", "then", "else"):
             if key not in tree and (key == "if" or outputs is None) and isinstance(entry["cond"], dict):
                 way_out = ", or 'outputs'" if key != "if" else ""
-                self._problems.add(own_position(tree), f"no '{key}' in 'cond': got no such key, expected one{way_out}")
+                self._problems.add(own_position(tree), f"no '{key}' in 'cond': got no such key, expected it{way_out}")
         pred = self._item(tree, "if", waits)
         bound = [text for _, _, text in outputs or ()]
         if len(self._problems) > before or waits:
@@ -252,7 +252,7 @@ class BodyEntries:
         listed = self._problems.sequence(given, value_position(tree, "outputs"), "'outputs'")
         for index, text in enumerate(listed):
             if not isinstance(text, str):
-                message = f"wrong type in 'outputs': got {spell(text)}, expected a name that both branches know"
+                message = f"wrong type in 'outputs': got {spell(text)}, expected a name defined in both branches"
                 self._problems.add(value_position(listed, index), message)
         return [(listed, index, text) for index, text in enumerate(listed) if isinstance(text, str)]
 
@@ -263,7 +263,7 @@ class BodyEntries:
         name, tree = self._head(entry, "while", WHILE_KEYS)
         for key in ("loop_vars", "cond", "body"):
             if key not in tree and isinstance(entry["while"], dict):
-                self._problems.add(own_position(tree), f"no '{key}' in 'while': got no such key, expected one")
+                self._problems.add(own_position(tree), f"no '{key}' in 'while': got no such key, expected it")
         variables = self._loop_vars(tree)
         firsts = [self._item(variables, key, waits) for key in variables]
         bound = [key for key in variables if isinstance(key, str)]
@@ -289,7 +289,7 @@ class BodyEntries:
             self._problems.add(position, "no loop variables: got an empty mapping, expected {NAME: FIRST VALUE}")
         for key in variables:
             if not isinstance(key, str) or not key:
-                message = f"no name of a loop variable: got {spell(key)}, expected a text"
+                message = f"no name of a loop variable: got {spell(key)}, expected a string"
                 self._problems.add(key_position(variables, key), message)
         return variables
 
@@ -317,7 +317,7 @@ class BodyEntries:
         for key in ("name", "id"):
             if key in entry and (not isinstance(entry[key], str) or not entry[key]):
                 self._problems.add(
-                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a text"
+                    value_position(entry, key), f"wrong type of '{key}': got {spell(entry[key])}, expected a string"
                 )
         name = entry.get("name")
         if not isinstance(name, str) or not name:
@@ -340,12 +340,12 @@ class BodyEntries:
             return self._references.literal(tree, key, value)
         found = self._references.tensors(tree, key, value, "", waits)
         if len(found) != 1:
-            self._problems.add(value_position(tree, key), f"not one tensor: got {spell(value)}, expected the name of 1")
+            self._problems.add(value_position(tree, key), f"more than one tensor: got {spell(value)}, expected the name of one")
             return WRONG
         return _as_ref(found[0])
 
     def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
-        """What writes the body under a key; it gives what its last entry does where `outputs` is None.
+        """Writer of the body under a key; it returns the outputs of its last entry if `outputs` is None.
 
         Raises EntryBreak, once all that is wrong with the body has been reported.
         """
@@ -360,9 +360,9 @@ class BodyEntries:
             found = list(body.last) if outputs is None else [_as_ref(body.gives(key, *output)) for output in outputs]
             body.finish()
             if not found and len(self._problems) == before:
-                self._problems.add(position, f"'{key}' gives nothing: got no entry, expected at least one")
+                self._problems.add(position, f"no results in '{key}': got no entry, expected at least one")
             if key == "cond" and len(found) > 1:
-                self._problems.add(position, f"'cond' gives more than one tensor: got {len(found)}, expected 1")
+                self._problems.add(position, f"'cond' has several results: got {len(found)}, expected 1")
             if len(self._problems) > before or any(item is WRONG for item in found):
                 raise EntryBreak
             return found
@@ -370,7 +370,7 @@ class BodyEntries:
         return write
 
     def _built(self, entry: dict[Any, Any], bound: Sequence[str], make: Callable[[], list[TensorRef]]) -> list[TensorRef]:
-        """What `make` makes in the entry's scopes."""
+        """Result of `make` in the entry's scopes."""
         try:
             with self._scopes.entered(entry):
                 return make()
@@ -381,7 +381,7 @@ class BodyEntries:
         raise self._refused(entry, bound)
 
     def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[UnresolvedName] = ()) -> EntryBreak:
-        """What is raised for an entry that cannot become nodes; what refers to its results is not reported as well."""
+        """Exception for an entry that cannot become nodes; references to its results are not reported as well."""
         name = entry.get("name")
         full = self._builder.prefix + (name if isinstance(name, str) else "cond" if "cond" in entry else "while")
         self._names.mark_broken(entry, full, own_position(entry), waits)

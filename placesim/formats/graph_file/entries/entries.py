@@ -31,8 +31,8 @@ from placesim.graph.graph import TensorRef, split_tensor_name
 _KINDS = "op, variable, initializer, gradients, train, cond, while or nodes"
 _FIRST_WORDS = ("variable", "initializer", "gradients", "train", "cond", "while", "scope", "nodes")
 _NOT_IN_BODIES = {
-    "variable": "that outside of 'cond' and 'while', where TensorFlow puts a variable that is made in a branch",
-    "raw": "that outside of 'cond' and 'while': a NodeDef names nodes of its own graph alone",
+    "variable": "it outside of 'cond' and 'while', where TensorFlow creates variables",
+    "raw": "it outside of 'cond' and 'while': a NodeDef refers only to nodes of its own graph",
 }
 ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "op": NODE_KEYS,
@@ -137,7 +137,7 @@ class Entries:
 
     def _take_unknown(self, entry: dict[Any, Any]) -> None:
         if not self._problems.unknown_keys(entry, (*NODE_KEYS, *_FIRST_WORDS), "a node"):
-            message = f"no kind of entry: got {', '.join(map(str, entry)) or 'nothing'}, expected {_KINDS}"
+            message = f"unknown kind of entry: got {', '.join(map(str, entry)) or 'nothing'}, expected {_KINDS}"
             self._problems.add(own_position(entry), message)
         name = entry.get("name")
         if isinstance(name, str):
@@ -185,7 +185,7 @@ class Entries:
             near = "" if around else self._problems.did_you_mean(name, self._names.all_names())
             message = f"unknown output of '{body}': got '{text}', expected the name or id of a node of it{around}{near}"
         else:
-            message = f"not one tensor: got {spell(text)}, expected the name of 1"
+            message = f"more than one tensor: got {spell(text)}, expected the name of one"
         self._problems.add(value_position(tree, key), message)
         return WRONG
 

@@ -21,10 +21,10 @@ from placesim.ops.registry import Registry
 
 _MOST_DIGITS = 10
 _ENTRY_KEYS = frozenset(key for keys in ENTRY_KEYS.values() for key in keys) - RAW_KEYS
-"""What a NodeDef does not say."""
-_HAS_STATE = "that outside of functions: a function has no variables of its own, only those whose handles it is given"
+"""Keys of entries that a NodeDef does not have."""
+_HAS_STATE = "it outside of functions: a function has no variables, only handles passed to it"
 _REFUSED = {"variable": _HAS_STATE, "initializer": _HAS_STATE, "train": _HAS_STATE}
-_OPEN = "arguments with 'type' around it, as its own functions are of one type"
+_OPEN = "arguments with 'type' around it, as its own functions have fixed types"
 _REFUSED_IF_OPEN = _REFUSED | dict.fromkeys(("cond", "while", "gradients"), _OPEN)
 
 
@@ -262,12 +262,12 @@ class FunctionEntries:
         return entries, nodes
 
     def _results(self, tree: dict[Any, Any], name: str, entries: Entries) -> list[tuple[str, TensorRef]]:
-        """What the function gives, each by its name."""
+        """Results of the function, each by its name."""
         found: dict[str, TensorRef] = {}
         for item in self._listed(tree, "outputs", ("type", "type_attr", "value")):
             output = item.name
             if not isinstance(output, str) or not output:
-                self._problems.add(item.position, f"no name of an output: got {spell(output)}, expected a text")
+                self._problems.add(item.position, f"no name of an output: got {spell(output)}, expected a string")
                 continue
             text = item.holder[item.key]
             if output in found:
@@ -292,7 +292,7 @@ class FunctionEntries:
             said = self._problems.read(item.what, key, dtype_value if key == "type" else str, None)
             if said is not WRONG and said is not dtype and said != getattr(dtype, "attr", None):
                 shown_type = said if isinstance(said, str) else said.name
-                message = f"wrong type of output '{output}': got {shown_type}, expected {dtype.name}, which its node gives"
+                message = f"wrong type of output '{output}': got {shown_type}, expected {dtype.name}, the type of its node"
                 self._problems.add(value_position(item.what, key), message)
 
     def _controls(self, tree: dict[Any, Any], entries: Entries) -> dict[str, int]:

@@ -257,7 +257,7 @@ class NodeEntries:
     def _constant(self, entry: dict[Any, Any], has_inputs: bool) -> tuple[TensorValue | None, Attrs | None]:
         """A Const's tensor, and its other attrs."""
         if has_inputs:
-            self._problems.add(value_position(entry, "inputs"), "too many inputs of 'Const': got some, expected 0 (none)")
+            self._problems.add(value_position(entry, "inputs"), "too many inputs of 'Const': got inputs, expected none")
         attrs: Attrs | None = self._builder.intern("Const", {})
         given: dict[str, Any] = {}
         if "attrs" in entry:
@@ -285,7 +285,7 @@ class NodeEntries:
         given = _count(entry.get("value"))
         if 1 < given < tensor.array.size:
             shape = list(tensor.array.shape)
-            message = f"{given} values for shape {shape}, which holds {tensor.array.size}: the last one is repeated"
+            message = f"{given} values for shape {shape}, which holds {tensor.array.size}: the last value is repeated"
             self._problems.doubt(value_position(entry, "value"), message)
 
 

@@ -56,7 +56,7 @@ class NodeDefReader:
         value = entry.get(key, "")
         if isinstance(value, str):
             return value
-        self._report(entry, key, f"wrong type of '{key}': got {spell(value)}, expected a text")
+        self._report(entry, key, f"wrong type of '{key}': got {spell(value)}, expected a string")
         return None
 
     def _inputs(self, entry: dict[Any, Any]) -> tuple[str, ...] | None:

@@ -50,7 +50,7 @@ class ScopeEntries:
     def _take_copies(self, entry: dict[Any, Any], devices: Any) -> None:
         copies: dict[str, Targets] = {}
         if not devices:
-            self._problems.add(value_position(entry, "device"), "no copy of a scope: got an empty list, expected devices")
+            self._problems.add(value_position(entry, "device"), "scope without copies: got an empty list, expected devices")
         if not self._names.is_copy and _copies_of(entry) > MAX_EXPANSION:
             self._refuse_copies(entry)
             return
@@ -77,7 +77,9 @@ class ScopeEntries:
         return self._copied <= MAX_EXPANSION
 
     def _refuse_copies(self, entry: Any) -> None:
-        self._problems.add(own_position(entry), f"scopes repeat too much: got more than {MAX_EXPANSION} entries")
+        self._problems.add(
+            own_position(entry), f"too many copies of scopes: got more than {MAX_EXPANSION} entries, expected fewer"
+        )
 
     @contextmanager
     def entered(self, entry: dict[Any, Any]) -> Iterator[None]:
@@ -128,7 +130,7 @@ class ScopeEntries:
     def _enter_name_scope(self, scopes: ExitStack, entry: dict[Any, Any]) -> str | None:
         name = entry["scope"]
         if name is not None and not isinstance(name, str):
-            message = f"wrong type of 'scope': got {spell(name)}, expected a text"
+            message = f"wrong type of 'scope': got {spell(name)}, expected a string"
             self._problems.add(value_position(entry, "scope"), message)
             return None
         try:
@@ -162,7 +164,7 @@ def make_device_function(device: str) -> DeviceFunction:
 
 
 def _copies_of(entry: Any) -> int:
-    """How many entries a scope stands for: itself, and for each device of a list all that is in it."""
+    """Number of entries that a scope expands to: itself, and for each device of a list all its contents."""
     if not isinstance(entry, dict) or not isinstance(entry.get("nodes"), list | tuple):
         return 1
     device = entry.get("device")

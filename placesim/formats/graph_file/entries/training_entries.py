@@ -67,9 +67,7 @@ class TrainingEntries:
         for position, variables in self._uninitialized.items():
             names = ", ".join(self._builder.graph.nodes[node].name for node in variables[:3])
             more = f" and {len(variables) - 3} more" if len(variables) > 3 else ""
-            message = (
-                f"variables that no initializer starts: got {names}{more}, expected the entry 'initializer' below this one"
-            )
+            message = f"variables without an initializer: got {names}{more}, expected the entry 'initializer' below this one"
             self._problems.doubt(position, message)
         self._uninitialized.clear()
 
@@ -103,8 +101,8 @@ class TrainingEntries:
                     what = spell(_texts(tree["of"]))
                     self._problems.add(
                         reader.position_of_target(index),
-                        f"no gradient: got {self._called(item)}, and {what} does not depend on it by ops with gradients, "
-                        "expected a variable or tensor on the way to it, or 'unconnected_gradients: zero'",
+                        f"no gradient: got {self._called(item)}, and {what} does not depend on it through differentiable ops, "
+                        "expected a variable or tensor it depends on, or 'unconnected_gradients: zero'",
                     )
                     self._refuse(entry, [own_id, *ids])
         there = [(item, ref) for item, ref in found if ref is not None]
@@ -144,7 +142,7 @@ class TrainingEntries:
         optimizer = reader.optimizer(self._training)
         applies = "apply" in tree
         if applies and "minimize" in tree:
-            reader.report(tree, "minimize", "two ways to train: got 'minimize' beside 'apply', expected one of them")
+            reader.report(tree, "minimize", "conflicting keys: got 'minimize' and 'apply', expected one of them")
         pairs = reader.pairs() if applies else []
         loss = None if applies else reader.references("minimize", is_required=True)
         if loss is not None and len(loss) != 1 and not reader.is_wrong:

@@ -40,7 +40,7 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Which of the keys it is.  All are counted when the first is asked for, and again when there are more."""
+        """Number of the key among the keys. All are counted when the first is asked for, and again when there are more."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
@@ -54,7 +54,7 @@ class Sequence(list[Any]):
 
 
 class _Merge:
-    """What a plain `<<` is."""
+    """Value of a plain `<<`."""
 
     def __repr__(self) -> str:
         return "<<"
@@ -72,19 +72,19 @@ def pack_mark(mark: Any) -> int:
 
 
 def own_position(tree: Any) -> int:
-    """Where a collection starts; 0 for one that was not read from a file."""
+    """Start of a collection; 0 for one that was not read from a file."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[0]) if marks else 0
 
 
 def key_position(tree: Any, key: Any) -> int:
-    """Where a mapping's key stands."""
+    """Position of a mapping's key."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[1 + 2 * tree.number(key)]) if marks else 0
 
 
 def value_position(tree: Any, key: Any) -> int:
-    """Where a mapping's value, or a sequence's entry by its index, stands."""
+    """Position of a mapping's value, or of a sequence's entry by its index."""
     marks = getattr(tree, "marks", None)
     if not marks:
         return 0
@@ -121,7 +121,7 @@ _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
 def resolve_plain(text: str, json_numbers: bool = False) -> Any:
-    """What a plain scalar means: None, a boolean, a number, `MERGE`, or the text itself."""
+    """Value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -232,7 +232,7 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
 
 
 def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
-    """What stands where an error was met; empty at the end of a line."""
+    """Character at the position of an error; empty at the end of a line."""
     mark = error.problem_mark
     if mark is None:
         return ""
@@ -242,11 +242,11 @@ def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
 def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any], int]) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         if _marked_character(error, text) == "\t":
-            return "not valid YAML: got a tab, expected spaces, which alone indent"
+            return "not valid YAML: got a tab, expected spaces as indentation"
         context, mark = error.context, error.context_mark
         began = None if mark is None else first_line(mark)
         if context and began is not None and error.problem_mark is not None and began != error.problem_mark.line:
-            context += f" that begins in line {began + 1}"
+            context += f" that begins on line {began + 1}"
         return f"not valid YAML{f' {context}' if context else ''}: {error.problem}"
     return f"not valid YAML: {getattr(error, 'reason', error)}"
 
@@ -282,11 +282,13 @@ class _TreeReader:
 
     @property
     def read_letters(self) -> int:
-        """How far it has come, for who watches."""
+        """Number of characters read, for progress displays."""
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
     def first_line(self, mark: Any) -> int:
-        """Where what the parser saw begin somewhere began: a sequence, where its first lines were kept from the parser."""
+        """First line of a collection that starts at a parser's mark: of a sequence, even if its first lines were kept from the
+        parser.
+        """
         first, *opened = self._skipped_lines
         return first if [mark.line, mark.column] == opened else int(mark.line)
 
@@ -369,7 +371,7 @@ class _TreeReader:
                 value = self._expand_alias(event)
             else:
                 if is_map and key is no_key:
-                    _refuse(self._file, pack_mark(event.start_mark), "a key that is a collection: expected a scalar")
+                    _refuse(self._file, pack_mark(event.start_mark), "a key is a collection: expected a scalar")
                 stack.append((container, key, marks))
                 if event.tag is None and event.anchor is None and 1 < len(stack) < MAX_DEPTH:
                     is_map = kind is mapping_start
@@ -435,7 +437,7 @@ class _TreeReader:
 
     def _check_key(self, container: Any, key: Any, mark: Any) -> None:
         if isinstance(key, dict | list):
-            _refuse(self._file, pack_mark(mark), "a key that is a collection: expected a scalar")
+            _refuse(self._file, pack_mark(mark), "a key is a collection: expected a scalar")
         if key in container:
             first = Location(self._file, *divmod(key_position(container, key), COLUMNS))
             _refuse(
@@ -456,14 +458,14 @@ class _TreeReader:
             _refuse(self._file, position, f"unknown alias: got '*{event.anchor}', expected an anchor above it")
         value = self._anchors[event.anchor]
         if id(value) in self._unfinished:
-            _refuse(self._file, position, f"alias inside its own anchor: got '*{event.anchor}'")
+            _refuse(self._file, position, f"recursive alias: got '*{event.anchor}' inside its own anchor, expected it outside")
         self._expansion += self._size(value)
         if self._expansion > MAX_EXPANSION:
-            _refuse(self._file, position, f"aliases expand too far: got more than {MAX_EXPANSION} entries")
+            _refuse(self._file, position, f"aliases expand too far: got more than {MAX_EXPANSION} entries, expected fewer")
         return value
 
     def _size(self, value: Any) -> int:
-        """How many entries a value stands for, counting what its own aliases stand for."""
+        """Number of entries that a value expands to, including those of its aliases."""
         if not isinstance(value, dict | list):
             return 1
         known = self._sizes.get(id(value))

@@ -40,7 +40,7 @@ MAX_MEMORY_MIB = 1 << 24
 
 
 def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
-    """What is wrong is reported, and its default taken."""
+    """Read the config; problems are reported, and the defaults used."""
     fields = problems.mapping(tree, position, "'config'")
     problems.unknown_keys(fields, CONFIG_FIELDS, "'config'")
     values: dict[str, Any] = {}
@@ -126,7 +126,7 @@ def _text(value: Any, what: str, _tree: Any, _problems: FileProblems) -> str:
 
 def _device_list(value: Any, what: str, _tree: Any, _problems: FileProblems) -> str:
     if not isinstance(value, int | str) or isinstance(value, bool):
-        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a text such as '1,0'")
+        raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a string such as '1,0'")
     return str(value)
 
 
@@ -189,7 +189,7 @@ def _device_count(value: Any, what: str, tree: Any, problems: FileProblems) -> t
     found = []
     for kind, count in counts.items():
         if isinstance(kind, str) and kind not in _COUNTED and kind.upper() in _COUNTED:
-            problems.doubt(key_position(counts, kind), f"{what} of '{kind}' counts nothing: the type is {kind.upper()}")
+            problems.doubt(key_position(counts, kind), f"{what} of '{kind}' has no effect: the type is {kind.upper()}")
         try:
             found.append((text_value(kind, "a device type"), int_value(count, 0, MAX_COUNT, f"count of '{kind}'")))
         except InvalidValue as wrong:

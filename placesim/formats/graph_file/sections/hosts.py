@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from placesim.formats.graph_file.plain_values import int_value, number_value, text_value
+from placesim.formats.graph_file.plain_values import int_value, line_value, number_value
 from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
 from placesim.machine.host_models import (
     BASIC,
@@ -30,7 +30,7 @@ _CACHES = 2
 
 
 def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
-    """What `read` makes of a key's value; the default where there is none, and where it is wrong, which is reported."""
+    """Value of a key as converted by `read`; the default if it is missing, or wrong, which is reported."""
     if key not in tree:
         return default
     try:
@@ -66,7 +66,7 @@ def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
         return float(read_value(host, key, lambda value: positive_rate(value, f"'{key}'"), 0.0, problems))
 
     return HostModel(
-        name=read_value(host, "name", lambda value: text_value(value, "'name'"), "", problems),
+        name=read_value(host, "name", lambda value: line_value(value, "'name'"), "", problems),
         cores=read_value(host, "cores", lambda value: int_value(value, 1, _MAX_CORES, "'cores'"), 0, problems),
         flops=rate("flops"),
         bandwidth=rate("bandwidth"),
@@ -98,7 +98,7 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
         place = value_position(profile, "version") if "version" in profile else position
         got = "no version" if version is None else f"version {spell(version)}"
         problems.add(
-            place, f"profile of another version: got {got}, expected {PROFILE_VERSION}; `placesim calibrate` measures anew"
+            place, f"unsupported profile version: got {got}, expected {PROFILE_VERSION}; run `placesim calibrate` again"
         )
         return None
     about = problems.mapping(profile.get("about", {}), position, "'about'")
@@ -120,13 +120,16 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
 def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: FileProblems) -> dict[Any, Any]:
     """A mapping that has all of the keys."""
     if key not in tree:
-        problems.add(position, f"incomplete profile: got no '{key}', expected one")
+        problems.add(position, f"incomplete profile: got no '{key}', expected it")
         return {}
     found = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
     problems.unknown_keys(found, known, f"'{key}'")
     missing = [name for name in known if name not in found]
     if missing:
-        problems.add(value_position(tree, key), f"incomplete '{key}' of a profile: got no {', '.join(missing)}")
+        problems.add(
+            value_position(tree, key),
+            f"incomplete '{key}' in a profile: got no {', '.join(missing)}, expected a value for each",
+        )
     return {} if missing else found
 
 
@@ -143,7 +146,7 @@ def _figure(value: Any, key: str, problems: FileProblems) -> MeasuredFigure:
 
 def _caches(value: Any) -> tuple[float, float]:
     if not isinstance(value, list | tuple) or len(value) != _CACHES:
-        raise InvalidValue(f"wrong 'caches': got {spell(value)}, expected two numbers of bytes")
+        raise InvalidValue(f"wrong 'caches': got {spell(value)}, expected two sizes in bytes")
     first, last = (positive_rate(entry, "'caches'") for entry in value)
     return first, last
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
-from placesim.formats.graph_file.plain_values import INT64_END, number_value, text_value
+from placesim.formats.graph_file.plain_values import INT64_END, line_value, number_value
 from placesim.formats.problems import WRONG, FileProblems, InvalidValue, one_of, own_position, spell, value_position
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import (
@@ -60,14 +60,14 @@ def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], pro
             number += sum(1 for _ in islice(resolve_ends(entry, tasks), MAX_LINKS + 1))
             if number > MAX_LINKS:
                 problems.add(
-                    value_position(listed, index), f"too many links: got more than {MAX_LINKS}, expected at most so many"
+                    value_position(listed, index), f"too many links: got more than {MAX_LINKS}, expected at most {MAX_LINKS}"
                 )
                 break
     return MachineLinks(tuple(found), (), problems.location(position))
 
 
 def inventory_tasks(inventory: Sequence[TaskInventory]) -> dict[TaskName, TaskDevices]:
-    """What each task of an inventory has."""
+    """Devices of each task of an inventory."""
     return {
         TaskName(entry.job or "localhost", number): TaskDevices(entry.cpu, range(entry.gpu))
         for entry in inventory
@@ -92,17 +92,17 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
     if ends is None:
         return None
     if "bandwidth" not in entry:
-        problems.add(own_position(entry) or position, "no bandwidth of a link: got no key 'bandwidth', expected one")
+        problems.add(own_position(entry) or position, "link without bandwidth: got no key 'bandwidth', expected it")
         return None
     kind = problems.read(entry, "kind", lambda value: _word(value, KINDS, "'kind'"), infer_link_kind(ends))
     ways = problems.read(entry, "ways", lambda value: _word(value, WAYS, "'ways'"), "each")
     bandwidth = problems.read(entry, "bandwidth", bandwidth_value, WRONG)
-    name = problems.read(entry, "name", lambda value: text_value(value, "'name'"), "")
+    name = problems.read(entry, "name", lambda value: line_value(value, "'name'"), "")
     latency = problems.read(entry, "latency", latency_value, None)
     if is_wrong or WRONG in (kind, ways, name) or bandwidth is WRONG or latency is WRONG:
         return None
     if key == "shared_by" and "ways" in entry and ways != "shared":
-        problems.add(value_position(entry, "ways"), f"'ways' of what is shared by its ends: got '{ways}', expected shared")
+        problems.add(value_position(entry, "ways"), f"wrong 'ways' for a shared link: got '{ways}', expected shared")
         return None
     if latency is None:
         latency = 0.0 if bandwidth == math.inf else default_latency(kind, ends)
@@ -124,7 +124,7 @@ def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) 
 
 def _leads_nowhere(end: LinkEnd, tasks: dict[TaskName, TaskDevices]) -> str:
     had = f"expected one of 'devices': {_listed(tasks)}"
-    return f"a link to what the machine has not: got {spell(end.text)}, {had}"
+    return f"link to an unknown device: got {spell(end.text)}, {had}"
 
 
 def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tuple[LinkEnd, ...] | None:
@@ -145,13 +145,13 @@ def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tu
         return None
     twice = next((end for end in found if found.count(end) > 1 and "*" not in end.name and end.task != -1), None)
     if twice is not None:
-        problems.add(position, f"a link to itself: got {spell(twice.text)} twice, expected two ends")
+        problems.add(position, f"link to itself: got {spell(twice.text)} twice, expected two ends")
         return None
     return tuple(found)
 
 
 def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
-    """What there is, in a few words."""
+    """Available devices, in a few words."""
     shown_tasks = list(tasks.items())[:3]
     parts = []
     for task, devices in shown_tasks:
@@ -165,14 +165,14 @@ def end_value(value: Any) -> LinkEnd:
     """An end of a link.  Raises InvalidValue for a text that names none."""
     end = parse_end(value) if isinstance(value, str) else None
     if end is None:
-        raise InvalidValue(f"no end of a link: got {spell(value)}, expected {END_FORMS}")
+        raise InvalidValue(f"wrong end of a link: got {spell(value)}, expected {END_FORMS}")
     return end
 
 
 def bandwidth_value(value: Any) -> float:
     """Bytes a second: a number, `25GB/s`, `100Gbit/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0).  Raises
     InvalidValue."""
-    expected = "expected bytes a second, a number with a unit such as 25GB/s or 100Gbit/s, 'PCIe 4.0 x16', 'free' or 'none'"
+    expected = "expected bytes per second, a number with a unit such as 25GB/s or 100Gbit/s, 'PCIe 4.0 x16', 'free' or 'none'"
     if isinstance(value, str):
         if value.strip().lower() in (FREE, NONE):
             return math.inf if value.strip().lower() == FREE else 0.0
@@ -187,9 +187,9 @@ def bandwidth_value(value: Any) -> float:
     else:
         rate = number_value(value, "a bandwidth")
     if not rate >= 1:
-        raise InvalidValue(f"bandwidth out of range: got {spell(value)}, expected 1 byte a second or more, or 'none'")
+        raise InvalidValue(f"bandwidth out of range: got {spell(value)}, expected at least 1 byte per second, or 'none'")
     if not rate < INT64_END:
-        raise InvalidValue(f"bandwidth out of range: got {spell(value)}, expected less than 2**63 bytes a second, or 'free'")
+        raise InvalidValue(f"bandwidth out of range: got {spell(value)}, expected less than 2**63 bytes per second, or 'free'")
     return rate
 
 
@@ -244,7 +244,7 @@ def parse_link(text: str) -> LinkEntry:
         )
     ends = (end_value(found["first"].strip()), end_value(found["second"].strip()))
     if ends[0] == ends[1] and "*" not in ends[0].text:
-        raise InvalidValue(f"a link to itself: got {spell(ends[0].text)} twice, expected two ends")
+        raise InvalidValue(f"link to itself: got {spell(ends[0].text)} twice, expected two ends")
     bandwidth, kind = bandwidth_value(found["bandwidth"]), infer_link_kind(ends)
     latency = 0.0 if bandwidth == math.inf else default_latency(kind, ends)
     if found["latency"] is not None:

@@ -1,4 +1,4 @@
-"""What options say in the graph file's own language: an inventory, and feeds as YAML literals."""
+"""Options in the language of graph files: an inventory, and feeds as YAML literals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_inventory(
     root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
     problems.unknown_keys(root, ("devices", "links"), "an inventory")
     if not problems and "devices" not in root:
-        problems.add(own_position(tree), "no devices: got no key 'devices', expected one")
+        problems.add(own_position(tree), "no devices: got no key 'devices', expected it")
     problems.raise_if_any()
     inventory = read_devices(root["devices"], value_position(root, "devices"), problems)
     links = NO_LINKS

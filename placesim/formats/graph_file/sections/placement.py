@@ -55,7 +55,7 @@ def _names(rows: dict[Any, Any], pattern: Any, graph: Graph, problems: FileProbl
         return ()
     names = find_matching_names(pattern, graph)
     if not names and not problems:  # what is broken elsewhere may have made it
-        message = f"no node to place: got '{pattern}', expected the name or id of a node, or a pattern that fits one"
+        message = f"no node matches 'placement': got '{pattern}', expected a node's name or id, or a pattern that matches one"
         near = problems.did_you_mean(pattern, (*graph.handles, *graph.ids))
         problems.add(key_position(rows, pattern), message + near)
     return names

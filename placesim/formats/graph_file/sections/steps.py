@@ -20,13 +20,13 @@ from placesim.ops.attributes import TensorValue
 
 STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
 GENERATORS = {"zeros": (), "ones": (), "random_normal": ("mean", "stddev"), "random_uniform": ("minval", "maxval")}
-"""What makes a feed, with the figures that it takes beside its shape and `seed`."""
+"""Generators of feeds, with their parameters beside shape and `seed`."""
 _MAX_REPEAT = 10**9
 _INT64 = 1 << 63
 
 
 class NodeTaker(Protocol):
-    """What takes the entries of `nodes`, and knows what their names stand for."""
+    """Receiver of the entries of `nodes`, which knows the meanings of their names."""
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """A list of entries; what is wrong with them is reported."""
@@ -108,7 +108,7 @@ class StepReader:
                 found += [fetch._replace(label=label) for fetch in self._fetch(text, value_position(tree, label))]
             else:
                 got = f"{spell(label)}: {spell(text)}"
-                self._problems.add(position, f"wrong type of a labelled fetch: got {got}, expected a text and a name")
+                self._problems.add(position, f"wrong type of a labelled fetch: got {got}, expected a label and a name")
         return found
 
     def _names(self, text: str, position: int, what: str) -> list[str]:
@@ -141,7 +141,7 @@ class StepReader:
             return _made_value(value)
         if isinstance(value, str) and self._is_of_numbers(name) and value.endswith((".npy", ".npz", ".csv", ".txt")):
             raise InvalidValue(
-                f"wrong feed: got the text {spell(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
+                f"wrong feed: got the string {spell(value)}, expected {{file: {value.removeprefix('@')}}} to read that file"
             )
         value = literal(value)
         if isinstance(value, TensorValue):

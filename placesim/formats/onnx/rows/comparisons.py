@@ -56,7 +56,7 @@ def bit_cast(node: OnnxNode) -> Tensor:
     number = node.attr("to")
     dtype = BY_ONNX_NUMBER.get(number)
     if dtype is None:
-        raise UnsupportedNodeError(f"no such element type: got number {number}, expected one that TensorFlow has")
+        raise UnsupportedNodeError(f"no such element type: got number {number}, expected a TensorFlow type")
     if BOOL in (dtype, node.dtype(node[0])):  # TensorFlow has no bits of a boolean, which is a byte of 0 or 1
         return node.cast(node.cast(node[0], UINT8) if dtype is not BOOL else node[0], dtype)
     return node.emit("Bitcast", node[0], type=dtype)

@@ -20,7 +20,9 @@ def constant(node: OnnxNode) -> Tensor:
     for name in ("value_string", "value_strings"):
         if (found := node.attr(name)) is not None:
             return node.constant(found if isinstance(found, str | bytes) else list(found), STRING, name="Const")
-    raise UnsupportedNodeError("no constant: expected 'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'")
+    raise UnsupportedNodeError(
+        "no value of a Constant: expected 'value', 'value_float(s)', 'value_int(s)' or 'value_string(s)'"
+    )
 
 
 def constant_of_shape(node: OnnxNode) -> Tensor:

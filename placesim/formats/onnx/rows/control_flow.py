@@ -42,7 +42,7 @@ def _loop(node: OnnxNode) -> Outputs:
     graph = _graph(node, "body")
     if len(node.values) < 2:
         raise UnsupportedNodeError(
-            f"{len(node.values)} inputs of a loop: expected a trip count and a condition, even if left out"
+            f"too few inputs of a loop: got {len(node.values)}, expected a trip count and a condition, even if empty"
         )
     first = [_value(node, index) for index in range(2, len(node.values))]
     count, goes_on = (None if node.input(index) is None else scalar(node, _value(node, index)) for index in (0, 1))
@@ -106,7 +106,7 @@ def _axis(node: OnnxNode, value: Value, axis: int) -> int:
         return axis
     shape = value.shape
     if shape is None:
-        raise UnsupportedNodeError(f"axis {axis} of a tensor whose rank is not known before it runs: expected one from 0 on")
+        raise UnsupportedNodeError(f"axis {axis} of a tensor of unknown rank: expected an axis of 0 or more")
     return axis + len(shape)
 
 
@@ -135,14 +135,16 @@ def _slice(outer: OnnxNode, body: OnnxNode, value: Value, axis: int, number: Val
 
 
 def _turned(node: OnnxNode, value: Value, axis: int, is_reverse: int) -> Value:
-    """What was gathered along the first axis, along another, or from its end."""
+    """Values collected along the first axis, moved to another, or reversed."""
     assert value.ref is not None
     shape, made = value.shape, value.ref
     if is_reverse:
         made = node.emit("ReverseV2", made, np.array([0], np.int32))
     if axis:
         if shape is None:
-            raise UnsupportedNodeError("gathered along an axis of a tensor whose rank is not known before it runs")
+            raise UnsupportedNodeError(
+                "unknown rank of a gathered tensor: expected one whose rank can be inferred before the model runs"
+            )
         axis = axis % len(shape)
         order = [*range(1, axis + 1), 0, *range(axis + 1, len(shape))]
         made, shape = node.emit("Transpose", made, np.array(order, np.int32)), tuple(shape[i] for i in order)
@@ -154,7 +156,7 @@ def _batched_scan(node: OnnxNode) -> Outputs:
     count = node.attr("num_scan_inputs", 0)
     graph = _graph(node, "body")
     if node.input(0) is not None:
-        raise UnsupportedNodeError("sequences of their own lengths: got sequence_lens, expected it to be left out")
+        raise UnsupportedNodeError("sequence lengths are not supported: got sequence_lens, expected none")
     values = [_value(node, index) for index in range(1, len(node.values))]
     if not 0 < count <= len(values):
         raise UnsupportedNodeError(f"wrong num_scan_inputs: got {count}, expected from 1 to {len(values)}")

@@ -18,6 +18,7 @@ from placesim.formats.onnx.rows.windows import (
     AxisWindow,
     channels_first,
     channels_last,
+    group_count,
     kernel_shape,
     pads_of,
     spatial_attr,
@@ -35,12 +36,12 @@ def convolved(node: OnnxNode, images: Tensor, filters: Tensor, bias: Tensor | No
     windows = list(windows_of(node, images, kernel_shape(node, filters)))
     spatial = len(windows)
     if spatial not in (1, 2, 3):
-        raise UnsupportedNodeError(f"no convolution over {spatial} axes: expected 1 to 3")
+        raise UnsupportedNodeError(f"unsupported convolution: got {spatial} spatial axes, expected 1 to 3")
     dims = node.shape(filters)
     images, filters, windows = _as_planes(node, images, filters, windows)
     planes = len(windows)
     last = channels_last(node, images, planes)
-    groups = node.attr("group", 1)
+    groups = group_count(node)
     depthwise = groups > 1 and dims is not None and dims[1] == 1 and dims[0] is not None
     if planes == 3:
         made = _volumes(node, last, filters, windows, groups)
@@ -122,7 +123,7 @@ def dilated(node: OnnxNode, filters: Tensor, windows: Sequence[AxisWindow]) -> T
     for axis, window in enumerate(windows):
         if window.rate > 1:
             if window.reach > MOST_KNOWN:
-                raise UnsupportedNodeError(f"too many elements of a window: got {window.reach}, expected at most {MOST_KNOWN}")
+                raise UnsupportedNodeError(f"window too large: got {window.reach}, expected at most {MOST_KNOWN}")
             paddings = np.zeros((len(windows) + 2, 2), np.int32)
             paddings[axis, 1] = 1
             padded = node.emit("Pad", filters, paddings)
@@ -144,13 +145,13 @@ def conv_transpose(node: OnnxNode) -> Tensor:
     taps = kernel_shape(node, filters)
     spatial = len(taps)
     if spatial not in (1, 2, 3):
-        raise UnsupportedNodeError(f"no transposed convolution over {spatial} axes: expected 1 to 3")
+        raise UnsupportedNodeError(f"unsupported transposed convolution: got {spatial} spatial axes, expected 1 to 3")
     node.known_rank(images)
     windows = _transposed_windows(node, images, taps)
     more = list(spatial_attr(node, "output_padding", spatial, 0))
     images, filters, windows = _as_planes(node, images, filters, windows)
     more = [0] * (len(windows) - spatial) + more
-    planes, groups = len(windows), node.attr("group", 1)
+    planes, groups = len(windows), group_count(node)
     last = channels_last(node, images, planes)
     turned = node.emit("Transpose", filters, np.array([*range(2, planes + 2), 1, 0], np.int32))
     taps_last = dilated(node, turned, windows)
@@ -161,7 +162,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
 
 
 def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> list[AxisWindow]:
-    """What is cut from the ends of the whole output; negative where that has to be longer."""
+    """Elements cut from the ends of the whole output; negative if the output must be longer."""
     count, shape = len(taps), node.attr("output_shape")
     auto = node.attr("auto_pad", "NOTSET")
     if auto == "NOTSET" and shape is None:
@@ -179,7 +180,9 @@ def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> 
         if shape is not None:
             size = dims[axis]
             if size is None:
-                raise UnsupportedNodeError("padding not known before it runs: got an output_shape for an axis of unknown size")
+                raise UnsupportedNodeError(
+                    "unknown padding: got an output_shape for an axis of unknown size, expected a known size"
+                )
             total += size * window.stride - tuple(shape)[-count:][axis]
         less = total // 2
         before, after = (less, total - less) if auto == "SAME_UPPER" else (total - less, less)

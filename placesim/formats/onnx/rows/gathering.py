@@ -104,7 +104,7 @@ def _multiplied(node: OnnxNode, x: Tensor, indices: Tensor, updates: Tensor) -> 
     if node.op == "ScatterElements":
         depth = node.known_rank(x)
     if depth is None:
-        raise UnsupportedNodeError("no product of updates: got indices of unknown length, expected a length that is known")
+        raise UnsupportedNodeError("cannot multiply updates: got indices of unknown length, expected a known length")
     sizes = node.sizes(x)
     outer, inner = node.range_of(sizes, 0, depth), node.range_of(sizes, depth, None)
     steps = node.emit("Cumprod", outer, 0, exclusive=True, reverse=True)
@@ -157,7 +157,7 @@ def one_hot(node: OnnxNode) -> Tensor:
 
 
 def non_zero(node: OnnxNode) -> Tensor:
-    """Where, transposed: `[rank, number of elements that are not zero]`."""
+    """Indices of nonzero elements, transposed: `[rank, number of nonzero elements]`."""
     return node.emit("Transpose", node.emit("Where", node[0]), [1, 0])
 
 

@@ -27,7 +27,7 @@ def matmul(node: OnnxNode) -> Tensor:
     a, b = node[0], node[1]
     ranks = node.rank(a), node.rank(b)
     if 0 in ranks:
-        raise UnsupportedNodeError("no product of matrices: got a scalar, expected tensors of one dimension at least")
+        raise UnsupportedNodeError("cannot multiply matrices: got a scalar, expected tensors of at least one dimension")
     if ranks[0] == 1:
         a = node.emit("ExpandDims", a, 0)
     if ranks[1] == 1:

@@ -24,7 +24,7 @@ def batch_normalization(node: OnnxNode) -> list[Tensor | None]:
     if node.since >= 14 and node.attr("training_mode", 0):
         return _trained(node)
     if any(node.has_output(index) for index in range(1, 5)) or (node.since < 7 and not node.attr("is_test", 0)):
-        raise UnsupportedNodeError("no statistics of training before version 14 of the op: expected one output")
+        raise UnsupportedNodeError("training statistics need version 14 of the op: expected one output")
     rank = node.known_rank(images)
     if rank == 4 and node.computes("FusedBatchNormV3", T=node.dtype(images), U=FLOAT):
         vectors = [node.cast(vector, FLOAT) for vector in (scale, offset, mean, variance)]

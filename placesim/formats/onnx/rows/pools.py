@@ -40,7 +40,9 @@ def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
     if dim is None:
         # a step less one element behind has that window, where it can't begin in the padding, and is not needed else
         if window.after + window.stride > window.reach:
-            raise UnsupportedNodeError("number of windows not known before it runs: got ceil_mode over an axis of unknown size")
+            raise UnsupportedNodeError(
+                "unknown number of windows: got ceil_mode over an axis of unknown size, expected a known size"
+            )
         return window._replace(after=window.after + window.stride - 1)
     padded = dim + window.before + window.after
     count = -(-(padded - window.reach) // window.stride) + 1
@@ -118,7 +120,7 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Ten
 
 
 def _shares(windows: Sequence[AxisWindow], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
-    """Which part of each window is counted, the axis's elements and so many pads on either side, along each axis in turn."""
+    """Counted share of each window, of the axis's elements and so many pads on either side, along each axis in turn."""
     shares = []
     for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
         count = (dim + window.before + window.after - window.reach) // window.stride + 1
@@ -149,7 +151,7 @@ def _first(node: OnnxNode, made: Tensor, spatial: int) -> Tensor:
 
 
 def _lowest(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """What is never the largest."""
+    """Value below all others."""
     numpy = node.dtype(tensor).numpy
     return node.like(np.iinfo(numpy).min if numpy.kind in "iu" else -np.inf, tensor)
 

@@ -45,7 +45,7 @@ def _type_of(node: OnnxNode, attr: str, default: DataType) -> DataType:
     number = node.attr(attr, 0)
     found = BY_ONNX_NUMBER.get(number) if number else default
     if found is None:
-        raise UnsupportedNodeError(f"wrong {attr}: got {number}, expected the number of a type that TensorFlow has")
+        raise UnsupportedNodeError(f"wrong {attr}: got {number}, expected the number of a TensorFlow type")
     return found
 
 
@@ -70,7 +70,7 @@ def _range(dtype: DataType) -> tuple[float, float]:
     if dtype.name in _RANGES:
         return _RANGES[dtype.name]
     if dtype.numpy.kind not in "iu":
-        raise UnsupportedNodeError(f"no quantization to {dtype.name}: expected an integer or a type of 8 bits or less")
+        raise UnsupportedNodeError(f"cannot quantize to {dtype.name}: expected an integer or a type of at most 8 bits")
     bounds = np.iinfo(dtype.numpy)
     return bounds.min, bounds.max
 
@@ -102,14 +102,14 @@ def _spread(node: OnnxNode, tensor: Tensor, scale: Tensor, given: Tensor) -> Ten
     """
     dims = node.shape(scale)
     if dims is None:
-        raise UnsupportedNodeError("shape of the scale not known before it runs: expected one whose rank can be inferred")
+        raise UnsupportedNodeError("unknown shape of the scale: expected one whose rank can be inferred before the model runs")
     if not dims:
         return tensor
     rank, axis, size = node.known_rank(given), node.attr("axis", 1), node.attr("block_size", 0)
     if len(dims) == 1 and not size:
         return tensor if dims[0] == 1 and rank else _laid_along(node, tensor, axis, rank)
     if size < 1:
-        raise UnsupportedNodeError(f"wrong block_size: got {size}, expected a number from 1 on for scales of {len(dims)} axes")
+        raise UnsupportedNodeError(f"wrong block_size: got {size}, expected 1 or more for scales of {len(dims)} axes")
     fold = ConstantFolder(node)
     steps = fold("Range", np.array(0, np.int32), fold.sizes(given)[axis], np.array(1, np.int32))
     return node.emit("GatherV2", tensor, fold("FloorDiv", steps, np.array(size, np.int32)), np.int32(axis))

@@ -53,7 +53,7 @@ def _dtype(node: OnnxNode, default: DataType) -> DataType:
     number = node.attr("dtype", 0)
     found = BY_ONNX_NUMBER.get(number) if number else default
     if found is None:
-        raise UnsupportedNodeError(f"wrong dtype: got {number}, expected the number of a type that TensorFlow has")
+        raise UnsupportedNodeError(f"wrong dtype: got {number}, expected the number of a TensorFlow type")
     return found
 
 

@@ -49,7 +49,7 @@ Step = Callable[[OnnxNode, Tensor, list[Tensor], "_Weights"], list[Tensor]]
 
 
 class _Weights(NamedTuple):
-    """What a step takes beside its inputs, in the body of the loop."""
+    """Operands of a step beside its inputs, in the body of the loop."""
 
     r: Tensor
     rb: Tensor | None
@@ -207,7 +207,7 @@ def _sum(node: OnnxNode, first: Tensor | None, second: Tensor | None) -> Tensor 
 
 
 def _steps(node: OnnxNode) -> Value:
-    """How many steps there are, an int64 scalar."""
+    """Number of steps, an int64 scalar."""
     fold = ConstantFolder(node)
     return fold.cast(fold.sizes(node[0])[1 if node.attr("layout", 0) else 0], INT64)
 

@@ -31,7 +31,7 @@ _NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
 
 
 class _Axis(NamedTuple):
-    """How an axis is resized: its number, its size, that it gets, how often the second holds the first, part that is taken."""
+    """Resizing of an axis: its number, its size, its new size, the ratio of the two, the used part."""
 
     number: int
     size: Value
@@ -42,7 +42,7 @@ class _Axis(NamedTuple):
 
 
 class _ResizeOptions(NamedTuple):
-    """What the attributes say of all axes."""
+    """Options of the attributes for all axes."""
 
     mode: str
     coordinates: str
@@ -83,7 +83,7 @@ def _resized(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: T
     if ways.mode not in ("nearest", "linear", "cubic"):
         raise UnsupportedNodeError(f"no such mode: got '{ways.mode}', expected nearest, linear or cubic")
     if (scales is None) == (sizes is None):
-        raise UnsupportedNodeError("nothing to resize to: expected one of the inputs scales and sizes")
+        raise UnsupportedNodeError("no target size: expected one of the inputs scales and sizes")
     images = node[0]
     axes = _axes(node, roi if ways.coordinates == "tf_crop_and_resize" else None, scales, sizes)
     axes = [axis for axis in axes if not _is_kept(axis, ways)]
@@ -231,7 +231,7 @@ def _samples(node: OnnxNode, axis: _Axis, ways: _ResizeOptions) -> Value:
 
 def _cropped(fold: ConstantFolder, axis: _Axis, steps: Value, length: Value, size: Value) -> Value:
     if axis.start is None or axis.end is None:
-        raise UnsupportedNodeError("no region to crop: expected the input roi for tf_crop_and_resize")
+        raise UnsupportedNodeError("no crop region: expected the input roi for tf_crop_and_resize")
     one, last = float32(1), fold("Sub", size, float32(1))
     part = fold("Mul", fold("Sub", axis.end, axis.start), last)
     gaps = fold("Maximum", fold("Sub", length, one), float32(np.finfo(np.float32).tiny))
@@ -288,7 +288,7 @@ def _weights(fold: ConstantFolder, distance: Value, ways: _ResizeOptions) -> Val
 
 
 def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:
-    """Which elements of an axis have their sample outside of the input, as it is broadcast over the images."""
+    """Elements of an axis whose sample is outside of the input, broadcast over the images."""
     fold = ConstantFolder(node)
     last = fold("Sub", fold.cast(axis.size, FLOAT), float32(1))
     mask = fold("LogicalOr", fold("Less", samples, float32(0)), fold("Less", last, samples))

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
-from placesim.formats.onnx.rows.windows import kernel_shape, spatial_attr
+from placesim.formats.onnx.rows.windows import group_count, kernel_shape, spatial_attr
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
 CUBIC = -0.75
@@ -169,12 +169,14 @@ def deform_conv(node: OnnxNode) -> Tensor:
     """GatherV2, Mul and Sum of samples at the moved taps, and BatchMatMulV2 by the filters."""
     images, filters, offsets, mask = node[0], node[1], node[2], node.input(4)
     if node.known_rank(images) != 4:
-        raise UnsupportedNodeError(f"no deformed convolution of rank {node.known_rank(images)}: expected images of rank 4")
+        raise UnsupportedNodeError(
+            f"unsupported deformable convolution: got images of rank {node.known_rank(images)}, expected rank 4"
+        )
     fold = ConstantFolder(node)
     taps = kernel_shape(node, filters)
     strides, rates = spatial_attr(node, "strides", 2, 1), spatial_attr(node, "dilations", 2, 1)
     pads = spatial_attr(node, "pads", 4, 0)
-    groups, sharing = node.attr("group", 1), node.attr("offset_group", 1)
+    groups, sharing = group_count(node), group_count(node, "offset_group")
     sizes, out = fold.sizes(images), fold.sizes(offsets)[2:]
     batch = fold("Mul", sizes[0], int32(sharing))
     size, every = taps[0] * taps[1], int32(-1)
@@ -214,7 +216,7 @@ def roi_align(node: OnnxNode) -> Tensor:
     if mode not in ("avg", "max"):
         raise UnsupportedNodeError(f"no such mode: got '{mode}', expected avg or max")
     if mode == "max" and node.attr("sampling_ratio", 0) < 1:
-        raise UnsupportedNodeError("no largest of as many samples as a region needs: expected a sampling_ratio from 1 on")
+        raise UnsupportedNodeError("max pooling needs a fixed number of samples: expected a sampling_ratio of 1 or more")
     how = node.attr("coordinate_transformation_mode", "half_pixel" if node.since >= 16 else "output_half_pixel")
     scaled = node.emit("Mul", node.cast(node[1], FLOAT), np.float32(node.attr("spatial_scale", 1.0)))
     if how == "half_pixel":

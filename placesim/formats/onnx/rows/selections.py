@@ -1,4 +1,4 @@
-"""What is chosen by its value: the largest, the unique, boxes that do not overlap."""
+"""Rows of ops that select by value: the largest, the unique, boxes that do not overlap."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def non_max_suppression(node: OnnxNode) -> Tensor:
     boxes, scores = node[0], node[1]
     dims = (node.shape(scores) or ())[:2]
     if len(dims) != 2 or None in dims:
-        raise UnsupportedNodeError("number of images and classes not known before it runs: give it by --shape or --batch")
+        raise UnsupportedNodeError("unknown number of images and classes: set it with --shape or --batch")
     images, classes = (size or 0 for size in dims)
     if images * classes > _MOST_LISTS:
         raise UnsupportedNodeError(f"too many lists of boxes: got {images} x {classes}, expected at most {_MOST_LISTS}")
@@ -135,7 +135,7 @@ def _from_zero(node: OnnxNode, end: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _sorting(node: OnnxNode, vector: Tensor, total: Tensor) -> Tensor:
     """The indices that sort a vector."""
     if not node.computes("TopKV2", T=node.dtype(vector)):
-        raise UnsupportedNodeError(f"no order of {node.dtype(vector).name} elements: expected numbers, or sorted = 0")
+        raise UnsupportedNodeError(f"cannot sort {node.dtype(vector).name} elements: expected numbers, or sorted = 0")
     return _largest(node, _reversed(node, vector), total)[1]
 
 

@@ -47,7 +47,7 @@ def _given(node: OnnxNode, index: int) -> Value:
 def _sequence(node: OnnxNode) -> Value:
     found = _given(node, 0)
     if kind_of(found) != "sequence_type":
-        raise UnsupportedNodeError("no sequence: got a tensor or an optional as input 0")
+        raise UnsupportedNodeError("not a sequence: got a tensor or an optional as input 0, expected a sequence")
     return found
 
 
@@ -61,7 +61,7 @@ def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | N
         return None
     place = int(content.reshape(()))
     if not -count <= place < count + beyond:
-        raise UnsupportedNodeError(f"no such place in a sequence of {count}: got {place}")
+        raise UnsupportedNodeError(f"position outside a sequence of {count}: got {place}")
     return place + count if place < 0 else place
 
 
@@ -184,9 +184,7 @@ def _joined(node: OnnxNode, value: Value, axis: int, is_new: bool) -> Value:
         return stacked(node, handle, dtype, dims)
     if is_new:
         if dims is None:
-            raise UnsupportedNodeError(
-                "members of a rank that is not known before it runs, along a new axis that is not the first"
-            )
+            raise UnsupportedNodeError("unknown rank of members: expected a known rank, or 0 as the new axis")
         place = axis % (len(dims) + 1)
         order = [*range(1, place + 1), 0, *range(place + 1, len(dims) + 1)]
         made = node.emit("Transpose", stacked(node, handle, dtype, dims).ref, np.array(order, np.int32))
@@ -222,7 +220,7 @@ def _split(node: OnnxNode) -> Outputs:
     data, given = node[0], node.input(1)
     shape = node.shape(data)
     if shape is None:
-        raise UnsupportedNodeError("members of a tensor whose rank is not known before it runs")
+        raise UnsupportedNodeError("unknown rank: expected a tensor whose rank can be inferred before the model runs")
     axis = node.attr("axis", 0)
     if not -len(shape) <= axis < len(shape):
         raise UnsupportedNodeError(f"wrong axis: got {axis}, expected one of a tensor of {len(shape)} dimensions")
@@ -245,10 +243,10 @@ def _parts(lengths: Any, size: int) -> list[int]:
     else:
         width = int(lengths)
         if width <= 0:
-            raise UnsupportedNodeError(f"wrong length of members: got {width}, expected one from 1 on")
+            raise UnsupportedNodeError(f"wrong length of members: got {width}, expected 1 or more")
         parts = [min(width, size - start) for start in range(0, size, width)]
     if sum(parts) != size:
-        raise UnsupportedNodeError(f"lengths of members that make {sum(parts)}: expected {size}")
+        raise UnsupportedNodeError(f"wrong lengths of members: got a sum of {sum(parts)}, expected {size}")
     return parts
 
 
@@ -283,7 +281,7 @@ def _lengths(node: OnnxNode, rows: TensorRef) -> TensorRef:
     lengths = node.cast(given, INT64)
     rank = node.rank(given)
     if rank is None:
-        raise UnsupportedNodeError("lengths of members whose rank is not known before it runs")
+        raise UnsupportedNodeError("unknown rank of lengths: expected one that can be inferred before the model runs")
     if rank:
         return lengths
     starts = node.emit("Range", zero, size, lengths)
@@ -325,7 +323,7 @@ def _optional(node: OnnxNode) -> Outputs:
         return Value(None, optional_type(value.type), None, (value,))
     kind = node.attr("type")
     if kind is None:
-        raise UnsupportedNodeError("an optional of nothing: got no input and no 'type', expected one of them")
+        raise UnsupportedNodeError("empty optional: got no input and no 'type', expected one of them")
     return Value(None, optional_type(kind), None, ())
 
 
@@ -346,7 +344,7 @@ def _get_element(node: OnnxNode) -> Outputs:
     if value.items is None:
         return optional_content(node, value)
     if not value.items:
-        raise UnsupportedNodeError("nothing in an optional: expected an element")
+        raise UnsupportedNodeError("empty optional: expected an element")
     return value.items[0]
 
 

@@ -178,9 +178,7 @@ def split(node: OnnxNode) -> Outputs:
         whole = node.size(x, axis)
         if isinstance(whole, int) and whole % count:
             if node.since < 18:
-                raise UnsupportedNodeError(
-                    f"no equal parts: got {whole} elements of axis {axis}, expected a multiple of {count}"
-                )
+                raise UnsupportedNodeError(f"uneven parts: got {whole} elements of axis {axis}, expected a multiple of {count}")
             most = -(-whole // count)
             sizes = [max(min(most, whole - most * i), 0) for i in range(count)]
         elif not isinstance(whole, int) and node.since >= 18:

@@ -109,7 +109,7 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
 
 
 def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
-    """How long the transform is, `[1]`: the axis, or input 1."""
+    """Length of the transform, `[1]`: the axis, or input 1."""
     given = node.input(1)
     return fold("Reshape", size if given is None else fold.cast(fold.value(given), INT32), int32([1]))
 
@@ -165,7 +165,7 @@ def stft(node: OnnxNode) -> Tensor:
     elif window is not None:
         length = fold.sizes(window)[0]
     else:
-        raise UnsupportedNodeError("no length of the windows: expected one of the inputs window and frame_length")
+        raise UnsupportedNodeError("no window length: expected one of the inputs window and frame_length")
     total = fold.sizes(signal)[1]
     count = fold("AddV2", fold("FloorDiv", fold("Sub", total, length), step), int32(1))
     starts = fold("Mul", fold("Range", int32(0), count, int32(1)), step)

@@ -25,7 +25,7 @@ class AxisWindow(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """How many elements lie from a window's first to its last."""
+        """Distance from a window's first element to its last, plus one."""
         return (self.taps - 1) * self.rate + 1
 
 
@@ -44,7 +44,7 @@ def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ..
     dims = None if filters is None else node.shape(filters)
     taps = [dim for dim in (dims or ())[2:] if dim is not None]
     if dims is None or len(taps) != len(dims) - 2:
-        raise UnsupportedNodeError("size of the windows not known before it runs: expected an attribute 'kernel_shape'")
+        raise UnsupportedNodeError("unknown window size: expected an attribute 'kernel_shape'")
     return tuple(taps)
 
 
@@ -61,8 +61,16 @@ def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(given)
 
 
+def group_count(node: OnnxNode, name: str = "group") -> int:
+    """An attribute that says into how many groups channels fall.  Raises UnsupportedNodeError for less than one."""
+    count: int = node.attr(name, 1)
+    if count < 1:
+        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected a number from 1 on")
+    return count
+
+
 def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
-    """How windows lie over the spatial axes of `[batch, channels, spatial...]`; `ceil_mode` left aside.
+    """Windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
 
     Raises UnsupportedNodeError where padding depends on a size that is not known before it runs.
     """
@@ -84,7 +92,7 @@ def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[Axi
 def _same(window: AxisWindow, dim: int | None, auto: str) -> AxisWindow:
     """As many windows as steps fit into the axis, centred; `SAME_UPPER` pads the end where it doesn't come out even."""
     if dim is None and window.stride != 1:
-        raise UnsupportedNodeError(f"padding not known before it runs: got auto_pad {auto} over an axis of unknown size")
+        raise UnsupportedNodeError(f"unknown padding: got auto_pad {auto} over an axis of unknown size, expected a known size")
     size = dim or 0
     total = (
         max((-(-size // window.stride) - 1) * window.stride + window.reach - size, 0) if dim is not None else window.reach - 1
