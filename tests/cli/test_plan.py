@@ -98,7 +98,7 @@ def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     ended = shell("plan", shell.write("g.yaml", large), *FEW, "--output", "planned.yaml")
     assert ended.code == 1
     assert ended.complaint.startswith("no plan fits: on GPUs such as ")
-    assert "needs 9.3 GiB" in ended.complaint
+    assert "or a smaller batch" in ended.complaint
     assert not (shell.directory / "planned.yaml").exists()
     more = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json").output)
     assert more["seconds"] is None
