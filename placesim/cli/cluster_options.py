@@ -92,4 +92,11 @@ def take_connection(values: dict[str, Any]) -> Connection:
     files = {field: values.pop(name) for name, field in _TLS.items()}
     if scheduler is None and any(files.values()):
         raise UsageError("TLS files without a cluster: expected --scheduler tls://HOST:PORT as well")
-    return Connection(scheduler, values.pop("workers", ()), values.pop("worker_per", PER[0]), seconds, Tls(**files))
+    workers, per = values.pop("workers", ()), values.pop("worker_per", PER[0])
+    return Connection(scheduler, workers, per, seconds, Tls(**files), _complain_line)
+
+
+def _complain_line(sentence: str) -> None:
+    from placesim.cli.output import complain
+
+    complain(f"{sentence}\n")

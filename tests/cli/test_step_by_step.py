@@ -167,5 +167,5 @@ def test_interrupted_checks_tell_what_they_found(tmp_path: Path) -> None:
     (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
     words = ["graphs/towers.yaml", str(tmp_path / "large.json"), "--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback"]
     shown = ESCAPE.sub("", on_a_terminal("check", *words, interrupt_at="1/2"))
-    assert "interrupted: 1 of 2 graphs are checked" in shown
-    assert "no-soft-fallback: Const asked for /device:GPU:2" in shown
+    assert "interrupted: checked 1 of 2 graphs" in shown
+    assert "no-soft-fallback: Const requested /device:GPU:2" in shown

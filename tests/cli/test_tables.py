@@ -128,7 +128,7 @@ def test_a_finding_a_line(shell: Shell) -> None:
     [
         (["memory", SMALL, "--table", "holders"], "--table needs tables: got format text"),
         (["memory", SMALL, "--table", "holder", "--format", "csv"], "got 'holder', expected devices or holders"),
-        (["explain", SMALL, "--output", "a.svg"], "--output's ending tells no form: got a.svg"),
+        (["explain", SMALL, "--output", "a.svg"], "cannot infer a format from a.svg in --output"),
     ],
 )
 def test_what_is_no_table(shell: Shell, words: list[str], complaint: str) -> None:

@@ -122,8 +122,7 @@ def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
     if not is_stream(path):
         return read_file(path, most)
     with open(path, "rb") as stream:
-        data: bytes = read_to_end(stream, path, most)
-        return data
+        return bytes(read_to_end(stream, path, most))
 
 
 def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> Any:

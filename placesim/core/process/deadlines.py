@@ -99,7 +99,7 @@ def has_abandoned_work() -> bool:
 
 
 def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable[[], object] | None = None) -> Found:
-    """Return the work's result; with no limit and no `watch`, which ends the work by raising, it runs in this thread.
+    """Return the work's result; None is no limit, and without a `watch`, which may raise to end the work, it runs here.
 
     Raises DeadlineExceededError once the time has passed, and whatever the work or the watch raises.
     """

@@ -38,8 +38,11 @@ class TensorReader:
     @property
     def files(self) -> tuple[Path, ...]:
         """The files beside the model that were read."""
-        names = dict.fromkeys(location for location, _, _ in self._parts)
-        return () if self._directory is None else tuple(self._directory / name for name in names)
+        return (
+            ()
+            if self._directory is None
+            else tuple(self._directory / name for name in dict.fromkeys(name for name, *_ in self._parts))
+        )
 
     def read(self, tensor: Message) -> TensorValue:
         """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
@@ -109,8 +112,8 @@ class TensorReader:
             part = (location, start, end)
             if part not in self._parts:
                 self._parts[part] = read_part(path, start, end - start)
-        except OSError as error:
-            reason = error.strerror or str(error)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
             raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
         return self._parts[part]
 
@@ -127,10 +130,10 @@ class TensorReader:
 
 
 class ContentSize(NamedTuple):
-    """How many bytes of content a tensor has, and what says so."""
+    """Number of bytes of a tensor's content, and its reason: type and shape."""
 
-    size_bytes: int
-    what: str
+    num_bytes: int
+    reason: str
 
 
 def _content_bytes(dtype: DataType, shape: tuple[int, ...]) -> ContentSize:
@@ -142,8 +145,8 @@ def _content_bytes(dtype: DataType, shape: tuple[int, ...]) -> ContentSize:
 
 
 def _check_bytes(got: int, expected: ContentSize) -> None:
-    if got != expected.size_bytes:
-        wanted = f"{expected.size_bytes} for {expected.what}"
+    if got != expected.num_bytes:
+        wanted = f"{expected.num_bytes} for {expected.reason}"
         raise GraphBuildError(f"wrong size of a tensor's content: got {got} bytes, expected {wanted}")
 
 

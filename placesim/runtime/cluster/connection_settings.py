@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,7 +29,8 @@ NO_TLS = Tls()
 class Connection:
     """A scheduler's address, None for workers of our own; `DEVICE=ADDRESS` each; what has a worker of its own.
 
-    `seconds` is how long the scheduler, and as many workers as are needed, are waited for.
+    `seconds` is how long the scheduler, and as many workers as are needed, are waited for; `tell` is told of each worker that
+    is left out.
     """
 
     scheduler: str | None = None
@@ -36,3 +38,4 @@ class Connection:
     per: str = PER[0]
     seconds: float = CONNECT_SECONDS
     tls: Tls = NO_TLS
+    tell: Callable[[str], object] = str

@@ -139,6 +139,7 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
 
 def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     import asyncio
+    from ssl import SSLEOFError
 
     # how far Dask came in the time does not tell what is there
     if not _listens(address):
@@ -148,6 +149,13 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
         cause = cause.__cause__
     if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
         return f"no scheduler answers at {address} within {seconds:g} s: the server there is not Dask, or hangs"
+    # one without TLS greets in plain bytes, or takes ours for a message and hangs up
+    is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError)
+    if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
+        return (
+            f"no TLS at {address}: the answer there is none of TLS, expected a scheduler that was started with --tls-ca-file, "
+            f"--tls-cert and --tls-key; one without TLS is {address.replace('tls://', 'tcp://')}"
+        )
     return f"no Dask scheduler at {address}: {str(cause) or type(cause).__name__}"
 
 

@@ -59,6 +59,12 @@ def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
     return tuple(sorted(offers, key=_order))
 
 
+def split_offers(offers: Sequence[Offer]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
+    """Workers that have placesim, and those that lack it; where all lack it none is left out, and versions are told."""
+    having = tuple(offer for offer in offers if offer.versions.get("placesim") is not None)
+    return (having, tuple(offer for offer in offers if offer not in having)) if having else (tuple(offers), ())
+
+
 def _order(offer: Offer) -> tuple[tuple[int, str], str]:
     # Dask numbers workers that were given no name
     return (int(offer.name) if offer.name.isdecimal() else -1, offer.name), offer.address

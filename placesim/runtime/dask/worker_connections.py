@@ -18,7 +18,7 @@ from placesim.core.process.deadlines import TURN_SECONDS
 from placesim.runtime.dask.messages import SESSION, SessionOpening
 from placesim.runtime.dask.outgoing_messages import Outbox
 from placesim.runtime.dask.serialization import pack, unpack
-from placesim.runtime.dask.worker_plugin import EnginePlugin
+from placesim.runtime.dask.worker_host import install_handlers
 
 CLOSING_SECONDS = 2.0
 """Time limit for workers to learn that a session is closed."""
@@ -46,7 +46,7 @@ class WorkerConnections:
         self._is_closed = False
         self.gone: set[str] = set()
         try:
-            client.register_plugin(EnginePlugin())
+            client.run(install_handlers, workers=list(openings))
         except (CommClosedError, OSError) as error:
             raise UnavailableError(f"lost a worker while opening the session: {error}") from None
         try:

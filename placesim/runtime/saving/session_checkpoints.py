@@ -39,7 +39,8 @@ def write_session(prefix: str, saved: SavedSession) -> None:
     """Write the checkpoint's files.  Raises OSError."""
     tensors: dict[str, NamedTensor] = {}
     devices = []
-    for record in saved.records:
+    # by name, since a cluster's devices answer in another order than one process has them
+    for record in sorted(saved.records, key=lambda record: record.device):
         keys = []
         for tensor in record.tensors:
             key = tensor.name

@@ -6,6 +6,7 @@ import sys
 import time
 from io import BytesIO
 from itertools import count
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +27,7 @@ class EndlessFile(BytesIO):
 
 def test_a_timeout_holds_while_a_graph_is_read() -> None:
     with pytest.raises(DeadlineExceededError, match=r"Timed out reading endless.yaml: it takes more than 0.05 seconds"):
-        placesim.run(EndlessFile(), timeout=0.05)
+        placesim.run(cast("Any", EndlessFile()), timeout=0.05)
 
 
 def test_a_memory_limit_holds_while_a_graph_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,4 +35,4 @@ def test_a_memory_limit_holds_while_a_graph_is_read(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(memory_limit, "_resident_bytes", lambda: next(sizes))
     monkeypatch.setattr(memory_limit, "_most_resident_bytes", lambda: sys.maxsize)
     with pytest.raises(ResourceExhaustedError, match=r"OOM reading endless.yaml: it takes more than 1000 bytes"):
-        placesim.run(EndlessFile(), memory_limit=1000)
+        placesim.run(cast("Any", EndlessFile()), memory_limit=1000)

@@ -68,6 +68,18 @@ def test_a_checkpoint_is_that_of_one_process(workers: Cluster, shell: Shell) -> 
     assert until(lambda: is_clean(workers))
 
 
+def test_devices_are_in_one_order_in_the_session_s_record(workers: Cluster, shell: Shell) -> None:
+    graph = str(ROOT / "graphs/cluster.yaml")
+    for name, cluster in (("here", ()), ("there", ("--engine", "dask", "--scheduler", workers.scheduler, "--soft-placement"))):
+        prefix = str(shell.directory / name / "model")
+        ended = shell("run", graph, "--soft-placement", "--checkpoint", prefix, "--checkpoint-every", "1", *cluster)
+        assert ended.code == 0, ended.complaint
+    names = sorted(path.name for path in (shell.directory / "here").iterdir())
+    assert names == sorted(path.name for path in (shell.directory / "there").iterdir())
+    for name in names:
+        assert (shell.directory / "here" / name).read_bytes() == (shell.directory / "there" / name).read_bytes(), name
+
+
 def killed(shell: Shell, graph: str, scheduler: str, kill: Callable[[], object], *where: str) -> str:
     """What a run printed whose worker of the GPU was killed once it had written two checkpoints."""
     out = shell.directory / "out"
