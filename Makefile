@@ -38,9 +38,10 @@ recordings: .venv/dev ## compare with recordings that lie elsewhere: PLACEMENTS=
 	$(if $(MEMORY),$(BIN)/python -m tests.runtime.accounting.compare $(MEMORY))
 	$(if $(FLOWS),$(BIN)/python -m tests.prediction.compare_flows $(FLOWS))
 
-check: .venv/dev ## formatting, lint, types, all tests
+check: .venv/dev ## formatting, lint, spelling, types, all tests
 	$(BIN)/ruff format --check placesim tests
 	$(BIN)/ruff check placesim tests
+	$(BIN)/codespell README.md placesim graphs
 	$(BIN)/mypy
 	$(SAY_BROWSER)
 	$(BIN)/python -m pytest -n auto $(BROWSED)

@@ -54,12 +54,13 @@ def _built(graph: str, options: SimulationOptions) -> bytes | None:
 def read_once(graph: str, options: SimulationOptions) -> bytes | None:
     """The bytes of what is not to be read again: standard input, a stream, what a script built; None for any other graph."""
     from placesim.core.files.reader import is_stream
-    from placesim.formats.sources.loading import read_bytes, read_stream
+    from placesim.formats.sources.loading import read_bytes, read_limited, read_stream
 
+    name = graph_name(graph)
     if graph == "-":
-        data: bytes = read_stream(sys.stdin.buffer, graph_name(graph))
+        data: bytes = read_limited(options, name, lambda: read_stream(sys.stdin.buffer, name))
         return data
-    return read_bytes(graph) if is_stream(graph) else _built(graph, options)
+    return read_limited(options, name, lambda: read_bytes(graph)) if is_stream(graph) else _built(graph, options)
 
 
 def graph_name(graph: str) -> str:

@@ -80,16 +80,16 @@ class _Values(pickle.Unpickler):
 def write_script_graph(file: GraphFile) -> bytes:
     """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
     recorded = _RecordedParts(
-        file.graph.file,
-        tuple(file.graph.files),
-        file.graph.gradients_of,
-        write_graph_def(file),
-        array("q", [node.location for node in file.graph.nodes]),
-        replace(file.config, gpu_options_location=None),
-        file.steps,
-        file.each_step,
-        file.inventory,
-        file.links,
+        script=file.graph.file,
+        files=tuple(file.graph.files),
+        gradients_of=file.graph.gradients_of,
+        graph_def=write_graph_def(file),
+        locations=array("q", [node.location for node in file.graph.nodes]),
+        config=replace(file.config, gpu_options_location=None),
+        steps=file.steps,
+        each_step=file.each_step,
+        inventory=file.inventory,
+        links=file.links,
     )
     return SCRIPT_MAGIC + pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL)
 

@@ -106,15 +106,15 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
     moved = tuple(NodeMove(n, old[n].device, new[n].device) for n in common if old[n].device != new[n].device)
     is_same_error = _key(before.error) == _key(after.error)
     return Difference(
-        moved,
-        tuple(_fold(moved, common)),
-        tuple(name for name in old if name not in new),
-        tuple(name for name in new if name not in old),
-        tuple(_transfer_changes(before, after)),
-        tuple(_peak_changes(before, after)) if before.memory and after.memory else None,
-        time,
-        None if is_same_error else before.error,
-        None if is_same_error else after.error,
+        moved=moved,
+        folded=tuple(_fold(moved, common)),
+        removed=tuple(name for name in old if name not in new),
+        added=tuple(name for name in new if name not in old),
+        transfers=tuple(_transfer_changes(before, after)),
+        memory=tuple(_peak_changes(before, after)) if before.memory and after.memory else None,
+        time=time,
+        error_before=None if is_same_error else before.error,
+        error_after=None if is_same_error else after.error,
     )
 
 

@@ -14,7 +14,7 @@ from placesim.core.byte_counts import human_readable_bytes
 from placesim.core.errors import AlreadyExistsError, InternalError, InvalidArgumentError, UnknownError, UsageError
 from placesim.core.releases import CURRENT, Release
 from placesim.machine.gpu_models import MIB, GpuModel
-from placesim.machine.gpu_options import INTEGER, GpuEnvironment, GpuOptions
+from placesim.machine.gpu_options import INTEGER, DeviceOptions, GpuEnvironment, GpuOptions
 
 PRIORITIES = (-5, 0)
 """The priorities of streams that a driver offers, the most urgent first."""
@@ -305,20 +305,18 @@ def make_gpus(
     prefix: str,
     model: GpuModel,
     count: int,
-    most: int | None,
-    options: GpuOptions,
-    environment: GpuEnvironment,
+    session: DeviceOptions,
     process: GpuProcess,
     log: Callable[[GpuLogLine], None],
-    release: Release = CURRENT,
 ) -> list[tuple[str, GpuMemory]]:
     """The GPUs of a task, each by its full name, as a session with these options gets them.
 
-    `count` is how many the driver reports, `most` what `device_count` bounds them by.  A task without any is never asked for
+    `count` is how many the driver reports.  A task without any is never asked for
     its options.  Raises what TensorFlow raises when the session is made.
     """
     if not count:
         return []
+    options, environment, release, most = session.gpu, session.environment, session.release, session.device_count.get("GPU")
     visible = () if most == 0 else visible_gpus(options.visible_device_list, count)
     cuts = _cuts(model, visible, most, options, environment, log, release)
     names = [f"{prefix}GPU:{tf_id}" for tf_id in range(len(cuts))]

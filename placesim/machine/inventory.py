@@ -195,11 +195,8 @@ def _task_devices(
         raise NotFoundError("No CPU devices are available in this process")
     limit = CPU_MEMORY_BYTES if entry.cpu_memory is None else entry.cpu_memory
     devices = [Device(f"{prefix}CPU:{i}", "CPU", limit, host_limit=entry.cpu_memory) for i in range(cpus)]
-    most = options.device_count.get("GPU")
     try:
-        gpus = make_gpus(
-            prefix, entry.gpu_model, entry.gpu, most, options.gpu, options.environment, process, log, options.release
-        )
+        gpus = make_gpus(prefix, entry.gpu_model, entry.gpu, options, process, log)
     except PlacesimError as error:
         error.location = options.location
         raise

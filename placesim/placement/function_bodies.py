@@ -271,7 +271,17 @@ class _Finder:
             return None
         path = self._known[key] = self._free(call.path)
         placed, error = self._place(call, how)
-        made = CalledBody(path, call.caller, call.node.op, call.function.name, how, call.device, call.depth, placed, error)
+        made = CalledBody(
+            path=path,
+            call=call.caller,
+            op=call.node.op,
+            function=call.function.name,
+            how=how,
+            device=call.device,
+            depth=call.depth,
+            placed=placed,
+            error=error,
+        )
         self._bodies.append(made)
         return made
 

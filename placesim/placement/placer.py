@@ -97,7 +97,17 @@ def place_graph(
         error = no_candidates(groups, found.node)
     except OpError as problem:
         error = problem
-    return Placement(graph, devices, order, placer.chosen, placer.log, placer.choices, groups, Reasons(groups), error)
+    return Placement(
+        graph,
+        devices,
+        order,
+        placer.chosen,
+        log=placer.log,
+        choices=placer.choices,
+        groups=groups,
+        reasons=Reasons(groups),
+        error=error,
+    )
 
 
 class _Placer:

@@ -23,7 +23,7 @@ LAUNCH_SECONDS = 5e-6
 SHARE_SECONDS = 40e-6
 """A node is given another core for so much work each: TensorFlow's pools cut no smaller shares than some ten microseconds."""
 _RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
-"""Arithmetics that a processor without a rate for them computes as float32."""
+"""Kinds of arithmetic that a processor without a rate for them computes as float32."""
 
 
 class Host:

@@ -64,7 +64,7 @@ class Processor:
                 raise InvalidArgumentError(f"{self.name}: got {what} {value:g}, expected a value above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
-        """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for, and the nearest."""
+        """Peak operations per second; InvalidArgumentError names the kinds of arithmetic with a rate, and the nearest."""
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:
             known = [name for name, value in self.rates.items() if value > 0]

@@ -109,26 +109,29 @@ def step_spans(trace: StepTrace) -> StepSpans:
         launch = start, start
         if cost.launch and timeline.launch_starts:
             launch = timeline.launch_starts[task], timeline.launch_ends[task]
-        seconds = cost.predicted if cost.route is None else (end - start,) * 3
+        seconds, low, high = cost.predicted if cost.route is None else (end - start,) * 3
         found.append(
             StepSpan(
-                name,
-                op,
-                device,
-                on,
-                lanes.numbers[machine.places[device].cores],
-                start,
-                end,
-                *seconds,
-                cost.is_assumed,
-                *launch,
-                causes.of(task),
-                causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
-                causes.inputs(task),
-                execution.inputs,
-                execution.outputs,
-                sender,
-                cost.num_bytes,
+                name=name,
+                op=op,
+                device=device,
+                lanes=on,
+                host_lane=lanes.numbers[machine.places[device].cores],
+                start=start,
+                end=end,
+                seconds=seconds,
+                low=low,
+                high=high,
+                is_uncertain=cost.is_assumed,
+                launch_start=launch[0],
+                launch_end=launch[1],
+                begin=causes.of(task),
+                launch=causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
+                inputs=causes.inputs(task),
+                taken=execution.inputs,
+                made=execution.outputs,
+                sender=sender,
+                bytes=cost.num_bytes,
             )
         )
     path = tuple(

@@ -52,19 +52,19 @@ def study_steps(
     last = run(steps[-1].steady)
     curves = tuple(last.memory(memory))
     return TimeStudy(
-        name,
-        tuple(rows),
-        tuple(last.bounds()),
-        tuple(last.devices(memory)),
-        tuple(last.links()),
-        tuple(last.nodes()),
-        tuple(last.transfers()),
-        tuple(last.path()),
-        _assumptions(last.step, machine),
-        error,
-        find_speedups(last) if tells_helps else (),
-        curves,
-        last.trace(len(steps) - 1, curves) if is_traced else None,
+        name=name,
+        steps=tuple(rows),
+        bounds=tuple(last.bounds()),
+        devices=tuple(last.devices(memory)),
+        links=tuple(last.links()),
+        nodes=tuple(last.nodes()),
+        transfers=tuple(last.transfers()),
+        critical_path=tuple(last.path()),
+        assumptions=_assumptions(last.step, machine),
+        error=error,
+        helps=find_speedups(last) if tells_helps else (),
+        memory=curves,
+        trace=last.trace(len(steps) - 1, curves) if is_traced else None,
     )
 
 

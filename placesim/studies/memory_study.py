@@ -32,7 +32,9 @@ MAX_BATCH = 1 << 40
 MAX_UNIT = 64
 """A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
 
-NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
+NEVER_USED = DeviceUsage(
+    device="", allocator="", limit=None, peak=0, in_use=0, allocations=0, peak_node="", holders=(), curve=(), fragmentation=None
+)
 
 
 class MemoryStudyRequest(NamedTuple):
@@ -97,17 +99,17 @@ class _Study:
         devices = tuple(self._devices(outcome, needed))
         gpus = [(device, usage) for device, usage in _pairs(needed) if device.gpu is not None]
         return MemoryStudy(
-            self._name,
-            devices,
-            error,
-            batch,
-            self._wanted.finds_batch,
-            self._wanted.is_executed,
-            self._may_change_model(gpus),
-            self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
-            _other_growth(gpus, fits=error is None),
-            () if error is None or self._wanted.is_executed else self._order(options, needed, error),
-            self.guesses.sentences(),
+            name=self._name,
+            devices=devices,
+            error=error,
+            batch=batch,
+            is_searched=self._wanted.finds_batch,
+            is_executed=self._wanted.is_executed,
+            has_gpus=self._may_change_model(gpus),
+            smallest_gpu=self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
+            growth=_other_growth(gpus, fits=error is None),
+            order=() if error is None or self._wanted.is_executed else self._order(options, needed, error),
+            assumptions=self.guesses.sentences(),
         )
 
     def _check(self) -> None:

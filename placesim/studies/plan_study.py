@@ -105,7 +105,7 @@ def _ways_out(
             models.append((found.limit, found.model.name, placed.label))
     if models:
         limit, name, label = min(models)
-        yield f"{label} fits on GPUs such as {name} ({readable_size(limit)} each)"
+        yield f"on GPUs such as {name} ({readable_size(limit)} each), {label} fits"
     gpus = Counter(device.device.partition("/device:")[0] for device in _devices(study) if is_gpu(device.device))
     quick = replace(QUICK, open=effort.open)
     for factor in MORE_GPUS if gpus else ():
@@ -314,7 +314,7 @@ class _Planner:
     def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
         """Placements that annotations forbid, and that are shown all the same."""
         if all(candidate.label != DEFAULT for candidate in candidates):
-            yield f"{DEFAULT}, no annotations", clear_devices(self._file)
+            yield f"{DEFAULT}, all nodes free", clear_devices(self._file)
 
     # --- plans as graphs
 

@@ -31,7 +31,7 @@ def test_what_keeps_its_policy_is_given_back() -> None:
 
 
 def test_what_breaks_it_is_told_line_by_line() -> None:
-    with pytest.raises(AssertionError, match=r"towers.yaml breaks its policy:\n.*:11:9: no-soft-fallback: MatMul asked for"):
+    with pytest.raises(AssertionError, match=r"towers.yaml breaks its policy:\n.*:11:9: no-soft-fallback: MatMul requested"):
         assert_placement(TOWERS, "no-soft-fallback", gpu=1, soft_placement=True)
     with pytest.raises(AssertionError, match="placeable"):
         assert_placement(ROOT / "graphs" / "missing-gpu.yaml", "no-soft-fallback")
@@ -46,7 +46,7 @@ def test_the_fixture_in_a_project(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rf", str(tmp_path)]
     shown = run_process(command, folder=tmp_path).output
     assert "1 failed, 1 passed" in shown, shown
-    assert "no-soft-fallback: MatMul requested /device:GPU:2 and is on GPU:0" in shown
+    assert "no-soft-fallback: MatMul requested /device:GPU:2 but is on GPU:0" in shown
     assert "placesim/api/testing.py" not in shown  # the failure stands at the caller's line
 
 

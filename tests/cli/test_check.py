@@ -15,7 +15,7 @@ GRAPH = """nodes:
   - {op: Const, name: a, value: [[1.0]]}
   - {op: MatMul, name: 'm', inputs: [a, a], device: '/gpu:3'}
 """
-LINE = "g.yaml:3:5: no-soft-fallback: m asked for /device:GPU:3 and is on GPU:0"
+LINE = "g.yaml:3:5: no-soft-fallback: m requested /device:GPU:3 but is on GPU:0"
 
 
 def test_findings_as_text(shell: Shell) -> None:
@@ -39,7 +39,7 @@ def test_a_policy_file(shell: Shell) -> None:
 def test_findings_as_json(shell: Shell) -> None:
     graph = shell.write("g.yaml", GRAPH)
     ended = shell("check", graph, *TOWERS, "--rule", "no-soft-fallback", "--format", "json")
-    message = "m asked for /device:GPU:3 and is on GPU:0"
+    message = "m requested /device:GPU:3 but is on GPU:0"
     row = {"file": "g.yaml", "line": 3, "column": 5, "rule": "no-soft-fallback", "message": message, "node": "m"}
     assert json.loads(ended.output) == {"findings": [row]}
 
@@ -47,7 +47,7 @@ def test_findings_as_json(shell: Shell) -> None:
 def test_findings_as_githubs_annotations(shell: Shell) -> None:
     graph = shell.write("g,1%.yaml", GRAPH)
     ended = shell("check", graph, *TOWERS, "--rule", "no-soft-fallback", "--format", "github")
-    message = "m asked for /device:GPU:3 and is on GPU:0"
+    message = "m requested /device:GPU:3 but is on GPU:0"
     assert ended.output == f"::error file=g%2C1%25.yaml,line=3,col=5,title=no-soft-fallback::{message}\n"
 
 
@@ -149,7 +149,7 @@ def test_a_baseline_keeps_a_placement(shell: Shell) -> None:
     assert shell("check", graph, "--gpu", "4", "--rule", "baseline=old.json").code == 0
     ended = shell("check", graph, *TOWERS, "--rule", "baseline=old.json")
     assert ended.code == 1
-    assert ended.output.splitlines()[0] == "g.yaml:3:5: baseline: m is on GPU:0 and was on GPU:3 in old.json"
+    assert ended.output.splitlines()[0] == "g.yaml:3:5: baseline: m is on GPU:0, but on GPU:3 in old.json"
 
 
 def test_a_report_is_checked_in_place_of_its_graph(shell: Shell) -> None:
@@ -184,7 +184,7 @@ def test_the_guides_advice_on_the_cifar_towers(shell: Shell) -> None:
     path = str(ROOT / "graphs" / "cifar10-towers.yaml")
     ended = shell("check", path, *TOWERS, "--rule", "variables-with-consumers")
     assert ended.code == 1
-    first = "variables-with-consumers: tower/conv1 reads conv1/weights, and is on GPU:0, but the variable is on CPU:0"
+    first = "variables-with-consumers: tower/conv1 reads conv1/weights and is on GPU:0, but the variable is on CPU:0"
     assert ended.output.splitlines()[0].endswith(first)
 
 
@@ -194,7 +194,7 @@ def test_a_terminal_colours_the_place_the_rule_and_the_devices(shell: Shell, mon
     graph = shell.write("g.yaml", GRAPH)
     assert shell("check", graph, *TOWERS, "--rule", "no-soft-fallback").output == (
         "\x1b[34mg.yaml:3:5\x1b[0m: \x1b[1;31mno-soft-fallback\x1b[0m: "
-        "m asked for \x1b[32m/device:GPU:3\x1b[0m and is on \x1b[32mGPU:0\x1b[0m\n"
+        "m requested \x1b[32m/device:GPU:3\x1b[0m but is on \x1b[32mGPU:0\x1b[0m\n"
     )
 
 
@@ -288,7 +288,7 @@ def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: S
         ("{bytes: 1KiB, link: NVLink*}", ["no link matches 'NVLink*': the machine's are GPU:0 PCIe in, GPU:0 PCIe out"]),
         (
             "{bytes: 1KiB, from: GPU:0}",
-            ["4194304 bytes are copied from GPU:0 to GPU:1, at most 1024; largest: y (4194304 bytes)"],
+            ["4194304 bytes are copied from GPU:0 to GPU:1, limit 1024; largest: y (4194304 bytes)"],
         ),
         ("{bytes: 1KiB, from: GPU:0, to: CPU}", []),
         ("{bytes: 8MiB, to: GPU:5}", ["no device matches /device:GPU:5: the machine has CPU:0, GPU:0, GPU:1"]),
@@ -362,13 +362,13 @@ def test_findings_as_junit(shell: Shell) -> None:
     failure = found.find(".//failure")
     assert failure is not None
     assert failure.text == LINE + "\n"
-    assert failure.get("message") == "m asked for /device:GPU:3 and is on GPU:0"
+    assert failure.get("message") == "m requested /device:GPU:3 but is on GPU:0"
 
 
 def test_findings_as_tables(shell: Shell) -> None:
     graph = shell.write("g.yaml", GRAPH)
     rule = ("--rule", "no-soft-fallback", "--format")
-    message = "m asked for /device:GPU:3 and is on GPU:0"
+    message = "m requested /device:GPU:3 but is on GPU:0"
     csv = shell("check", graph, *TOWERS, *rule, "csv").output
     assert csv == f"file,line,column,rule,message,node\ng.yaml,3,5,no-soft-fallback,{message},m\n"
     markdown = shell("check", graph, *TOWERS, *rule, "markdown").output.splitlines()

@@ -336,7 +336,7 @@ def test_a_variable_that_sets_nothing(shell: Shell, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(variable, "1")
     ended = shell("devices")
     assert ended.code == 0
-    said = f"the variable {variable} sets nothing: got no option of this name, expected PLACESIM_OPTION{hint}"
+    said = f"unknown variable: got {variable}, expected PLACESIM_OPTION{hint}"
     assert ended.complaint == f"Warning: {said}\n"
     assert shell("devices", "--quiet").complaint == ""
 

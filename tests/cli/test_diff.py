@@ -202,7 +202,9 @@ def test_a_written_prediction_is_compared_with_its_graph(shell: Shell) -> None:
     ended = shell("diff", written, graph)
     assert (ended.code, ended.output) == (2, "")
     complaint, why = ended.complaint.splitlines()
-    assert complaint == "UsageError: cannot compare with the prediction p.json: got no times for g.yaml, expected some"
+    assert (
+        complaint == "UsageError: cannot compare with the prediction p.json: got no times for g.yaml, expected simulated steps"
+    )
     assert why.startswith("  Unavailable: placeholders have unknown shapes")
     assert shell("diff", written, graph, "--batch", "64", "--no-time").code == 2
 

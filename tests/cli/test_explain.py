@@ -253,7 +253,7 @@ def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
     change = "g.yaml:3:28: change the device /job:w/gpu:0 of the scope around tower/a to /device:"
     assert [line.strip() for line in offered][:4] == [
         f"g.yaml:3:87: set the device of tower/b to /device:GPU:1 -> {worker}GPU:1",
-        f"g.yaml:3:87: give tower/b the device /device:CPU:0 -> {worker}CPU:0",
+        f"g.yaml:3:87: set the device of tower/b to /device:CPU:0 -> {worker}CPU:0",
         f"{change}GPU:1 -> {worker}GPU:1, with 2 other nodes",
         f"{change}CPU:0 -> {worker}CPU:0, with 2 other nodes",
     ]

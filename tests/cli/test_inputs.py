@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -121,3 +123,68 @@ def test_the_largest_constant_of_one_value_is_written_as_one(shell: Shell, kind:
     shell.write("c.pb", repeated(*kind))
     assert shell("convert", "c.pb", "c.yaml").code == 0
     assert (shell.directory / "c.yaml").stat().st_size < 200
+
+
+@pytest.mark.parametrize("name", ["g.pb", "g.onnx", "g.yaml", "g.jsonl", "g.json"])
+def test_a_huge_file_is_not_read(shell: Shell, name: str) -> None:
+    """A sparse one, which takes no space on a disk and would take all of the memory."""
+    with (shell.directory / name).open("wb") as file:
+        file.truncate(5 << 30)
+    ended = shell("place", name)
+    assert ended.code == 2
+    assert "cannot read the file: got '5368709120 bytes, expected at most 2147483648'" in ended.complaint
+
+
+def test_a_huge_file_of_a_saved_model_is_not_read(shell: Shell) -> None:
+    with (shell.directory / "saved_model.pb").open("wb") as file:
+        file.truncate(5 << 30)
+    ended = shell("place", str(shell.directory))
+    assert ended.code == 2
+    assert "5368709120 bytes, expected at most 2147483648" in ended.complaint
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\0junk", b"\x89PNG\r\n\x1a\n\0\0"])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("g.pb", "a GraphDef, a MetaGraphDef or a SavedModel"),
+        ("g.pbtxt", "a GraphDef, a MetaGraphDef or a SavedModel"),
+        ("g.ONNX", "an ONNX model"),
+    ],
+)
+def test_what_is_no_graph_is_told_by_its_name(shell: Shell, name: str, expected: str, content: bytes) -> None:
+    ended = shell("place", shell.write(name, content))
+    assert ended.code == 2
+    got = f"{len(content)} bytes that are none" if content.strip() else "an empty file"
+    assert ended.complaint == f"GraphFileError: {name}: no graph: got {got}, expected {expected}\n"
+
+
+def test_a_pipe_that_nobody_writes_into_is_waited_for_as_long_as_is_said(shell: Shell) -> None:
+    reader, writer = os.pipe()
+    try:
+        ended = shell("place", f"/dev/fd/{reader}", "--timeout", "0.2")
+    finally:
+        os.close(writer)
+        os.close(reader)
+    assert ended.code == 1
+    assert f"Timed out reading /dev/fd/{reader}: it takes more than 0.2 seconds" in ended.complaint
+
+
+TEXTS = ["\U0001f600", "a\\ud83d\\ude00", "\\", "x\U0001f600y\"\U0001f601'", "# \U0010ffff"]
+
+
+@pytest.mark.parametrize("form", [{}, {"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}, {"ensure_ascii": False}])
+def test_json_may_escape_any_character(shell: Shell, form: dict[str, object]) -> None:
+    nodes = [{"op": "Const", "name": f"c{i}", "value": [text]} for i, text in enumerate(TEXTS)]
+    graph = {"nodes": nodes, "run": [{"fetch": [node["name"] for node in nodes]}]}
+    ended = shell("run", shell.write("g.json", json.dumps(graph, **form)), "--format", "json")  # type: ignore[arg-type]
+    assert [row["value"] for row in json.loads(ended.output)["results"]] == [[text] for text in TEXTS]
+
+
+def test_such_a_character_moves_no_column(shell: Shell) -> None:
+    def complaint(text: str) -> str:
+        graph = {"nodes": [{"op": "Const", "name": "c", "value": text}, {"op": "Constt"}]}
+        return shell("run", shell.write("g.json", json.dumps(graph))).complaint
+
+    assert complaint("\U0001f600\U0001f600") == complaint("x" * 24)
+    assert "found invalid Unicode character escape code" in complaint("\ud83d")

@@ -283,7 +283,7 @@ def test_of_branches_that_nothing_decides_between_the_one_that_holds_more_counts
     ended = shell("memory", graph)
     assert ended.code == 0
     ((said,),) = rows(ended.output, "assumption")
-    assert said == "flag is not known: branch true counts, the slowest of 2"
+    assert said == "flag is unknown: branch true is assumed, the slowest of 2"
     told = shell("memory", graph, "--feed", "flag=true")
     assert rows(told.output, "device") == rows(ended.output, "device")
     assert rows(told.output, "assumption") == []

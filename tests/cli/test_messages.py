@@ -219,7 +219,7 @@ def test_what_is_said(shell: Shell, case: str) -> None:
 def test_other_files_of_numbers(shell: Shell, name: str, loader: str) -> None:
     shell.write(name, b"1,2\n3,4\n")
     ended = shell("run", shell.write("g.yaml", NEG), "--feed", f"x=@{shell.directory / name}")
-    assert f"numpy.save('a.npy', {loader}) makes one" in ended.complaint
+    assert f"create one with numpy.save('a.npy', {loader})" in ended.complaint
 
 
 def test_random_whole_numbers(shell: Shell) -> None:

@@ -149,7 +149,7 @@ def test_a_script_sees_the_machine_that_is_asked_for(tmp_path: Path) -> None:
             "no data\nSystemExit: 1\n  at bad.py\n  the script built no graph; pass its own arguments after `--`\n",
         ),
         ("import os\nos._exit(3)\n", 2, "SystemExit: 3\n"),
-        ("import os\nos.kill(os.getpid(), 9)\n", 1, "UnavailableError: the process of bad.py has ended with signal 9"),
+        ("import os\nos.kill(os.getpid(), 9)\n", 1, "UnavailableError: the process of bad.py died of signal 9"),
         ("import time\ntime.sleep(60)\n", 1, "DeadlineExceededError: Timed out waiting for bad.py"),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_page_is_written_to_a_file(shell: Shell, graph: str, tmp_path: Path, m
     assert shell("simulate", graph, "--batch", "2", "--format", "html") == (
         2,
         "",
-        "UsageError: a page is not for a terminal: got --format html, expected --output FILE as well\n",
+        "UsageError: cannot print a page to a terminal: got --format html, expected --output FILE as well\n",
     )
 
 
@@ -180,7 +180,7 @@ def test_a_model_without_figures_is_refused(shell: Shell) -> None:
     model = "{name: Acme X1, memory: 1GiB, compute_capability: 7.0}"
     graph = shell.write("g.yaml", GRAPH.replace("model: Tesla K80, memory: 1GiB", f"model: {model}"))
     ended = shell("simulate", graph, "--batch", "4")
-    assert ended == (2, "", "UsageError: Acme X1: its bandwidth is 0; a cost needs one above 0\n")
+    assert ended == (2, "", "UsageError: Acme X1: got bandwidth 0, expected a value above 0\n")
 
 
 def test_no_step_is_an_error(shell: Shell) -> None:
@@ -227,7 +227,7 @@ def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> 
     assert ended.code == 0
     assert ended.complaint == (
         "Warning: loop power/while_context runs once, since nothing fixes how often: "
-        "`--iterations power/while_context=N` says it\n"
+        "set it with `--iterations power/while_context=N`\n"
     )
     assert any(sentence.startswith("loop power/while_context runs once") for (sentence,) in rows(ended.output, "assumption"))
     said = shell(command, graph, "--iterations", "power=7")
@@ -247,7 +247,7 @@ def test_a_loop_that_nothing_counts_is_warned_of(shell: Shell, command: str) -> 
         (["--iterations", "power"], "wrong iterations: got 'power', expected NAME=N"),
         (["--iterations", "power=-1"], "wrong iterations of power: got '-1', expected a number from 0 to 1048576"),
         (["--iterations", "power=two"], "wrong iterations of power: got 'two'"),
-        (["--assume-unknown", "-1"], "-1 is not in the range x>=0"),
+        (["--assume-unknown", "-1"], "-1 is not in the range x>=1"),
         (
             ["--execute", "--iterations", "power=3"],
             "assumed sizes do not apply with --execute: got --iterations with --execute",
@@ -278,9 +278,9 @@ def test_iterations_are_as_they_really_come_where_it_is_executed(shell: Shell) -
 def test_the_report_says_for_how_many_tensors_a_number_was_taken(shell: Shell, graph: str) -> None:
     ended = shell("simulate", graph, "--assume-unknown", "16", "--format", "json")
     assert ended.code == 0
-    assert "unknown dimensions of 1 tensor are taken as 16" in json.loads(ended.output)["assumptions"]
+    assert "unknown dimensions of 1 tensor are assumed to be 16" in json.loads(ended.output)["assumptions"]
     both = shell("simulate", graph, "--assume-unknown", "16", "--fetch", "r", "--fetch", "tower/b")
-    assert ["unknown dimensions of 2 tensors are taken as 16"] in rows(both.output, "assumption")
+    assert ["unknown dimensions of 2 tensors are assumed to be 16"] in rows(both.output, "assumption")
 
 
 def test_a_link_to_what_the_machine_has_not_is_an_error(shell: Shell, graph: str) -> None:

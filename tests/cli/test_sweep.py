@@ -108,7 +108,7 @@ def test_what_is_wrong_with_all_is_an_error(shell: Shell, graph: str) -> None:
         (("--set", "gpus=1"), "unknown key of a sweep: got 'gpus'"),
         (("--set", "gpu"), "wrong --set: got 'gpu'"),
         (("--gpu", "8..1"), "empty range of gpu"),
-        (("--gpu", "1", "--set", "gpu=2"), "two ways to say what gpu is"),
+        (("--gpu", "1", "--set", "gpu=2"), "duplicate key gpu"),
         (("--batch", "1..20", "--max-combinations", "10"), "too many combinations: got 20"),
         (("--batch", "4", "--fetch", "nothing"), "nothing"),
         (("--batch", "4", "--set", "config:gpu_memory=1"), "unknown key of a config: got 'gpu_memory'"),
@@ -234,7 +234,7 @@ def test_a_file_of_something_else_is_an_error(shell: Shell, graph: str, ending: 
     ended = shell(*arguments)
     assert ended.code == 2
     assert ended.complaint == (
-        f"UsageError: cannot resume s.{ending}: got a sweep of {what}, expected this sweep's own rows\n"
+        f"UsageError: cannot resume s.{ending}: got a sweep of {what}, expected rows of this sweep\n"
         "  choose another `--output`, or remove the file\n"
     )
     assert Path(f"s.{ending}").read_bytes() == written
@@ -413,7 +413,7 @@ def test_a_process_that_dies_is_a_row(shell: Shell, graph: str, monkeypatch: pyt
     monkeypatch.setenv("PYTHONHOME", "/nowhere")  # no Python starts
     ended = shell("sweep", graph, "--jobs", "2", "--batch", "64,128")
     assert ended.code == 1
-    assert all("UnavailableError: its process has ended with" in row["error"] for row in table(ended.output))
+    assert all("UnavailableError: its process ended with" in row["error"] for row in table(ended.output))
 
 
 def test_a_process_that_cannot_be_started_is_a_row(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:

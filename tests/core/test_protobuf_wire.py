@@ -54,7 +54,7 @@ BROKEN = {
     b"\x80": "truncated at byte 1",
     b"\xff" * 11: "unterminated number at byte 0",
     b"\x00": "invalid field number 0 at byte 0",
-    b"\x0b": "invalid wire type 3: at byte 0",
+    b"\x0b": "invalid wire type 3 at byte 0",
     b"\x0a\x05ab": "truncated: field 1 at byte 0 ends at byte 7, past the end at 4",
     b"\x0d\x01": "truncated: field 1 at byte 0 ends at byte 5, past the end at 2",
 }

@@ -355,17 +355,17 @@ def problem_of(*tasks: ProblemTask, inputs: tuple[tuple[int, ...], ...] = ((), (
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        (problem_of(ProblemTask("a", (math.nan,)), ProblemTask("b", (1.0,))), "a: nan is no time"),
-        (problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (-1.0,))), "b: -1 is no time"),
-        (problem_of(ProblemTask("a", (1.0, 2.0)), ProblemTask("b", (1.0,))), "a: got 2 times for 1 kinds"),
-        (problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,)), inputs=((1,), (0,))), "in a circle: "),
-        (problem_of(ProblemTask("a", (1.0,), 9.0), ProblemTask("b", (1.0,))), "no device can run or hold a"),
-        (problem_of(ProblemTask("a", (math.inf,)), ProblemTask("b", (1.0,))), "no device can run or hold a"),
-        (problem_of(ProblemTask("a", (1.0,), math.inf), ProblemTask("b", (1.0,))), "a: got an endless size"),
-        (problem_of(ProblemTask("a", (1.0,), launches=(math.nan,)), ProblemTask("b", (1.0,))), "a: nan is no time"),
+        (problem_of(ProblemTask("a", (math.nan,)), ProblemTask("b", (1.0,))), "a: got a time or size of nan"),
+        (problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (-1.0,))), "b: got a time or size of -1"),
+        (problem_of(ProblemTask("a", (1.0, 2.0)), ProblemTask("b", (1.0,))), "a: got 2 times, expected 1"),
+        (problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,)), inputs=((1,), (0,))), "cycle of tasks: got "),
+        (problem_of(ProblemTask("a", (1.0,), 9.0), ProblemTask("b", (1.0,))), "no device fits a"),
+        (problem_of(ProblemTask("a", (math.inf,)), ProblemTask("b", (1.0,))), "no device fits a"),
+        (problem_of(ProblemTask("a", (1.0,), math.inf), ProblemTask("b", (1.0,))), "a: got an infinite size"),
+        (problem_of(ProblemTask("a", (1.0,), launches=(math.nan,)), ProblemTask("b", (1.0,))), "a: got a time or size of nan"),
         (
             problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,)), inputs=((), (7,))),
-            "b: reads from a task that is not there",
+            "b: got an unknown input task",
         ),
         (
             replace(problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,))), groups=((0,),)),
@@ -373,11 +373,11 @@ def problem_of(*tasks: ProblemTask, inputs: tuple[tuple[int, ...], ...] = ((), (
         ),
         (
             replace(problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,))), tensors=(ProblemTensor(-1.0, 1, 0),)),
-            "b: makes -1",
+            "b: got a tensor of size -1",
         ),
         (
             replace(problem_of(ProblemTask("a", (1.0,)), ProblemTask("b", (1.0,))), apart=((0, 1),)),
-            r"more groups than devices: 2 have to be apart \(a, b\), and they may be on 1 devices",
+            r"too few devices to keep groups apart: got 1 for 2 groups \(a, b\)",
         ),
     ],
 )

@@ -167,5 +167,5 @@ def test_png_is_the_same_drawing() -> None:
 
 def test_png_without_its_library_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)
-    with pytest.raises(UsageError, match=r"pip install 'placesim\[pictures\]'; \.svg needs none"):
+    with pytest.raises(UsageError, match=r"pip install 'placesim\[pictures\]'`; \.svg needs none"):
         png_of(format_svg(picture(TOWERS, gpu=2)))

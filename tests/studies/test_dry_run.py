@@ -245,7 +245,7 @@ def test_functions_that_are_branches_are_compared(op: str, counts: tuple[int, ..
     }
     found = study(graph)
     assert sum(node.op == "MatMul" for node in found.nodes) == max(counts)
-    assert any(sentence.startswith("p is not known: branch ") for sentence in found.assumptions)
+    assert any(sentence.startswith("p is unknown: branch ") for sentence in found.assumptions)
     best = counts.index(max(counts))
     fed = study(graph, feed={"p": bool(best) if is_if else best})
     assert fed.step == found.step
@@ -264,7 +264,7 @@ def test_a_branch_that_ends_in_an_error_is_not_taken() -> None:
         {"op": "Merge", "name": "m", "inputs": ["good", "failing"]},
     ]
     found = walked({"nodes": nodes, "fetch": ["m"]})
-    assert found.guesses.sentences() == ("p is not known: branch false counts, branch true ends with InvalidArgumentError",)
+    assert found.guesses.sentences() == ("p is unknown: branch false is assumed, branch true ends with InvalidArgumentError",)
 
 
 # --- loops ---------------------------------------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_what_constants_fix_is_followed(form: str) -> None:
     found = study(graph, iterations=["turns=9"], warned=warned)
     assert sum(node.op == "MatMul" for node in found.nodes) == 3
     assert not warned
-    assert any(sentence.startswith("the number of iterations of turns is not taken") for sentence in found.assumptions)
+    assert any(sentence.startswith("the iteration count for turns is ignored") for sentence in found.assumptions)
 
 
 @given(st.integers(0, 5), st.sampled_from(["", "/cpu:1", "/gpu:0"]))
@@ -422,8 +422,8 @@ def test_an_error_names_what_settles_most_first() -> None:
     assert raised.value.message == "placeholders have unknown shapes: x [?,4], y [?,4], z [3,?]"
     assert raised.value.exit_code == 2
     assert raised.value.help == (
-        "`--batch N` sets the first dimension of all: it settles 4 of 6 unknown shapes",
-        "`--shape z=3,N` sets the shape of z: it settles 2 of 6 unknown shapes",
+        "`--batch N` sets the first dimension of all: it resolves 4 of 6 unknown shapes",
+        "`--shape z=3,N` sets the shape of z: it resolves 2 of 6 unknown shapes",
         "`--feed n=VALUE` tells 2 of 3 shapes that depend on values",
         "`--feed k=VALUE` tells 1 of 3 shapes that depend on values",
         "`--execute` runs the graph with numpy to get all sizes",
@@ -484,7 +484,7 @@ def test_what_is_known_of_a_shape_stays_known() -> None:
 @settings(max_examples=examples(8), deadline=None)
 def test_assumed_dimensions_are_as_those_that_are_said(count: int) -> None:
     found = walked(open_sizes(), assume_unknown=count)
-    assert found.guesses.sentences() == (f"unknown dimensions of 5 tensors are taken as {count}",)
+    assert found.guesses.sentences() == (f"unknown dimensions of 5 tensors are assumed to be {count}",)
     said = walked(open_sizes(), batch=count, shape={"z": [3, count]}, feed={"n": count, "k": [count, count]})
     assert rows_of(found.recorder) == rows_of(said.recorder)
 

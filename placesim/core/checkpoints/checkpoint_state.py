@@ -155,7 +155,7 @@ class _Reader:
     def _value(self, kind: str) -> str:
         token = self._take()
         if token.kind != kind:
-            raise self._expected(f"a {kind}", token)
+            raise self._expected("a string" if kind == "text" else f"a {kind}", token)
         if kind != "text":
             return token.text
         pieces = [token.text]

@@ -24,7 +24,7 @@ from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
-_MOST_NESTED = 50
+MOST_NESTED = 50
 """Functions within functions: a function that calls itself is no ONNX."""
 _MOST_KNOWN = 4096
 """Elements of a constant that what reads it is told when its outputs are inferred."""
@@ -374,7 +374,7 @@ class GraphReader:
 
     def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
         """Add the nodes of a FunctionProto; gives its outputs."""
-        if self.depth >= _MOST_NESTED:
+        if self.depth >= MOST_NESTED:
             raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}

@@ -13,6 +13,7 @@ from placesim.core.process.gc_pause import collector_paused
 from placesim.core.protobuf_wire import WireError
 from placesim.formats.device_annotations import device_annotations
 from placesim.formats.onnx.devices import LayerRule, find_requested_devices
+from placesim.formats.onnx.expansion import expansion_problem
 from placesim.formats.onnx.families import find_row, known_versions
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReader, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
@@ -83,9 +84,11 @@ def _read(
 ) -> OnnxFile:
     problems = FileProblems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
+    functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
+    if problem := expansion_problem(proto.graph.node, functions):
+        problems.add(0, problem)
     problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
-    functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
     model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, known_versions, opaque_ops)
     if layers is not None:
         with _problem_reporter(problems, 0, "annotations of devices"):

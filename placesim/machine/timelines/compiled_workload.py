@@ -197,7 +197,20 @@ def make_plan(
             most_asked[place] = max(cores, most_asked[place])
     consumers, missing, in_order = _waits(tasks, places, hosts, phases)
     order = None if in_order else _order(tasks)
-    plan = WorkloadPlan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
+    plan = WorkloadPlan(
+        tasks=tasks,
+        resources=resources,
+        links=links,
+        hosts=hosts,
+        places=places,
+        seconds=seconds,
+        asked=asked,
+        most_asked=most_asked,
+        streams=streams,
+        consumers=consumers,
+        missing=missing,
+        order=order,
+    )
     plan.settle_transfers()
     return plan
 

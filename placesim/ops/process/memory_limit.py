@@ -27,6 +27,7 @@ except ImportError:  # where there is no POSIX
 
 from placesim.core.dtypes import DTYPES, STRING, VARIANT, DataType
 from placesim.core.errors import InvalidArgumentError, ResourceExhaustedError
+from placesim.core.process.free_memory import free_bytes
 from placesim.core.tensor_fields import OBJECT_BYTES
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.process.freed_memory import give_back, keep_freed_memory
@@ -223,42 +224,6 @@ def allocator_name(device: str) -> str:
 
 
 # --- what the machine says ------------------------------------------------------------------------------------------
-
-
-def free_bytes() -> int:
-    """The bytes that the machine, and the process's control group, can still give; a huge number where neither tells."""
-    return min(_available_bytes(), _group_bytes())
-
-
-def _available_bytes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_bytes().splitlines():
-            if line.startswith(b"MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return sys.maxsize
-
-
-def _group_bytes() -> int:
-    """The rest of a control group's limit, of the second version of those and of the first."""
-    root = Path("/sys/fs/cgroup")
-    for group, limit, used in (
-        (root, "memory.max", "memory.current"),
-        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
-        try:
-            in_use = int((group / used).read_text()) - _cached_bytes(group)
-            return max(0, int((group / limit).read_text()) - in_use)
-        except (OSError, ValueError):
-            continue
-    return sys.maxsize
-
-
-def _cached_bytes(group: Path) -> int:
-    """Bytes of files in a control group that it would release at once."""
-    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
-    return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))
 
 
 def _resident_bytes() -> int:

@@ -116,20 +116,20 @@ class Ledger:
         source, host_source = self.sources[device.name], self._hosts[device.name]
         calls = names_functions(instruction.attrs)
         return Site(
-            program,
-            instruction,
-            node.name,
-            instruction.kernel.memory,
-            None if calls else self._plain(instruction, host_source if on_host[:1] == (True,) else source, on_host),
-            instruction.attrs,
-            tuple(node.signature.output_dtypes),
-            tuple(node.signature.output_is_ref),
-            on_host,
-            source,
-            host_source,
-            is_cpu,
-            calls,
-            tuple(is_read),
+            program=program,
+            instruction=instruction,
+            name=node.name,
+            rule=instruction.kernel.memory,
+            plain=None if calls else self._plain(instruction, host_source if on_host[:1] == (True,) else source, on_host),
+            attrs=instruction.attrs,
+            output_dtypes=tuple(node.signature.output_dtypes),
+            output_is_ref=tuple(node.signature.output_is_ref),
+            output_on_host=on_host,
+            source=source,
+            host_source=host_source,
+            is_cpu=is_cpu,
+            calls=calls,
+            is_read=tuple(is_read),
         )
 
     def _plain(self, instruction: Instruction, source: DeviceSource, on_host: Sequence[bool]) -> PlainKernel | None:

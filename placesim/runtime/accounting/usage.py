@@ -86,18 +86,18 @@ def _usage(device: str, source: DeviceSource, kept: dict[Buffer, str]) -> Device
     fragmentation = getattr(getattr(source, "allocator", None), "fragmentation", None)
     trace = _trace(journal)
     return DeviceUsage(
-        device,
-        source.name,
-        source.limit,
-        most,
-        in_use,
-        sum(entry.is_made for entry in journal),
-        journal[at].node,
-        _holders_at(journal, at, kept),
-        tuple(curve),
-        fragmentation() if fragmentation is not None else None,
-        at,
-        trace,
+        device=device,
+        allocator=source.name,
+        limit=source.limit,
+        peak=most,
+        in_use=in_use,
+        allocations=sum(entry.is_made for entry in journal),
+        peak_node=journal[at].node,
+        holders=_holders_at(journal, at, kept),
+        curve=tuple(curve),
+        fragmentation=fragmentation() if fragmentation is not None else None,
+        peak_at=at,
+        trace=trace,
     )
 
 

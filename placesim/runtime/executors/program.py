@@ -307,17 +307,17 @@ def build_program(
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
-                node,
-                kernel,
-                attrs,
-                tuple(starts[i] + slot for i, slot in zip(node.input_nodes, node.input_slots, strict=True)),
-                _reads(graph, node),
-                starts[node.id],
-                len(node.signature.output_dtypes),
-                context,
-                transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
-                allocation,
-                node.id in late,
+                node=node,
+                kernel=kernel,
+                attrs=attrs,
+                inputs=tuple(starts[i] + slot for i, slot in zip(node.input_nodes, node.input_slots, strict=True)),
+                reads_ref=_reads(graph, node),
+                outputs=starts[node.id],
+                output_count=len(node.signature.output_dtypes),
+                context=context,
+                key=transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
+                allocation=allocation,
+                is_late=node.id in late,
             )
         )
     return Program(state, graph, tuple(instructions), size)

@@ -22,6 +22,7 @@ class Turns:
     def __init__(self, condition: threading.Condition | None = None) -> None:
         self._condition = threading.Condition(threading.RLock()) if condition is None else condition
         self._closed = False
+        self._is_given_up = False
         self.running = 0
         """Number of steps that have begun and not ended, waiting ones included."""
         self.waiting_node = ""
@@ -37,11 +38,16 @@ class Turns:
         self._condition.notify_all()
         self._condition.release()
 
+    def give_up(self) -> None:
+        """A step is left to itself, perhaps in a long kernel: nobody waits for its end who closes the session."""
+        self._is_given_up = True
+
     def close(self) -> None:
-        """Steps that wait are cancelled."""
-        with self._condition:
-            self._closed = True
+        """Cancel the steps that wait, after the one that computes, unless one was given up."""
+        self._closed = True
+        if self._condition.acquire(blocking=not self._is_given_up):
             self._condition.notify_all()
+            self._condition.release()
 
     def let_others(self, node: str) -> bool:
         """Let other threads' steps go on, for a moment; False where there is no thread that could begin one.

@@ -275,7 +275,7 @@ class GraphSession:
         `progress` is told now and then how many nodes are done.  The config's timeout ends it with a DeadlineExceededError.
         """
         try:
-            return run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
+            return self._run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
         except DeadlineExceededError as error:
             if self._turns.waiting_node:
                 error.help = (f"{self._turns.waiting_node} was waiting, and nothing else of the step could run",)
@@ -299,7 +299,14 @@ class GraphSession:
             with self._turns:
                 return self._run_wanted(fetched, feeds, None, measurements)
 
-        return run_within(limit, work)
+        return self._run_within(limit, work)
+
+    def _run_within(self, seconds: float | None, work: Callable[[], StepResult]) -> StepResult:
+        try:
+            return run_within(seconds, work)
+        except DeadlineExceededError:
+            self._turns.give_up()
+            raise
 
     def _run(self, step: GraphStep, progress: Progress | None) -> StepResult:
         self._check_usable()
@@ -460,6 +467,7 @@ def open_session(
     file: GraphFile,
     devices: Sequence[Device],
     config: Config | None = None,
+    *,
     directory: Path = Path(),
     files: FileAccess | None = None,
     ledger: Ledger | None = None,

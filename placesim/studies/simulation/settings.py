@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.releases import Release
-from placesim.formats.sources.loading import LoadedGraph, read_bytes
+from placesim.formats.sources.loading import LoadedGraph, memory_limit, read_bytes
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_models import GPU_MODELS, GpuModel, near_models
 from placesim.machine.inventory import Device, TaskInventory
@@ -37,7 +37,7 @@ def override_config(config: Config, options: SimulationOptions) -> Config:
         "log_device_placement": options.log_placement,
         "intra_op_parallelism_threads": options.intra_op_threads,
         "inter_op_parallelism_threads": options.inter_op_threads,
-        "memory_limit": _memory_limit(options.memory_limit),
+        "memory_limit": memory_limit(options),
         "do_constant_folding": options.optimize,
         "fuses_ops": False if options.no_fusion else None,
         "operation_timeout_in_ms": None if options.timeout is None else max(1, round(options.timeout * 1000)),
@@ -90,19 +90,6 @@ def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
     if options.checkpoint is not None:
         named += checkpoint_files(options.checkpoint)
     return FileAccess.of(named, options.writable_paths, options.allow_all_files)
-
-
-def _memory_limit(given: int | str | None) -> int | None:
-    """Bytes, or a text with a unit, as a number of bytes; UsageError for what is no size."""
-    if given is None:
-        return None
-    from placesim.formats.graph_file.plain_values import size_value
-    from placesim.formats.problems import InvalidValue
-
-    try:
-        return size_value(int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 20 else given)
-    except InvalidValue as wrong:
-        raise UsageError(f"memory limit: {wrong}") from None
 
 
 class MachineSettings(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -119,11 +119,11 @@ def simulate(
     run elsewhere.  `tell` is told what is to know of checkpoints.
     """
     simulation = _Simulation(
-        loaded,
-        options,
-        stage,
-        progress,
-        taker,
+        loaded=loaded,
+        options=options,
+        stage=stage,
+        progress=progress,
+        taker=taker,
         tells_memory=tells_memory,
         recorder=recorder,
         guesses=guesses,
@@ -156,43 +156,31 @@ def _last_words(simulation: _Simulation, taker: ResultTaker | None) -> AbstractC
     return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.outcome(simulation.interruption())))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Simulation:
     """One session from its making to its last step, and what it has established so far."""
 
-    def __init__(
-        self,
-        loaded: LoadedGraph,
-        options: SimulationOptions,
-        stage: SimulationStage,
-        progress: Progress | None,
-        taker: ResultTaker | None,
-        *,
-        tells_memory: bool,
-        recorder: ExecutionRecorder | None,
-        guesses: Assumptions | None,
-        measurements: Measurements | None,
-        opened: Callable[..., GraphSession] | None,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._loaded = loaded
-        self._tell = tell
-        self._opened = opened
-        self._taker = taker
-        self._options = options
-        self._stage = stage
-        self._progress = progress
+    loaded: LoadedGraph
+    options: SimulationOptions
+    stage: SimulationStage
+    progress: Progress | None
+    taker: ResultTaker | None
+    tells_memory: bool
+    recorder: ExecutionRecorder | None
+    guesses: Assumptions | None
+    measurements: Measurements | None
+    opened: Callable[..., GraphSession] | None
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._session: GraphSession | None = None
         self._shapes: GraphShapes | None = None
         self._prepared: dict[int, PreparedStep] = {}
         self._results: list[Result] = []
         self._fetches: list[str] = []
-        self._shows_log = bool(options.log_placement)
+        self._shows_log = bool(self.options.log_placement)
         self._creation_log: list[GpuLogLine] = []
         self._links = NO_LINKS
-        self._tells_memory = tells_memory
-        self._recorder = recorder
-        self._guesses = guesses
-        self._measurements = measurements
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
         self._running: int | None = None
@@ -202,7 +190,7 @@ class _Simulation:
         from placesim.runtime.sessions.outcome import Outcome
         from placesim.runtime.sessions.results import Results
 
-        session, file = self._session, self._loaded.file
+        session, file = self._session, self.loaded.file
         if session is not None and file is not None and session.graph is not file.graph:
             file = replace(file, graph=session.graph)
         return Outcome(
@@ -218,9 +206,9 @@ class _Simulation:
             doubts=() if file is None else file.doubts,
             results=Results(self._results),
             fetches=tuple(self._fetches),
-            style=self._options.log_style,
+            style=self.options.log_style,
             shows_log=self._shows_log,
-            annotations=self._loaded.annotations,
+            annotations=self.loaded.annotations,
             file=file,
         )
 
@@ -238,54 +226,52 @@ class _Simulation:
         from placesim.runtime.sessions.session import GraphSession, open_session
         from placesim.runtime.shapes.shape_check import check_shapes
 
-        if self._loaded.error is not None:
-            raise self._loaded.error
-        file = self._loaded.file
+        if self.loaded.error is not None:
+            raise self.loaded.error
+        file = self.loaded.file
         assert file is not None
-        config = session_config(file, self._options)
+        config = session_config(file, self.options)
         self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
-        if self._options.log_placement is None:
+        if self.options.log_placement is None:
             self._shows_log = config.log_device_placement
-        steps = build_steps(self._loaded, file, self._options, one_by_one=self._stage >= SimulationStage.EXECUTED)
-        if self._loaded.needs_fetch and self._stage >= SimulationStage.EXECUTED and self._options.fetch is None:
-            raise UsageError(self._loaded.needs_fetch)
-        tasks, self._links = build_machine_settings(file, self._options)
-        machine = session_devices(tasks, config, self._options, self._creation_log.append, file.graph.registry.rules)
-        files = file_access(self._loaded, self._options)
+        steps = build_steps(self.loaded, file, self.options, one_by_one=self.stage >= SimulationStage.EXECUTED)
+        if self.loaded.needs_fetch and self.stage >= SimulationStage.EXECUTED and self.options.fetch is None:
+            raise UsageError(self.loaded.needs_fetch)
+        tasks, self._links = build_machine_settings(file, self.options)
+        machine = session_devices(tasks, config, self.options, self._creation_log.append, file.graph.registry.rules)
         self._ledger = self._open_ledger(machine)
-        directory = self._loaded.directory
         self._session = open_session(
             file,
             machine,
             config,
-            directory,
-            files,
-            self._ledger,
-            self._feed_shapes(file.graph),
-            self._measurements,
-            self._opened or GraphSession,
+            directory=self.loaded.directory,
+            files=file_access(self.loaded, self.options),
+            ledger=self._ledger,
+            sketched=self._feed_shapes(file.graph),
+            measurements=self.measurements,
+            make=self.opened or GraphSession,
         )
-        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= SimulationStage.WALKED)
+        self._run_steps(self._session, steps, names_sinks=file.is_raw and self.stage >= SimulationStage.WALKED)
 
     def _feed_shapes(self, graph: Graph) -> FeedShapes | None:
-        if self._stage != SimulationStage.WALKED:
+        if self.stage != SimulationStage.WALKED:
             return None
         from placesim.runtime.dry_runs.assumptions import Assumptions
         from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes
 
-        options = self._options
+        options = self.options
         given = Assumptions(iterations=options.loop_counts, dimension=options.assume_unknown)
         shapes = {name: shape for text, shape in options.shapes.items() for name in graph.spelled_out(text)}
-        return FeedShapes(shapes, options.batch, self._guesses or given)
+        return FeedShapes(shapes, options.batch, self.guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
         """Accounting of the devices' memory, if one has a limit or memory is reported."""
-        if self._stage < SimulationStage.WALKED:
+        if self.stage < SimulationStage.WALKED:
             return None
         # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
-        measurements = None if self._opened is not None else self._measurements
-        is_told = self._tells_memory or measurements is not None
-        ledger = open_ledger(machine, self._options, self._options.process, self._memory_log.append, is_told=is_told)
+        measurements = None if self.opened is not None else self.measurements
+        is_told = self.tells_memory or measurements is not None
+        ledger = open_ledger(machine, self.options, self.options.process, self._memory_log.append, is_told=is_told)
         if ledger is None:
             return None
         if is_told:
@@ -294,12 +280,12 @@ class _Simulation:
             record(ledger)
         if measurements is not None:
             measurements.follow(ledger)
-        if self._recorder is not None:
-            self._recorder.attach(ledger)
+        if self.recorder is not None:
+            self.recorder.attach(ledger)
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:
-        if self._ledger is None or self._ledger.is_partial or not self._tells_memory:
+        if self._ledger is None or self._ledger.is_partial or not self.tells_memory:
             return ()
         from placesim.runtime.accounting.usage import device_usage
 
@@ -326,7 +312,7 @@ class _Simulation:
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
-            if prepared is not None and self._stage >= SimulationStage.WALKED:
+            if prepared is not None and self.stage >= SimulationStage.WALKED:
                 growth = _growth(session, steps[index + 1 :])
                 for number in range(max(done, first), done + step.repeat):
                     self._running = number
@@ -340,23 +326,23 @@ class _Simulation:
 
     def _open_saver(self) -> RunSaver | None:
         """Saver of an executed run's checkpoints, which also restarts from one."""
-        options = self._options
-        if self._stage < SimulationStage.EXECUTED or not options.is_saved:
+        options = self.options
+        if self.stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
         from pathlib import Path
 
         from placesim.runtime.sessions.run_checkpoints import KEEP, RunSaver
 
         keep = KEEP if options.checkpoint_keep is None else options.checkpoint_keep
-        return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self._tell, restarts=options.restart)
+        return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self.tell, restarts=options.restart)
 
     def _prepare(self, session: GraphSession, step: GraphStep) -> PreparedStep | None:
         """Place what the step needs and, where that is wanted, cut it out."""
-        if step.fetches or self._options.log_style == "classic":  # of what is fetched by default only that log asks
+        if step.fetches or self.options.log_style == "classic":  # of what is fetched by default only that log asks
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
         self._place(session)
-        if self._stage < SimulationStage.PARTITIONED:
+        if self.stage < SimulationStage.PARTITIONED:
             return None
         prepared = session.prepare(step)
         self._prepared[id(prepared)] = prepared
@@ -374,26 +360,26 @@ class _Simulation:
         from placesim.runtime.sessions.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
-        progress = self._progress
+        progress = self.progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
         ran = [0]
         if report is not None:
             report(0)
         elif current_watcher() is not None:
             report = partial(ran.__setitem__, 0)
-        measured = nullcontext() if self._measurements is None else self._measurements.step(done)
-        with report_stage(_DOING[self._stage], lambda: (ran[0], nodes)), measured:
+        measured = nullcontext() if self.measurements is None else self.measurements.step(done)
+        with report_stage(_DOING[self.stage], lambda: (ran[0], nodes)), measured:
             try:
                 result = session.run(step, progress=report)
             except DeadlineExceededError as error:
                 error.help = (*error.help, f"step {done} was running")
                 raise
-        if self._stage < SimulationStage.EXECUTED:
+        if self.stage < SimulationStage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
-        if self._taker is not None:
+        if self.taker is not None:
             size = len(session.placements) + len(self._prepared)
-            return self._taker.take(rows, PartialResults(partial(self.outcome, None), size, growth))
+            return self.taker.take(rows, PartialResults(partial(self.outcome, None), size, growth))
         self._results += rows
         return True
 

@@ -81,20 +81,20 @@ def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> S
     step, bound = study.step, study.bound
     device = max(study.devices, key=_fullness)
     return SweepRow(
-        values,
-        step.seconds,
-        step.low,
-        step.high,
-        examples / step.seconds if examples is not None and step.seconds else None,
-        device.device,
-        device.peak or 0,
-        device.limit,
-        study.error is None,
-        len(study.counted_transfers),
-        sum(transfer.bytes for transfer in study.counted_transfers),
-        bound.what,
-        bound.seconds / step.seconds if step.seconds else None,
-        None if study.error is None else _sentence(study.error),
+        settings=values,
+        seconds=step.seconds,
+        low=step.low,
+        high=step.high,
+        examples_per_second=examples / step.seconds if examples is not None and step.seconds else None,
+        peak_device=device.device,
+        peak_bytes=device.peak or 0,
+        limit_bytes=device.limit,
+        fits=study.error is None,
+        transfers=len(study.counted_transfers),
+        transfer_bytes=sum(transfer.bytes for transfer in study.counted_transfers),
+        bound=bound.what,
+        bound_share=bound.seconds / step.seconds if step.seconds else None,
+        error=None if study.error is None else _sentence(study.error),
     )
 
 

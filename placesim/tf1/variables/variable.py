@@ -188,15 +188,15 @@ class Variable(metaclass=VariableMetaclass):
             return None
         strip = functools.partial(_strip, scope=export_scope)
         return VariableDef(
-            strip(self._tensor.name),
-            strip(self.initializer.name),
-            strip(self._snapshot_name),
-            strip(self.initial_value.name) if self.initial_value is not None else "",
-            self._tensor.dtype.name == "resource",
-            bool(self.trainable),
-            self.synchronization.value,
-            self.aggregation.value,
-            self._save_slice_info,
+            variable_name=strip(self._tensor.name),
+            initializer_name=strip(self.initializer.name),
+            snapshot_name=strip(self._snapshot_name),
+            initial_value_name=strip(self.initial_value.name) if self.initial_value is not None else "",
+            is_resource=self._tensor.dtype.name == "resource",
+            trainable=bool(self.trainable),
+            synchronization=self.synchronization.value,
+            aggregation=self.aggregation.value,
+            save_slice_info_def=self._save_slice_info,
         )
 
     def collection_record(self) -> dict[str, Any] | None:

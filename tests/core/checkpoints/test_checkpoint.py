@@ -213,13 +213,13 @@ def test_a_shard_outside_of_the_directory(files: CheckpointFiles, tmp_path: Path
     inner.mkdir()
     (inner / "model.index").write_bytes(prefix.with_name("model.index").read_bytes())
     (inner / "model.data-00000-of-00001").symlink_to(tmp_path / "model.data-00000-of-00001")
-    with pytest.raises(InvalidArgumentError, match="leads out of the model's directory"):
+    with pytest.raises(InvalidArgumentError, match="is outside the model's directory"):
         Checkpoint(inner / "model").read("x")
     assert Checkpoint(inner / "model", tmp_path).read("x").tolist() == [1] * 4
     assert Checkpoint(inner / "model", locate=Path).read("x").tolist() == [1] * 4
     (inner / "model.index").unlink()
     (inner / "model.index").symlink_to(tmp_path / "model.index")
-    with pytest.raises(InvalidArgumentError, match="leads out of the model's directory"):
+    with pytest.raises(InvalidArgumentError, match="is outside the model's directory"):
         Checkpoint(inner / "model")
     assert Checkpoint(inner / "model", locate=Path).names == ("x",)
 

@@ -446,8 +446,8 @@ def test_results(entries: str, results: str, values: list[float]) -> None:
 @pytest.mark.parametrize(
     ("entries", "problems"),
     [
-        ("{cond: {then: {op: NoOp}, else: {op: NoOp}}}", "5:12: no 'if' in 'cond': got no such key, expected one"),
-        ("{cond: {if: p, then: {op: NoOp}}}", "5:12: no 'else' in 'cond': got no such key, expected one, or 'outputs'"),
+        ("{cond: {then: {op: NoOp}, else: {op: NoOp}}}", "5:12: no 'if' in 'cond': got no such key, expected it"),
+        ("{cond: {if: p, then: {op: NoOp}}}", "5:12: no 'else' in 'cond': got no such key, expected it, or 'outputs'"),
         (
             "{cond: {if: q, then: {op: NoOp}, else: {op: NoOp}}}",
             "5:17: unknown node: got 'q', expected the name or id of a node",
@@ -461,7 +461,7 @@ def test_results(entries: str, results: str, values: list[float]) -> None:
             "{cond: {if: p, then: {op: Neg, id: y, inputs: [x]}, outputs: [y]}}",
             "5:67: unknown output of 'else': got 'y', expected the name or id of a node of it, or around it",
         ),
-        ("{cond: {if: p, then: [], else: {op: NoOp}}}", "5:26: 'then' gives nothing: got no entry, expected at least one"),
+        ("{cond: {if: p, then: [], else: {op: NoOp}}}", "5:26: no results in 'then': got no entry, expected at least one"),
         (
             "{cond: {if: p, then: {variable: w, shape: []}, else: {op: NoOp}}}",
             "5:27: wrong entry of a body: got one with 'variable', expected that outside of 'cond' and 'while', where",

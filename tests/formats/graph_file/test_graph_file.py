@@ -349,10 +349,10 @@ def test_the_last_row_that_fits_a_node_counts_over_its_entry_and_scopes() -> Non
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("d: /gpu:0", "9:3: no node to place: got 'd', expected the name or id of a node, or a pattern that fits one"),
+        ("d: /gpu:0", "9:3: no node matches 'placement': got 'd', expected a node's name or id, or a pattern that matches one"),
         (
             "a/nn: /gpu:0",
-            "9:3: no node to place: got 'a/nn', expected the name or id of a node, or a pattern that fits one; did",
+            "9:3: no node matches 'placement': got 'a/nn', expected a node's name or id, or a pattern that matches one; did",
         ),
         ("b: 1", "9:6: wrong type in 'placement': got 1, expected a device specification"),
         ("b: /cup:0", "9:6: "),

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.core.errors import GraphFileError, UsageError
+from placesim.core.errors import DeadlineExceededError, GraphFileError, UsageError
 from placesim.formats.recognition import Format, recognise
-from tests.formats.onnx.models import info, model, node, run, tensor
+from tests.formats.onnx.models import OPSET, info, model, node, run, tensor
 
 
 def layer() -> Any:
@@ -93,7 +93,7 @@ def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
     data = unknown_model().SerializeToString()
     with pytest.raises(GraphFileError, match=r"op 'com.microsoft::FusedConv' has no row.*--allow-unknown"):
         placesim.place(io.BytesIO(data))
-    with pytest.raises(GraphFileError, match="type of output 'y' not known: expected the model's 'value_info'"):
+    with pytest.raises(GraphFileError, match="unknown type of output 'y': expected it in the model's 'value_info'"):
         placesim.place(io.BytesIO(data), allow_unknown="cpu")
     with pytest.raises(UsageError, match="wrong allow_unknown: got 'MOON', expected device types among CPU and GPU"):
         placesim.place(io.BytesIO(data), allow_unknown="moon")
@@ -105,7 +105,7 @@ def test_nodes_are_brought_into_order_and_circles_refused() -> None:
     late = model([node("Relu", "a", "y"), node("Neg", "x", "a")], [info("x", [2])], [info("y", [2])])
     np.testing.assert_array_equal(run(late, {"x": np.array([-1, 1], np.float32)})["y"], [1, 0])
     nodes = [node("Add", "x b", "a", name="one"), node("Relu", "a", "b", name="two"), node("Relu", "b", "y")]
-    with pytest.raises(GraphFileError, match=r"nodes in a circle: got 'two' .node 1. -> 'one' .node 0. -> 'two'"):
+    with pytest.raises(GraphFileError, match=r"cycle: got 'two' .node 1. -> 'one' .node 0. -> 'two'"):
         run(model(nodes, [info("x", [2])], [info("y", [2])]))
 
 
@@ -243,3 +243,62 @@ def test_less_than_one_group_is_refused(op: str, count: int) -> None:
     tensors = [tensor("x", np.ones((1, 2, 4, 4), np.float32)), tensor("w", np.ones((2, 2, 3, 3), np.float32))]
     with pytest.raises(GraphFileError, match=f"wrong group: got {count}, expected a number from 1 on"):
         run(model([node(op, "x w", "y", group=count)], [], [info("y", None)], *tensors))
+
+
+def doubling(count: int, last: str = "Relu") -> Any:
+    """A model whose functions each call the next one twice."""
+    from onnx import helper
+
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("own", 1)]
+    bodies = [[node(f"f{i + 1}", "x", "a", domain="own"), node(f"f{i + 1}", "a", "y", domain="own")] for i in range(count)]
+    bodies.append([node(last, "x", "y", domain="own" if last.startswith("f") else "")])
+    functions = [helper.make_function("own", f"f{i}", ["x"], ["y"], body, opsets) for i, body in enumerate(bodies)]
+    found = model([node("f0", "x", "y", domain="own")], [info("x", [2])], [info("y", [2])], functions=functions)
+    found.opset_import.append(opsets[1])
+    return found
+
+
+def test_functions_that_expand_too_far_are_refused_before_any_is_expanded() -> None:
+    with pytest.raises(GraphFileError, match="functions expand too far: their calls come to 1610612734 nodes"):
+        run(doubling(29))
+
+
+def test_calls_in_bodies_count_too() -> None:
+    from onnx import helper
+
+    found = doubling(20)
+    for body in (found.functions[1].node[0], found.graph.node[0]):
+        branch = helper.make_graph([helper.make_node(body.op_type, ["x"], ["y"], domain="own")], "b", [], [info("y", None)])
+        body.CopyFrom(node("If", "c", "y", then_branch=branch, else_branch=branch))
+    with pytest.raises(GraphFileError, match="functions expand too far: their calls come to"):
+        run(found)
+
+
+def test_functions_that_expand_far_enough_run() -> None:
+    np.testing.assert_array_equal(run(doubling(3), {"x": np.array([-1, 1], np.float32)})["y"], [0, 1])
+
+
+def test_functions_in_a_circle_are_refused() -> None:
+    with pytest.raises(GraphFileError, match="functions expand too far"):
+        run(doubling(3, "f0"))
+
+
+def test_a_timeout_holds_while_functions_are_expanded() -> None:
+    with pytest.raises(DeadlineExceededError, match=r"Timed out reading <stream>: it takes more than 0.05 seconds"):
+        run(doubling(12), timeout=0.05)
+
+
+def test_weights_are_not_read_beyond_what_their_shape_asks_for(tmp_path: Path) -> None:
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate(5 << 30)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(weights_beside("weights.bin").SerializeToString())
+    with pytest.raises(GraphFileError, match="wrong size of a tensor's content: got 5368709120 bytes, expected 1600"):
+        placesim.place(path)
+    path.write_bytes(weights_beside("weights.bin", offset=str(4 << 30), length="1600").SerializeToString())
+    assert placesim.place(path).placements
+
+
+def test_a_cast_of_the_model_itself_wraps() -> None:
+    proto = model([node("Cast", "x", "y", to=6)], [], [info("y", [1], "INT32")], tensor("x", np.array([(1 << 40) + 5])))
+    assert run(proto)["y"].tolist() == [5]

@@ -177,9 +177,9 @@ def test_links_that_make_no_sense_are_refused(link: Link, said: str) -> None:
     [
         (Flow(0, -1, (0,)), "transfer 0 has -1 bytes: it must be a finite number, 0 or more"),
         (Flow(0, math.inf, (0,)), "has inf bytes"),
-        (Flow(0, 1, (1,)), "transfer 0 takes link 1: there are 1, from 0 on"),
+        (Flow(0, 1, (1,)), "transfer 0 takes link 1: there are 1, numbered from 0"),
         (Flow(0, 1, (-1,)), "takes link -1"),
-        (Flow(-1, 1, (0,)), "transfer 0 begins at -1 s, when it is 0.0 s already"),
+        (Flow(-1, 1, (0,)), "transfer 0 begins at -1 s, before the current time 0.0 s"),
         (Flow(math.nan, 1, (0,)), "begins at nan s"),
     ],
 )

@@ -165,7 +165,7 @@ def test_where_nothing_fits_there_is_no_plan_and_a_way_out() -> None:
     }
     study = plan(graph)
     assert study.plan is None
-    assert "would do" in suggest_remedy(study)
+    assert "needs 9.3 GiB" in suggest_remedy(study)
 
 
 @pytest.mark.slow

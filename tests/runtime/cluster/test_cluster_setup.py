@@ -60,7 +60,7 @@ def test_threads_of_dask_begin_no_steps(cluster: Any) -> None:
 
 def test_workers_are_too_few(cluster: Any) -> None:
     connection = Connection(cluster.scheduler_address, seconds=2)
-    with pytest.raises(UnavailableError, match="workers are too few: got 2 for 3"), open_cluster(connection, [PS, W0, W1]):
+    with pytest.raises(UnavailableError, match="too few workers: got 2 for 3"), open_cluster(connection, [PS, W0, W1]):
         pass
     with open_cluster(Connection(cluster.scheduler_address), [PS, W0, W1], is_soft=True) as joined:
         assert [moved.device for moved in joined.moved] == ["/job:worker/replica:0/task:1"]

@@ -88,7 +88,7 @@ def test_soft_placement_takes_another_worker() -> None:
             (),
             (A, B),
             UnavailableError,
-            f"workers are too few: got 2 for 3, expected one more for each of {W1}, or soft placement",
+            f"too few workers: got 2 for 3, expected one more for each of {W1}, or soft placement",
         ),
         (
             ("/job:ps=10.0.0.9",),

@@ -118,7 +118,7 @@ def test_a_process_that_ends_is_a_row(dask: DaskCommands, graph: str) -> None:
         asking = RemoteProcessPool(cluster, "placesim.core.suggestions", make_portable_job(job), answers_once=True)
         found = list(run_combinations(job, [(1,), (2,)], ProcessCount(2, lambda job: asking.open())))
     assert sorted(number for number, _ in found) == [0, 1]
-    sentence = "UnavailableError: its process has ended with exit code 0, perhaps out of memory"
+    sentence = "UnavailableError: its process ended with exit code 0, perhaps out of memory"
     assert {outcome.row.error for _, outcome in found} == {sentence}
 
 

@@ -91,7 +91,7 @@ def test_there_is_an_end_to_combinations() -> None:
 
 
 def test_a_key_is_given_once() -> None:
-    with pytest.raises(UsageError, match="two ways to say what gpu-model is"):
+    with pytest.raises(UsageError, match="duplicate key gpu-model"):
         make_axes([("gpu-model", "Tesla K80"), ("gpu_model", "Tesla T4")])
 
 

@@ -6,6 +6,7 @@ SafeLoader makes of them (YAML 1.1), but that a date stays text; a JSON document
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Callable, Iterator
@@ -199,6 +200,28 @@ def decode_utf8(data: bytes, file: str) -> str:
         _refuse(file, position, f"not UTF-8 text: got byte 0x{data[error.start]:02x}, expected UTF-8 ({error.reason})")
 
 
+_HALF = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+"""A character beyond the first 65,536 as JSON escapes it: in two halves, which YAML has not."""
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_HALF_IN_TEXT = re.compile(rf"\\\\|{_HALF.pattern}")
+
+
+def _with_whole_characters(text: str) -> str:
+    """JSON with such characters escaped as YAML has them, each column behind a text as it was; any other text as it is."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+    def joined(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        high, low = int(found[1], 16) - 0xD800, int(found[2], 16) - 0xDC00
+        return f"\\U{0x10000 + (high << 10) + low:08x}"
+
+    return _JSON_TEXT.sub(lambda found: _HALF_IN_TEXT.sub(joined, found[0]).ljust(len(found[0])), text)
+
+
 def read_tree(
     text: str,
     file: str,
@@ -210,6 +233,8 @@ def read_tree(
     `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead; the first
     of these may be read by `take_pieces`.
     """
+    if _HALF.search(text):
+        text = _with_whole_characters(text)
     try:
         reader = _TreeReader(text, file, open_sequence, take_pieces)
         with report_stage("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
