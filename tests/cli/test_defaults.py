@@ -276,7 +276,7 @@ def test_a_relative_config_home_is_none(shell: Shell, monkeypatch: pytest.Monkey
 def test_settings_in_no_file_end_at_once(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = shell.directory / "pipe"
     os.mkfifo(pipe)
-    for path, kind in ((str(pipe), "a pipe, no file"), ("/dev/zero", "a device, no file"), ("/", "Is a directory")):
+    for path, kind in ((str(pipe), "a pipe, not a file"), ("/dev/zero", "a device, not a file"), ("/", "Is a directory")):
         monkeypatch.setenv("PLACESIM_CONFIG", path)
         ended = shell("devices")
         assert (ended.code, ended.complaint) == (
@@ -285,7 +285,7 @@ def test_settings_in_no_file_end_at_once(shell: Shell, own_settings: Path, monke
         )
     monkeypatch.delenv("PLACESIM_CONFIG")
     os.mkfifo(own_settings)
-    assert f"cannot read {own_settings}: got 'a pipe, no file'" in shell("devices").complaint
+    assert f"cannot read {own_settings}: got 'a pipe, not a file'" in shell("devices").complaint
 
 
 def test_the_environment_may(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
