@@ -211,9 +211,7 @@ def test_the_peak_of_the_steps_is_found_at_its_node(shell: Shell) -> None:
     ended = shell("check", graph, "--gpu", "1", "--batch", "1024", "--rule", PEAK)
     assert (ended.code, ended.complaint) == (1, "")
     # x as it was received, w and y have 4 MiB each; and a GPU has a scratch buffer
-    assert ended.output.startswith(
-        f"g.yaml:4:5: max-peak-memory: GPU:0 holds {3 * 4 * 2**20 + 1280} bytes while y runs, at most"
-    )
+    assert ended.output.startswith(f"g.yaml:4:5: max-peak-memory: GPU:0 holds {3 * 4 * 2**20 + 1280} bytes while y runs, limit")
     assert f"w ({4 * 2**20} bytes)" in ended.output
     assert shell("check", graph, "--gpu", "1", "--shape", "x=2,1024", "--rule", "max-peak-memory=5MiB").code == 0
 
@@ -275,7 +273,7 @@ def test_a_step_that_would_take_too_long_is_found_where_the_rule_stands(shell: S
     assert "at the upper end of the interval" in upper
     assert lower.startswith("p.yaml:4:5: max-step-time: step 1 takes ")
     assert "; critical path with free transfers takes " in lower
-    assert "the dearest: y (MatMul, " in lower
+    assert "slowest nodes: y (MatMul, " in lower
     assert missing == "p.yaml:6:5: max-step-time: there is no step 2: the steps are 0 to 1"
 
 

@@ -36,16 +36,16 @@ SAID = {
     "a part of a GPU's name": (
         "devices: {cpu: 1, gpu: {count: 1, model: P4}}\nnodes: []\n",
         [
-            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'P4', expected one in the catalogue or a mapping with its"
-            " figures; did you mean 'Tesla P4' or 'Tesla P40'?",
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'P4', expected one in the catalogue, or a mapping that"
+            " describes the GPU; did you mean 'Tesla P4' or 'Tesla P40'?",
             "  `placesim devices --gpu-models` lists them",
         ],
     ),
     "a GPU by another maker's name": (
         "devices: {cpu: 1, gpu: {count: 1, model: NVIDIA RTX 4090}}\nnodes: []\n",
         [
-            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one in the catalogue or a mapping"
-            " with its figures; did you mean 'GeForce RTX 4090'?",
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one in the catalogue, or a mapping"
+            " that describes the GPU; did you mean 'GeForce RTX 4090'?",
             "  `placesim devices --gpu-models` lists them",
         ],
     ),
