@@ -254,6 +254,6 @@ def test_a_client_that_is_killed(shell: Shell) -> None:
     done = max(by_step(b"".join(lines).decode())) + 1
     assert done < 401
     ended = shell("run", graph, "--format", "jsonl", "--checkpoint", prefix_of(shell), "--restart")
-    first = int(ended.complaint.split()[4].rstrip(","))
+    first = int(ended.complaint.split()[3].rstrip(","))
     assert first >= done - 1
     assert by_step(ended.output) == {step: line for step, line in whole.items() if step >= first}
