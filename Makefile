@@ -38,9 +38,10 @@ recordings: .venv/dev ## compare with recordings that lie elsewhere: PLACEMENTS=
 	$(if $(MEMORY),$(BIN)/python -m tests.runtime.accounting.compare $(MEMORY))
 	$(if $(FLOWS),$(BIN)/python -m tests.prediction.compare_flows $(FLOWS))
 
-check: .venv/dev ## formatting, lint, types, all tests
+check: .venv/dev ## formatting, lint, spelling, types, all tests
 	$(BIN)/ruff format --check placesim tests
 	$(BIN)/ruff check placesim tests
+	$(BIN)/codespell README.md placesim graphs
 	$(BIN)/mypy
 	$(SAY_BROWSER)
 	$(BIN)/python -m pytest -n auto $(BROWSED)
@@ -65,6 +66,13 @@ bench-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## measure steps of models besi
 fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(KEEP),--keep $(KEEP))
+
+docs: .venv/docs ## build the documentation site, and check its links: build/docs/index.html
+	rm -rf build/docs
+	@mkdir -p build/docs/source
+	cp -r .docs/* placesim/manual/* build/docs/source
+	$(BIN)/placesim manual tf1-functions > build/docs/source/tf1-functions.md
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -j auto build/docs/source build/docs
 
 coverage: .venv/dev ## run all tests, and print the share of lines and branches that they reach, by room
 	$(SAY_BROWSER)
@@ -95,9 +103,13 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@
 
+.venv/docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
 .venv/dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz coverage mutants clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz docs coverage mutants clean

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from tests.processes import set_surroundings
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
+GARBAGE = 20_000
+"""The collector of garbage looks at new objects when there are so many: tests have many at once that stay."""
+
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
 settings.register_profile("ci", max_examples=CI_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", settings.get_profile("ci"), max_examples=10)
@@ -26,6 +30,23 @@ settings.load_profile("ci")
 
 def pytest_configure() -> None:
     set_surroundings()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the collector of garbage from going through all items while they are made, half of the time that it takes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected to no collector of garbage, which looks for it more seldom than in a short process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,12 +61,7 @@ def pytest_runtest_call() -> None:
 def cluster() -> Iterator[Any]:
     """Dask's LocalCluster of two worker processes with a thread each, which no test changes."""
     distributed = pytest.importorskip("distributed", reason="of the extra `dask`")
-    import dask
-
-    with (
-        dask.config.set({"distributed.worker.profile.enabled": False}),  # a hundred looks a second at what a worker does
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as found,
-    ):
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as found:
         yield found
 
 

@@ -1,8 +1,10 @@
 """The README and the manual's pages: their blocks, and what the commands in them print, also the comparison with golden text.
 
-A `console` block holds commands after `$ ` and what each prints.  A `yaml` or `python` block whose first line is `#
-NAME.yaml` or `# NAME.py` is a file of that name, which commands of the same page may use.  `python -m tests.documents`
-writes what the commands print now into the pages; read the difference before you keep it.
+A `console` block holds commands after `$ ` and their output, where a line `...` stands for lines left out.  Pages of
+`ON_A_TERMINAL` show the output of a terminal of 80 columns, the others that of a pipe.  A `yaml` or `python` block whose
+first line is `# NAME.yaml` or `# NAME.py` is a file of that name, which commands of the same page may use.  `python -m
+tests.documents` writes the present output of the commands into the pages, and draws the pictures; read the difference before
+you keep it.
 """
 
 from __future__ import annotations
@@ -13,24 +15,28 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 from unittest.mock import patch
 
 from placesim.cli import main
-from tests.processes import ROOT, run_shell, set_surroundings
+from tests.processes import EMPTY, ROOT, run_shell, set_surroundings
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.md")))
+ON_A_TERMINAL = ("README", "getting-started")
+TERMINAL: Mapping[str, str] = MappingProxyType({"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "dumb"})
+PICTURES: Mapping[str, tuple[str, ...]] = MappingProxyType({"cifar10-towers.svg": ("show", "graphs/cifar10-towers.yaml")})
+"""The pictures of `manual/pictures/`, and the commands that draw them."""
 _FRACTION = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")
 _ROW = re.compile(r"\[[\[# ]*#[# ]*\]*")
+LEFT_OUT = "...\n"
 TOLERANCE = 1e-5
 """How far a fraction may be from the shown one, relative to the larger: another BLAS or processor sums in another order."""
 _ECHO = '; echo "exit code $?"'
-_PLACESIM = re.compile(
-    r"(?P<environment>(?:[A-Z]+=\w+ )*)placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?(?P<filter> [|].*)?"
-)
+_PLACESIM = re.compile(r"placesim (?P<arguments>(?:'[^']*'|[^'|<>;&$`])*?)(?P<merged> 2>&1)?(?P<filter> [|].*)?")
 """A line that begins with placesim, and the commands that read its output."""
 
 
@@ -79,17 +85,22 @@ def make_place(folder: Path, text: str) -> None:
         (folder / name).write_text(content)
 
 
-def run(line: str, folder: Path) -> tuple[int, str]:
-    """The exit code and all that a command prints; placesim runs in this process where it begins the line."""
+def surroundings_of(document: Path) -> Mapping[str, str]:
+    """The environment variables under which a page's commands run."""
+    return TERMINAL if document.stem in ON_A_TERMINAL else EMPTY
+
+
+def run(line: str, folder: Path, surroundings: Mapping[str, str] = EMPTY) -> tuple[int, str]:
+    """Return the exit code and all output of a command; placesim runs in this process where it begins the line."""
     found = _PLACESIM.fullmatch(line.removesuffix(_ECHO))
     # a script has a process of its own, which writes to the process's own streams
     if found is None or ".py" in found["arguments"]:
-        ended = run_shell(f"{{ {line}; }} 2>&1", folder=folder)
+        with patch.dict(os.environ, surroundings):
+            ended = run_shell(f"{{ {line}; }} 2>&1", folder=folder)
         return ended.code, ended.output
     printed, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True) for _ in range(2))
-    environment = dict(part.split("=") for part in found["environment"].split())
     beside = complained if found["filter"] and not found["merged"] else printed
-    with chdir(folder), patch.dict(os.environ, environment), redirect_stdout(printed), redirect_stderr(beside):
+    with chdir(folder), patch.dict(os.environ, surroundings), redirect_stdout(printed), redirect_stderr(beside):
         code = main(shlex.split(found["arguments"]))
     printed.seek(0)
     output = printed.read()
@@ -117,21 +128,63 @@ def _without_fractions(text: str) -> str:
     return _ROW.sub(lambda row: row[0].replace(" ", ""), _FRACTION.sub("#", text))
 
 
-def rewritten(text: str) -> str:
-    """A page with what its commands print now."""
+def is_shown(output: str, shown: str) -> bool:
+    """Whether a command printed what is shown, where each line `...` stands for any number of lines."""
+    first, *pieces = re.split(rf"^{re.escape(LEFT_OUT)}", shown, flags=re.MULTILINE)
+    if not pieces:
+        return is_same(output, shown)
+    lines = output.splitlines(keepends=True)
+    end = len(lines) - pieces[-1].count("\n")
+    at = _find(lines, first, range(1))
+    for piece in pieces[:-1]:
+        at = at if at is None else _find(lines, piece, range(at, end))
+    return at is not None and _find(lines, pieces[-1], range(end, end + 1)) is not None and at <= end
+
+
+def _find(lines: Sequence[str], piece: str, starts: Iterable[int]) -> int | None:
+    """Return the end of the first place among `starts` where the lines are those of `piece`; None where there is none."""
+    size = piece.count("\n")
+    return next((at + size for at in starts if is_same("".join(lines[at : at + size]), piece)), None)
+
+
+def draw_picture(name: str, path: Path) -> None:
+    """Draw a picture of `manual/pictures/` anew."""
+    with chdir(ROOT):
+        assert main([*PICTURES[name], "--quiet", "--output", str(path)]) == 0
+
+
+def rewritten(text: str, surroundings: Mapping[str, str] = EMPTY) -> str:
+    """A page with what its commands print now; of an output that is cut short, as many lines as before."""
     with tempfile.TemporaryDirectory() as place:
         make_place(Path(place), text)
         return re.sub(
-            r"^```console\n(.*?)^```$", lambda found: _shown_anew(found[1], Path(place)), text, flags=re.MULTILINE | re.DOTALL
+            r"^```console\n(.*?)^```$",
+            lambda found: _shown_anew(found[1], Path(place), surroundings),
+            text,
+            flags=re.MULTILINE | re.DOTALL,
         )
 
 
-def _shown_anew(block: str, folder: Path) -> str:
-    lines = [command.line for command in commands_of(block.rstrip("\n"))]
-    return "```console\n" + "".join(f"$ {line}\n{run(line, folder)[1]}" for line in lines) + "```"
+def _shown_anew(block: str, folder: Path, surroundings: Mapping[str, str]) -> str:
+    shown = ((command, run(command.line, folder, surroundings)[1]) for command in commands_of(block))
+    return "```console\n" + "".join(f"$ {command.line}\n{_cut(output, command.output)}" for command, output in shown) + "```"
+
+
+def _cut(output: str, shown: str) -> str:
+    if shown and is_shown(output, shown):
+        return shown
+    first, mark, rest = shown.partition(LEFT_OUT)
+    if not mark:
+        return output
+    if rest:
+        print("change by hand, as it is shown in pieces:", shown, output, sep="\n")
+        return shown
+    return "".join(output.splitlines(keepends=True)[: first.count("\n")]) + LEFT_OUT
 
 
 if __name__ == "__main__":
     set_surroundings()
     for document in DOCUMENTS:
-        document.write_text(rewritten(document.read_text()))
+        document.write_text(rewritten(document.read_text(), surroundings_of(document)))
+    for name in PICTURES:
+        draw_picture(name, ROOT / "placesim" / "manual" / "pictures" / name)

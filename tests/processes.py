@@ -21,6 +21,14 @@ _SECONDS = 120
 _CLEARED = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PLACESIM_", "TF_", "CUDA_VISIBLE_DEVICES")
 """The variables, or how their names begin, that outputs depend on."""
 
+_DASK = {
+    "ADMIN__TICK__INTERVAL": "1s",
+    "ADMIN__SYSTEM_MONITOR__INTERVAL": "10s",
+    "WORKER__MEMORY__MONITOR_INTERVAL": "10s",
+    "WORKER__PROFILE__ENABLED": "False",
+}
+"""How seldom Dask's processes look at themselves: up to a hundred times a second is as dear as all that tests ask of them."""
+
 
 class CommandResult(NamedTuple):
     """Exit code and texts of a command that has ended."""
@@ -34,7 +42,9 @@ def set_surroundings() -> None:
     """Clear the caller's settings from this process and from those that it starts, which import from this repository."""
     for name in [name for name in os.environ if name.startswith(_CLEARED)]:
         del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = f"{os.devnull}/config"  # nothing can be there
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    os.environ.update((f"DASK_DISTRIBUTED__{name}", value) for name, value in _DASK.items())
     # in a shell's background job Ctrl-C is ignored, and would be so by all children
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

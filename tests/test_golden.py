@@ -35,7 +35,7 @@ def report_of(graph: str, command: str) -> Report:
     """What the command establishes; done once for all forms."""
     options = SimulationOptions(log_placement=True if command == "place" else None)
     name = f"graphs/{graph}.yaml"
-    return simulate(load(ROOT / name, name), options, COMMANDS[command])
+    return Report.of(simulate(load(ROOT / name, name), options, COMMANDS[command]))
 
 
 def output(graph: str, command: str, form: str) -> str:

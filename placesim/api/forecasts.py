@@ -9,12 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
-from placesim.formats.sources.loading import kept_source, load, source_again, source_name
+from placesim.formats.sources.loading import kept_source, load, source_name
 from placesim.machine.options import OptionValues, make_options, with_options
 
 if TYPE_CHECKING:
-    from placesim.formats.sources.loading import LoadedGraph, Source
+    from placesim.formats.sources.loading import Source
     from placesim.report.plan_report import PlanReport
     from placesim.report.time_report import TimeReport
 
@@ -23,8 +24,9 @@ Number = TypeVar("Number", int, float)
 
 
 @with_options
+@with_error_reports
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
-    """How long a graph's steps would take on the machine; the last one runs `steps` times, where that is given.
+    """Predict the time of a graph's steps on the machine; the last one runs `steps` times, if given.
 
     Nothing is computed, so that sizes have to be known: `shape` and `batch` settle what placeholders leave open.  Raises what
     the command line reports as an error; for a device that runs out of memory the exception's `report` has the times without
@@ -34,8 +36,7 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
     from placesim.studies.time_study import study_time
 
     chosen = make_options(options)
-    data = kept_source(source, chosen)
-    study = study_time(lambda: load(source_again(data), None, chosen), chosen, source_name(source), steps, is_traced=True)
+    study = study_time(load(source, None, chosen), chosen, source_name(source), steps, is_traced=True)
     report = TimeReport(study)
     if report.error is not None:
         report.error.report = report
@@ -44,6 +45,7 @@ def simulate(source: Source, *, steps: int | None = None, **options: Unpack[Opti
 
 
 @with_options
+@with_error_reports
 def sweep(
     source: Source,
     over: Mapping[str, Any],
@@ -82,6 +84,7 @@ def sweep(
 
 
 @with_options
+@with_error_reports
 def plan(
     source: Source,
     *,
@@ -119,7 +122,6 @@ def plan(
     from placesim.studies.plan_study import study_plan
 
     chosen = make_options(options)
-    data = kept_source(source, chosen)
     check_method(method)
     aim = Aim(_one_of("objective", objective, PlanMeasure), contiguous, explain, page)
     effort = Effort(_above_zero("seconds", seconds), evaluations, seed, _above_zero("jobs", jobs), method)
@@ -127,12 +129,10 @@ def plan(
         _above_zero("evaluations", evaluations)
     patterns = (free,) if isinstance(free, str) else tuple(free)
 
-    def again() -> LoadedGraph:
-        return load(source_again(data), None, chosen)
-
+    loaded = load(source, None, chosen)
     with spread(effort, Connection(scheduler)) as effort:
-        study = study_plan(again, chosen, source_name(source), effort, patterns, aim=aim)
-    report = PlanReport(study, lambda path: write_planned_content(again(), chosen, study, patterns, path), has_page=page)
+        study = study_plan(loaded, chosen, source_name(source), effort, patterns, aim=aim)
+    report = PlanReport(study, lambda path: write_planned_content(loaded, chosen, study, patterns, path), has_page=page)
     if study.plan is None:
         error = ResourceExhaustedError(f"no plan fits: {suggest_remedy(study)}")
         error.report = report

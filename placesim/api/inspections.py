@@ -5,15 +5,16 @@ Nothing heavy is imported before a function is called, so that the package start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
+from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
 from placesim.core.process.deadlines import run_within
 from placesim.formats.sources.loading import kept_source, load, read_bytes, source_again, source_name
 from placesim.machine.options import OptionValues, SimulationOptions, make_options, with_options
-from placesim.studies.snapshots import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot
+from placesim.studies.snapshots import NO_WISHES, DryRunNeed, DryRunNeeds, may_be_report, open_snapshot, read_snapshot
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph, Source
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     Rule = str | Mapping[str, Any]
 
 EDITS = 8
-"""How many edits of a node the text has unless told otherwise."""
+"""Default number of edits of a node in the text."""
 
 
 @with_options
+@with_error_reports
 def explain(
     source: Source | Report, *nodes: str, edits: int = EDITS, cost: bool | None = None, **options: Unpack[OptionValues]
 ) -> ExplainReport:
@@ -53,6 +55,7 @@ def explain(
 
 
 @with_options
+@with_error_reports
 def check(
     source: Source | Report,
     *rules: Rule,
@@ -80,6 +83,7 @@ def check(
 
 
 @with_options
+@with_error_reports
 def diff(
     before: Source | Report,
     after: Source | Report | None = None,
@@ -91,7 +95,7 @@ def diff(
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> DiffReport:
-    """What differs between two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
+    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
 
     Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
     side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where
@@ -130,7 +134,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
     found = []
     for source, side, label, name in zip(sources, sides, labels, names, strict=True):
         options = make_options(side)
-        study = study_time(_loader(source, options), options, name, is_traced=True)
+        study = study_time(_load_again(source, options), options, name, is_traced=True)
         if names[0] == names[1]:
             # the graph stands in the title
             label = label.removeprefix(f"{name} (").removesuffix(")")
@@ -139,6 +143,7 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
 
 
 @with_options
+@with_error_reports
 def show(
     source: Source | Report, *, depth: int | None = None, memory: bool | None = None, **options: Unpack[OptionValues]
 ) -> ShowReport:
@@ -177,6 +182,7 @@ class ConvertedGraph(NamedTuple):
 
 
 @with_options
+@with_error_reports
 def convert(
     source: Source,
     out: str | PurePath | None = None,
@@ -209,10 +215,10 @@ def convert(
         raise loaded.error or UsageError("no graph")
     file = loaded.file
     if placed:
-        report = simulate(loaded, chosen, SimulationStage.PLACED)
-        if report.error is not None:
-            raise report.error
-        file = build_placed_file(file, report)
+        outcome = simulate(loaded, chosen, SimulationStage.PLACED)
+        if outcome.error is not None:
+            raise outcome.error
+        file = build_placed_file(file, outcome, form)
     folder = Path() if out is None else Path(out).parent
     written = convert_graph(with_feeds_from(file, loaded.directory, folder), form, nodes, loaded.onnx)
     content = b"".join(written.pieces)
@@ -248,11 +254,13 @@ def _snapshot(
     written = kept if isinstance(kept, bytes) else None
     if isinstance(source, str | Path) and written is None and may_be_report(source):
         written = read_bytes(source)
-    return open_snapshot(name or _name(source), _loader(kept, options), options, partitioned, wishes=wishes, written=written)
+    name = name or _name(source)
+    read = read_snapshot(written, name, wishes)
+    return read or open_snapshot(name, _load_again(kept, options), options, partitioned, wishes=wishes)
 
 
-def _loader(kept: Any, options: SimulationOptions) -> Callable[[], LoadedGraph]:
-    return lambda: load(source_again(kept), None, options)
+def _load_again(kept: Any, options: SimulationOptions) -> LoadedGraph:
+    return load(source_again(kept), None, options)
 
 
 def _name(source: Any) -> str:

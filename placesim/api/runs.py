@@ -1,4 +1,4 @@
-"""What Python callers run: a graph, of whatever source, and options by name -> a report, or the error that it ended with."""
+"""Run a graph from any source with options by name, and return a report, or raise the error that ended it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Unpack
 
+from placesim.api.error_reports import with_error_reports
 from placesim.core.errors import UsageError
 from placesim.formats.sources.loading import load
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
@@ -19,10 +20,12 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import Source
     from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
     from placesim.runtime.sessions.session import GraphSession
 
 
 @with_options
+@with_error_reports
 def run(
     source: Source,
     *,
@@ -65,6 +68,7 @@ def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[...,
 
 
 @with_options
+@with_error_reports
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
     """The same without execution: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
@@ -72,6 +76,7 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 
 
 @with_options
+@with_error_reports
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
 
@@ -115,7 +120,9 @@ def devices(
     return session_devices(tasks, session_config(loaded.file, options), options, log, loaded.file.graph.registry.rules)
 
 
-def _checked(report: Report) -> Report:
-    if report.error is not None:
-        raise report.error
-    return report
+def _checked(outcome: Outcome) -> Report:
+    from placesim.report.report import Report
+
+    if outcome.error is not None:
+        raise outcome.error
+    return Report.of(outcome)

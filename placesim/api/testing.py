@@ -32,7 +32,7 @@ def assert_placement(
     policy: str | PurePath | Mapping[str, Any] | None = None,
     **options: Unpack[OptionValues],
 ) -> CheckReport:
-    """What `placesim.check` finds, where that is nothing.
+    """Assert that `placesim.check` finds nothing, and return its report.
 
     Raises AssertionError with a line for each finding, and what `placesim.check` raises; UsageError where there is no rule and
     no policy either: nothing would be held.

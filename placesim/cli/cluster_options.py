@@ -13,19 +13,38 @@ from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, C
 
 _TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
 _SCHEDULER = (
-    option("--scheduler", metavar="ADDRESS", help="A running Dask cluster, by its scheduler: tcp://HOST:PORT.", group=CLUSTER),
+    option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="Address of a running Dask scheduler: tcp://HOST:PORT.",
+        group=CLUSTER,
+        folder_values="none",
+    ),
     option(
         "--scheduler-timeout",
         type=click.FloatRange(0, 86400, min_open=True),
         metavar="SECONDS",
         default=CONNECT_SECONDS,
         show_default=True,
-        help="How long to wait for the scheduler and its workers.",
+        help="Time to wait for the scheduler and its workers.",
         group=CLUSTER,
+        folder_values="none",
     ),
-    option("--tls-ca-file", metavar="FILE", help="For tls://: who signs the cluster's certificates, in PEM.", group=CLUSTER),
-    option("--tls-cert", metavar="FILE", help="For tls://: the certificate to show, in PEM.", group=CLUSTER),
-    option("--tls-key", metavar="FILE", help="For tls://: the key of that certificate, in PEM.", group=CLUSTER),
+    option(
+        "--tls-ca-file",
+        metavar="FILE",
+        help="CA certificate file for tls:// (PEM).",
+        group=CLUSTER,
+        folder_values="none",
+    ),
+    option("--tls-cert", metavar="FILE", help="Client certificate file for tls:// (PEM).", group=CLUSTER, folder_values="none"),
+    option(
+        "--tls-key",
+        metavar="FILE",
+        help="Private key file for tls:// (PEM).",
+        group=CLUSTER,
+        folder_values="none",
+    ),
 )
 _WORKERS = (
     option(
@@ -33,29 +52,31 @@ _WORKERS = (
         "workers",
         multiple=True,
         metavar="DEVICE=ADDRESS",
-        help="Which worker a device lives in, by its address, name or host; /job:ps is all of that job; may be repeated.",
+        help="Assign DEVICE (or a job: /job:ps) to the worker with this address, name or host (repeatable).",
         group=CLUSTER,
+        folder_values="none",
     ),
     option(
         "--worker-per",
         type=Word(PER),
         default=PER[0],
         show_default=True,
-        help="What has a worker of its own.",
+        help="Start one worker per task or per device.",
         group=CLUSTER,
+        folder_values="none",
     ),
 )
 
 
 def scheduler_options(command: Command) -> Command:
-    """Which cluster, where one is used."""
+    """Options that choose a cluster."""
     for decorate in reversed(_SCHEDULER):
         command = decorate(command)
     return command
 
 
 def worker_options(command: Command) -> Command:
-    """Which device lives in which worker."""
+    """Options that assign devices to workers."""
     for decorate in reversed(_WORKERS):
         command = decorate(command)
     return command
@@ -71,4 +92,11 @@ def take_connection(values: dict[str, Any]) -> Connection:
     files = {field: values.pop(name) for name, field in _TLS.items()}
     if scheduler is None and any(files.values()):
         raise UsageError("TLS files without a cluster: expected --scheduler tls://HOST:PORT as well")
-    return Connection(scheduler, values.pop("workers", ()), values.pop("worker_per", PER[0]), seconds, Tls(**files))
+    workers, per = values.pop("workers", ()), values.pop("worker_per", PER[0])
+    return Connection(scheduler, workers, per, seconds, Tls(**files), _complain_line)
+
+
+def _complain_line(sentence: str) -> None:
+    from placesim.cli.output import complain
+
+    complain(f"{sentence}\n")

@@ -1,4 +1,4 @@
-"""What every command has: options in groups, its exit codes in its help, and the options that say how it speaks."""
+"""Base of all commands: options in groups, exit codes in the help, and options for the output."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from click.core import ParameterSource
 from placesim.cli.option_types import FILE_ACCESS, GENERAL, GROUPS, MACHINE, OWN, PLACEMENT, SIZES, SOURCE, Option, Word
 
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
-"""What says which graph is placed where: options of these groups mean the same in every command that has them."""
+"""Groups of options that define a graph and its placement: they mean the same in every command that has them."""
 EXITS = {
     0: "done",
-    1: "the graph can't be placed or run on this machine: TensorFlow would have raised",
+    1: "the graph can't be placed or run on this machine: TensorFlow would raise an error",
     2: "the command line or a file is wrong",
 }
-"""What the exit codes mean where a command says nothing else."""
+"""Default meanings of the exit codes."""
 _ALWAYS: dict[int, str] = {70: "a defect of placesim", 130: "Ctrl-C"}
 _HELP = {"-h", "--help"}
 COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
@@ -27,7 +27,7 @@ COLORS = ("auto", "always", "never")
 
 
 class CommandSettings:
-    """What holds for the whole command line.
+    """Settings of the whole command line.
 
     `script_arguments` stood behind a script's `--`; parameters that are `from_environment` have their default from there.
     """
@@ -92,13 +92,24 @@ def _general(*words: str, **settings: Any) -> Option:
 
 
 GENERAL_OPTIONS = (
-    _general("--quiet", "-q", is_flag=True, callback=_set_quiet, help="Print results and errors, and nothing beside them."),
     _general(
-        "--color", type=Word(COLORS), callback=_set_color, help="Write as on a terminal, always, or with no colour; else auto."
+        "--quiet",
+        "-q",
+        is_flag=True,
+        callback=_set_quiet,
+        help="Print only results and errors.",
+        folder_values="none",
     ),
-    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error."),
+    _general(
+        "--color",
+        type=Word(COLORS),
+        callback=_set_color,
+        help="Colour: on a terminal, always or never (default: auto).",
+        folder_values="any",
+    ),
+    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error.", folder_values="none"),
 )
-"""What every command, and the group of them, takes."""
+"""Options of every command, and of the group of commands."""
 
 
 class Command(click.Command):
@@ -121,20 +132,21 @@ class Command(click.Command):
 
         found = defaults_of(self, info_name, parent.command.list_commands(parent))
         settings = parent.ensure_object(CommandSettings)
-        settings.from_environment = frozenset(name for name, default in found.items() if default.source.file is None)
-        extra["default_map"] = {name: default.value for name, default in found.items()}
+        values = found.values
+        settings.from_environment = frozenset(name for name, default in values.items() if default.source.file is None)
+        extra["default_map"] = {name: default.value for name, default in values.items()}
         try:
             context = super().make_context(info_name, args, parent, **extra)
         except click.BadParameter as error:
             param, where = error.param, error.ctx
-            if param is None or where is None or param.name not in found or not _is_by_default(where, param.name):
+            if param is None or where is None or param.name not in values or not _is_by_default(where, param.name):
                 raise
-            raise found[param.name].misfit(error) from error
+            raise values[param.name].misfit(error) from error
         if not settings.quiet:
-            self._tell_unknown(unknown_variables(self, info_name, parent.command.list_commands(parent)))
+            self._warn((*found.ignored, *unknown_variables(self, info_name, parent.command.list_commands(parent))))
         return context
 
-    def _tell_unknown(self, sentences: Iterable[str]) -> None:
+    def _warn(self, sentences: Iterable[str]) -> None:
         for sentence in sentences:
             from placesim.cli.standard_streams import write_complaint
             from placesim.core.escaping import escape
@@ -147,7 +159,7 @@ class Command(click.Command):
         for param in self.get_params(ctx):
             row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if row is not None:
-                rows[_group_of(param)].append(row)
+                rows[_group_of(param)].append((row[0], _say_default(row[1])))
         for title, found in rows.items():
             if found:
                 with formatter.section(title):
@@ -157,6 +169,15 @@ class Command(click.Command):
         """The exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
+
+
+def _say_default(text: str) -> str:
+    """The help of an option with its default in the sentence, where click appends `[default: 3; x>=1]`."""
+    text, found, extra = text.partition("  [default: ")
+    if not found:
+        return text
+    default, _, limits = extra.removesuffix("]").partition("; ")
+    return f"{text.removesuffix('.')} (default: {default})." + (f"  [{limits}]" if limits else "")
 
 
 def _is_by_default(context: click.Context, name: str) -> bool:

@@ -1,9 +1,10 @@
-"""Where options come from that the command line does not name: environment variables, then the nearest file of settings.
+"""Defaults of options that the command line does not name: environment variables, then files of settings.
 
-`PLACESIM_COMMAND_OPTION` holds for one command, `PLACESIM_OPTION` for all that have the option.  The file is `placesim.toml` or
-the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it: what stands at its top
-holds for all commands that have such an option, and a table of a command's name for that command.  A graph may come with a
-folder from elsewhere, and so may such a file; so none lets a graph touch files, and none says where to write.
+`PLACESIM_COMMAND_OPTION` holds for one command, `PLACESIM_OPTION` for all that have the option.  A file is found as
+`placesim.toml` or the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it; the
+user's own is `~/.config/placesim/config.toml`.  The top of a file holds for all commands that have such an option, and a table
+of a command's name for that command.  A folder may come from elsewhere, and with it the file that is found there: each option's
+`folder_values` say what such a file may set.
 """
 
 from __future__ import annotations
@@ -17,30 +18,38 @@ from typing import Any, NamedTuple
 import click
 
 from placesim.cli.commands import command_named
-from placesim.cli.option_types import CHECKPOINTS, FILE_ACCESS, Option
-from placesim.core.errors import UsageError
+from placesim.cli.option_types import Option
+from placesim.core.errors import InvalidArgumentError, UsageError
+from placesim.core.files.containment import resolve_inside
+from placesim.core.files.reader import open_file
 
 PREFIX = "PLACESIM_"
 CONFIG = "PLACESIM_CONFIG"
-"""Names the file of settings; empty for none."""
+"""Names the one file of settings; empty for none."""
 FILE = "placesim.toml"
 _PROJECT = "pyproject.toml"
 _TABLE = ("tool", "placesim")
+OWN_FILE = "placesim/config.toml"
+"""The user's own, below `~/.config`."""
 MAX_BYTES = 1 << 20
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class SettingsFile(NamedTuple):
-    """A file of settings, read: its path, its table, its text, and the keys that lead to the table."""
+    """A file of settings, read: its path, its table, its text, and the keys that lead to the table.
+
+    `is_found`: it lay in the current directory or above it, and the user named it nowhere.
+    """
 
     path: Path
     table: Mapping[str, Any]
     text: str
     above: Sequence[str]
+    is_found: bool
 
 
 class DefaultOrigin(NamedTuple):
-    """Where a value stands: a variable of the environment, or the keys that lead to it in a file."""
+    """Position of a value: a variable of the environment, or the keys that lead to it in a file."""
 
     name: str
     file: SettingsFile | None = None
@@ -60,7 +69,7 @@ class DefaultOrigin(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What sets an option: its long words without their dashes, each with what it makes of a true or false flag."""
+    """Words that set an option: its long words without their dashes, each with its effect on a true or false flag."""
 
     param: click.Option
     flags: Mapping[str, Any] | None
@@ -74,28 +83,39 @@ class Default(NamedTuple):
     source: DefaultOrigin
 
     def misfit(self, error: click.BadParameter) -> UsageError:
-        """What click has against the value."""
+        """Error for a value that click rejects."""
         said = " ".join(error.message.split())
         return self.source.wrong(self.key, said if said.startswith("got ") else f"got '{self.value}': {said}")
 
 
-def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> dict[str, Default]:
-    """The values by parameter.
+class Defaults(NamedTuple):
+    """Values by parameter, and a sentence for each key of a found file that was ignored."""
+
+    values: Mapping[str, Default]
+    ignored: Sequence[str]
+
+
+def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> Defaults:
+    """The values of a command's options.
 
     Raises UsageError, with the place, for a key that no command has, and for a value that means nothing.
     """
     options = _options(command)
     found: dict[str, Default] = {}
-    for key, value, source in (*_of_file(name, commands, options), *_of_environment(name, options)):
+    ignored: list[str] = []
+    of_files = (setting for file in _read() for setting in _of_file(file, name, commands, options))
+    for key, value, source in (*of_files, *_of_environment(name, options)):
         param, flags = options[key]
         assert param.name is not None
-        if source.file is not None and _is_kept_from_files(param):
-            raise UsageError(
-                f"{source.place}: not allowed in a file: got {key}, expected it on the command line or in "
-                f"{PREFIX}{_variable(key)}, because a file may come with a graph from elsewhere"
+        breach = "" if source.file is None or not source.file.is_found else _breach(param, value, source.file.path.parent)
+        if breach:
+            ignored.append(
+                f"{source.place}: ignored {key}: {breach}; expected it on the command line, in {PREFIX}{_variable(key)} or in "
+                f"{_own_path()}"
             )
-        found[param.name] = Default(_value(param, flags, key, value, source), key, source)
-    return found
+        else:
+            found[param.name] = Default(_value(param, flags, key, value, source), key, source)
+    return Defaults(found, ignored)
 
 
 def _options(command: click.Command) -> dict[str, Words]:
@@ -114,9 +134,19 @@ def _options(command: click.Command) -> dict[str, Words]:
     return found
 
 
-def _is_kept_from_files(param: click.Option) -> bool:
-    """Whether it lets a graph touch files, or says where to write."""
-    return (isinstance(param, Option) and param.group in (FILE_ACCESS, CHECKPOINTS)) or isinstance(param.type, click.Path)
+def _breach(param: click.Option, value: Any, folder: Path) -> str:
+    """The reason why a file found in a folder may not set an option to a value; empty where it may."""
+    allowed = param.folder_values if isinstance(param, Option) else "none"
+    if allowed == "none":
+        return "a file found in a folder may not set it"
+    if allowed == "own files":
+        for text in map(str, value if isinstance(value, list) else (value,)):
+            for path in (text, text.partition("=@")[2] or text):  # NAME=@FILE
+                try:
+                    resolve_inside(Path(path), folder)
+                except InvalidArgumentError:
+                    return f"got '{text}', and a file found in a folder may name only files of that folder"
+    return ""
 
 
 def _variable(key: str) -> str:
@@ -124,7 +154,7 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """What variables say; one of the command goes before one of all."""
+    """Values of environment variables; one of the command precedes one of all commands."""
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
     for key in options:
@@ -134,11 +164,10 @@ def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[s
                 yield key, text, DefaultOrigin(variable)
 
 
-def _of_file(name: str, commands: Sequence[str], options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """What the nearest file says, the command's own table last."""
-    from_file = _read()
-    if from_file is None:
-        return
+def _of_file(
+    from_file: SettingsFile, name: str, commands: Sequence[str], options: Mapping[str, Words]
+) -> Iterator[tuple[str, Any, DefaultOrigin]]:
+    """Values of a file, the command's own table last."""
     for key, value in from_file.table.items():
         plain = key.replace("_", "-")
         if isinstance(value, dict):
@@ -162,11 +191,26 @@ def _words_of_all(commands: Sequence[str]) -> list[str]:
     return sorted({word for name in commands for word in _options(command_named(name))})
 
 
-def _read() -> SettingsFile | None:
-    """The nearest file of settings."""
+def _read() -> Iterator[SettingsFile]:
+    """The files of settings: the user's own, then the nearest; or the one that the environment names."""
     named = os.environ.get(CONFIG)
     if named is not None:
-        return _parsed(Path(named), Path(named).name == _PROJECT) if named else None
+        one = _parsed(Path(named), Path(named).name == _PROJECT, is_found=False) if named else None
+    else:
+        own = _own_path()
+        if os.path.exists(own):
+            yield from filter(None, [_parsed(own, is_project=False, is_found=False)])
+        one = _nearest()
+    yield from filter(None, [one])
+
+
+def _own_path() -> Path:
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    return Path(folder if os.path.isabs(folder) else os.path.expanduser("~/.config")) / OWN_FILE
+
+
+def _nearest() -> SettingsFile | None:
+    """The file in the current directory, or in the nearest one above it."""
     try:
         here = Path.cwd()
     except OSError:
@@ -175,16 +219,16 @@ def _read() -> SettingsFile | None:
         for file in (FILE, _PROJECT):
             path = folder / file
             if os.path.isfile(path):
-                found = _parsed(path, file == _PROJECT)
+                found = _parsed(path, file == _PROJECT, is_found=True)
                 if found is not None:
                     return found
     return None
 
 
-def _parsed(path: Path, is_project: bool) -> SettingsFile | None:
+def _parsed(path: Path, is_project: bool, is_found: bool) -> SettingsFile | None:
     """None for a project's file that says nothing of placesim."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"cannot read {path}: got '{error.strerror}', expected a settings file") from error
@@ -206,7 +250,7 @@ def _parsed(path: Path, is_project: bool) -> SettingsFile | None:
         return None
     if not isinstance(table, dict):
         raise UsageError(f"{_shown(path)}: wrong type of tool.placesim: got {table!r}, expected a table")
-    return SettingsFile(path, table, text, above)
+    return SettingsFile(path, table, text, above, is_found)
 
 
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")

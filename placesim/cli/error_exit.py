@@ -41,7 +41,7 @@ def run_shell(arguments: Sequence[str] | None) -> int:
 
 
 def _set_back(colors: dict[str, str]) -> None:
-    """What --color did to this process's environment is no one else's."""
+    """Undo the changes of --color to this process's environment."""
     for name in COLOR_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(colors)
@@ -49,6 +49,7 @@ def _set_back(colors: dict[str, str]) -> None:
 
 def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
     """The command's own exit code; a wrong command line is a UsageError."""
+    _check_folder()
     own, settings.script_arguments = _without_script_arguments(arguments)
     try:
         with placesim.make_context("placesim", own, obj=settings) as context:
@@ -61,6 +62,15 @@ def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
     except OSError as error:  # of what click or an op printed; commands print by `write_result`
         check_lost_output(error)
         return 0
+
+
+def _check_folder() -> None:
+    """Raises UsageError where the current directory has been deleted: no name leads anywhere from there."""
+    try:
+        os.getcwd()
+    except OSError as error:
+        message = f"cannot read the current directory: got '{error.strerror}', expected one that exists; `cd` into another"
+        raise UsageError(message) from None
 
 
 def _without_script_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:

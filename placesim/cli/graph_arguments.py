@@ -37,7 +37,7 @@ _scripts: dict[str, tuple[SimulationOptions, bytes]] = {}
 
 
 def _built(graph: str, options: SimulationOptions) -> bytes | None:
-    """What a Python script built, which one command runs once and says so; None for any other graph."""
+    """Graph built by a Python script, which a command runs once, with a note; None for any other graph."""
     from placesim.formats.recognition import is_script
 
     if not is_script(graph):
@@ -54,28 +54,18 @@ def _built(graph: str, options: SimulationOptions) -> bytes | None:
 def read_once(graph: str, options: SimulationOptions) -> bytes | None:
     """The bytes of what is not to be read again: standard input, a stream, what a script built; None for any other graph."""
     from placesim.core.files.reader import is_stream
-    from placesim.formats.sources.loading import read_bytes, read_stream
+    from placesim.formats.sources.loading import read_bytes, read_limited, read_stream
 
+    name = graph_name(graph)
     if graph == "-":
-        data: bytes = read_stream(sys.stdin.buffer, graph_name(graph))
+        data: bytes = read_limited(options, name, lambda: read_stream(sys.stdin.buffer, name))
         return data
-    return read_bytes(graph) if is_stream(graph) else _built(graph, options)
+    return read_limited(options, name, lambda: read_bytes(graph)) if is_stream(graph) else _built(graph, options)
 
 
 def graph_name(graph: str) -> str:
-    """What messages call it."""
+    """Name of the graph in messages."""
     return "<stdin>" if graph == "-" else graph
-
-
-def graph_loader(graph: str, options: SimulationOptions) -> Callable[[], LoadedGraph]:
-    """Reads the graph, as often as it is asked; a stream once, and a script is run once."""
-    from placesim.formats.sources.loading import load
-
-    name = graph_name(graph)
-    data = read_once(graph, options)
-    if data is None:
-        return lambda: load_graph(graph, options)
-    return lambda: load(BytesIO(data), name, options)
 
 
 def load_graphs(graphs: Sequence[str], options: SimulationOptions) -> Iterator[tuple[str, LoadedGraph]]:
@@ -102,38 +92,38 @@ def open_subject(
     from placesim.cli.progress import show_stages
     from placesim.formats.sources.loading import load, read_bytes
     from placesim.machine.options import make_options
-    from placesim.studies.snapshots import open_snapshot
+    from placesim.studies.snapshots import open_snapshot, read_snapshot
 
     name = graph_name(graph)
     options = make_options({"environment": shell_environment(), **values})
     data = read_once(graph, options)
     written = data if data is not None or not may_be_report(graph) else read_bytes(graph)
 
-    def loaded_graph() -> LoadedGraph:
-        return load(graph, None, options) if data is None else load(BytesIO(data), name, options)
-
     with show_stages("reading and placing"):
-        return open_snapshot(
-            name, loaded_graph, options, partitioned, wishes=wishes, written=written, takes_prediction=takes_prediction
-        )
+        read = read_snapshot(written, name, wishes, takes_prediction=takes_prediction)
+        if read is not None:
+            return read
+        loaded = load(graph, None, options) if data is None else load(BytesIO(data), name, options)
+        return open_snapshot(name, loaded, options, partitioned, wishes=wishes)
 
 
 def subjects_in(
     graph: str, values: Mapping[str, Any], wishes: DryRunNeeds = NO_WISHES
 ) -> Sequence[tuple[str, Callable[[], Snapshot]]]:
-    """What `open_subject` opens of a GRAPH, with its name: one, or one for each line of a `.jsonl` file."""
+    """Subjects that `open_subject` opens from a GRAPH, with their names: one, or one for each line of a `.jsonl` file."""
     if not graph.endswith(".jsonl"):
         return [(graph_name(graph), lambda: open_subject(graph, values, wishes=wishes))]
     from placesim.cli.options import shell_environment
     from placesim.core.errors import PlacesimError
     from placesim.formats.sources.loading import load_line, named_lines
     from placesim.machine.options import make_options
-    from placesim.studies.snapshots import open_snapshot
+    from placesim.studies.snapshots import open_snapshot, read_snapshot
 
     options = make_options({"environment": shell_environment(), **values})
 
     def opened(name: str, line: bytes) -> Snapshot:
-        return open_snapshot(name, lambda: load_line(graph, name, line, options), options, wishes=wishes, written=line)
+        read = read_snapshot(line, name, wishes)
+        return read or open_snapshot(name, load_line(graph, name, line, options), options, wishes=wishes)
 
     try:
         return [(name, partial(opened, name, line)) for name, line in named_lines(graph)]

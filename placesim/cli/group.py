@@ -61,10 +61,10 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 )
 @click.pass_context
 def placesim(ctx: click.Context) -> int:
-    """Where would TensorFlow put every op of this graph on that machine, and what happens then?
+    """Where would TensorFlow place every op of a graph on a machine, and what happens next?
 
-    Any option may have its default in placesim.toml or in PLACESIM_OPTION.  `placesim new` writes out a graph to start from,
-    `placesim completion --install` has the shell complete words, and `placesim manual` is the manual.
+    Start with an example graph from `placesim new` and with `placesim manual`.  Defaults of options come from placesim.toml or
+    from PLACESIM_OPTION variables.  `placesim completion --install` sets up shell completion.
 
     \b
     Examples:

@@ -83,7 +83,7 @@ def page_pieces(topic: str) -> Iterator[str]:
 
 
 def read_sections(topic: str, wanted: str) -> str:
-    """What `find_sections` finds in a page; of a page that is made nothing else is."""
+    """Sections that `find_sections` finds in a page; only these are made for a generated page."""
     if topic in MADE:
         sections = MADE[topic].sections()
         return "".join(_filled(find_sections(_outline(topic, sections), wanted), sections))
@@ -143,7 +143,7 @@ def read_parts(text: str) -> list[Part]:
 
 
 def _marks(lines: Sequence[str]) -> Iterator[Part]:
-    """Where each part starts; what stands in a fenced block starts none."""
+    """Starts of the parts; text in a fenced block starts none."""
     is_fenced = False
     for index, line in enumerate(lines):
         is_fenced ^= line.lstrip().startswith("```")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -19,13 +19,21 @@ REPORT = "Report"
 GENERAL = "General"
 GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, CHECKPOINTS, REPORT, GENERAL)
 """The titles over options in `--help`, in their order."""
+FolderValues = Literal["any", "own files", "none"]
+"""Values that an option may have from a settings file found in the current folder or above it: somebody else's, maybe.
+
+`any` is for options that only change how a graph is placed, simulated or shown.  `own files` is for such options that name a
+file to read: one in the folder of the settings file.  `none` is for options that write, connect, start something, use more of
+the machine, or set a limit.
+"""
 
 
 class Option(click.Option):
-    """An option that knows the title it stands under."""
+    """An option that knows the title it stands under, and its values that a found settings file may give."""
 
-    def __init__(self, *words: Any, group: str = OWN, **settings: Any) -> None:
+    def __init__(self, *words: Any, folder_values: FolderValues, group: str = OWN, **settings: Any) -> None:
         super().__init__(*words, **settings)
+        self.folder_values = folder_values
         self.group = group
 
 
@@ -51,6 +59,19 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return str(value)
 
 
-def option(*words: str, group: str, **settings: Any) -> Callable[[Any], Any]:
-    """`click.option`, under a title."""
-    return click.option(*words, cls=Option, group=group, **settings)
+class OutputFile(click.Path):
+    """A file to write; standard output, which `-` stands for elsewhere, has the command's own report."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path.  Fails for `-`."""
+        if value == "-":
+            self.fail("'-' is no file: expected a path, or ./- for a file of that name.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def option(*words: str, folder_values: FolderValues, group: str = OWN, **settings: Any) -> Callable[[Any], Any]:
+    """`click.option`, under a title, with the values that a found settings file may give."""
+    return click.option(*words, cls=Option, folder_values=folder_values, group=group, **settings)

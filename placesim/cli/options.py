@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from placesim.cli.command import current_settings
-from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, option
+from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, OutputFile, Word, option
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
 from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
@@ -19,21 +19,54 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 format_option = option(
-    "--format", "form", type=Word(("text", "json")), default="text", help="The form of the report.", group=REPORT
+    "--format",
+    "form",
+    type=Word(("text", "json")),
+    default="text",
+    help="Output format (default: text).",
+    group=REPORT,
+    folder_values="any",
 )
 table_format_option = option(
     "--format",
     "form",
     type=Word(ROW_FORMS),
     default="text",
-    help="The form of the table.",
+    help="Output format (default: text).",
     group=REPORT,
+    folder_values="any",
 )
 _MACHINE = (
-    option("--cpu", type=int, metavar="N", help="Number of CPU devices.", group=MACHINE),
-    option("--gpu", type=int, metavar="N", help="Number of GPUs.", group=MACHINE),
-    option("--gpu-model", metavar="NAME", help="The GPUs' model, as `devices --gpu-models` lists them.", group=MACHINE),
-    option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE),
+    option(
+        "--cpu",
+        type=int,
+        metavar="N",
+        help="Number of CPU devices (default: the graph's, else 1).",
+        group=MACHINE,
+        folder_values="any",
+    ),
+    option(
+        "--gpu",
+        type=int,
+        metavar="N",
+        help="Number of GPUs (default: the graph's, else 0).",
+        group=MACHINE,
+        folder_values="any",
+    ),
+    option(
+        "--gpu-model",
+        metavar="NAME",
+        help="GPU model; `devices --gpu-models` lists them.",
+        group=MACHINE,
+        folder_values="any",
+    ),
+    option(
+        "--inventory",
+        metavar="FILE",
+        help="YAML file that describes the machine (`devices:`).",
+        group=MACHINE,
+        folder_values="own files",
+    ),
 )
 MACHINE_NAMES = ("cpu", "gpu", "gpu_model", "inventory")
 """The same by their parameters: a script's sessions ask the environment for these themselves."""
@@ -41,64 +74,103 @@ link_option = option(
     "--link",
     multiple=True,
     metavar="A-B=25GB/s@2us",
-    help="A link's bandwidth and latency, in the place of the inventory's between the same ends; may be repeated.",
+    help="Bandwidth and latency of the link between A and B; overrides the inventory (repeatable).",
     group=MACHINE,
+    folder_values="any",
 )
 release_option = option(
     "--tensorflow",
     type=Word(tuple(sorted(RELEASES))),
-    help="The release of TensorFlow to be; 2.21 where neither this nor the file says.",
+    help="TensorFlow release to simulate (default: the file's, else 2.21).",
     group=SOURCE,
+    folder_values="any",
 )
 _SOURCE = (
     release_option,
-    option("--tag", multiple=True, metavar="TAG", help="A tag of the SavedModel's MetaGraph; may be repeated.", group=SOURCE),
     option(
-        "--signature", metavar="NAME", help="The model's signature to run; `serving_default` where it has that.", group=SOURCE
+        "--tag",
+        multiple=True,
+        metavar="TAG",
+        help="Tag of the SavedModel's MetaGraph (repeatable; default: the only MetaGraph, else serve).",
+        group=SOURCE,
+        folder_values="any",
     ),
     option(
-        "--checkpoint", metavar="PREFIX", help="A checkpoint, or its directory, that holds the variables' values.", group=SOURCE
+        "--signature",
+        metavar="NAME",
+        help="Signature of the SavedModel to run (default: serving_default).",
+        group=SOURCE,
+        folder_values="any",
     ),
-    option("--clear-devices", is_flag=True, help="Drop the devices that the graph's nodes ask for.", group=SOURCE),
+    option(
+        "--checkpoint",
+        metavar="PREFIX",
+        help="Checkpoint to restore variables from, or its directory.",
+        group=SOURCE,
+        folder_values="none",
+    ),
+    option(
+        "--clear-devices",
+        is_flag=True,
+        help="Ignore the devices that nodes request.",
+        group=SOURCE,
+        folder_values="any",
+    ),
     option(
         "--device",
         multiple=True,
         metavar="PATTERN=DEVICE",
-        help="Ask for a device for all nodes with such a name; may be repeated.",
+        help="Request DEVICE for nodes whose name matches PATTERN (repeatable).",
         group=SOURCE,
+        folder_values="any",
     ),
     option(
         "--layer-assignment",
         metavar="RULES",
         default="",
-        help="Ask for devices by the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
+        help="Request devices for the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
         group=SOURCE,
+        folder_values="any",
     ),
     option(
         "--allow-unknown",
         metavar="DEVICES",
         default="",
-        help="Place ops of an ONNX model that placesim doesn't know on such devices, as `cpu,gpu`.",
+        help="Assume that unsupported ONNX ops have kernels for these device types: `cpu,gpu`.",
         group=SOURCE,
+        folder_values="any",
     ),
-    option("--until", type=Word(UNTIL), help="How far a Python script runs; its arguments follow `--`.", group=SOURCE),
+    option(
+        "--until",
+        type=Word(UNTIL),
+        help="Stop a Python script after its first session run, or at its end (default: first-run); its arguments follow `--`.",
+        group=SOURCE,
+        folder_values="any",
+    ),
 )
 _PLACEMENT = (
     option(
         "--soft-placement/--no-soft-placement",
         default=None,
-        help="Take another device where the requested one can't be had.",
+        help="Fall back to another device if the requested one is missing or has no kernel (default: the file's, else off).",
         group=PLACEMENT,
+        folder_values="any",
     ),
     option(
-        "--fetch", multiple=True, metavar="NAME", help="A tensor to fetch or an op to run; may be repeated.", group=PLACEMENT
+        "--fetch",
+        multiple=True,
+        metavar="NAME",
+        help="Tensor to fetch or op to run (repeatable).",
+        group=PLACEMENT,
+        folder_values="any",
     ),
     option(
         "--timeout",
         type=float,
         metavar="SECONDS",
-        help="The longest that placing may take, and each step after it.",
+        help="Time limit for reading, for placement, and for each step.",
         group=PLACEMENT,
+        folder_values="none",
     ),
 )
 
@@ -108,47 +180,59 @@ feed_option = option(
     "feeds",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A value to feed: a YAML literal or @FILE.npy; may be repeated.",
+    help="Value to feed: a YAML literal or @FILE.npy (repeatable).",
     group=SOURCE,
+    folder_values="own files",
 )
 _FILE_ACCESS = (
     option(
         "--allow-read",
         multiple=True,
         metavar="DIR",
-        help="A folder or file that the graph may read; may be repeated.",
+        help="Folder or file that the graph may read (repeatable).",
         group=FILE_ACCESS,
+        folder_values="none",
     ),
     option(
         "--allow-write",
         multiple=True,
         metavar="DIR",
-        help="A folder or file that the graph may write; may be repeated.",
+        help="Folder or file that the graph may write (repeatable).",
         group=FILE_ACCESS,
+        folder_values="none",
     ),
-    option("--allow-all-files", is_flag=True, help="Let the graph read and write any file.", group=FILE_ACCESS),
+    option(
+        "--allow-all-files",
+        is_flag=True,
+        help="Let the graph read and write any file.",
+        group=FILE_ACCESS,
+        folder_values="none",
+    ),
 )
 _REPORT = (
     option(
         "--log-style",
         type=Word(("modern", "classic")),
         default="modern",
-        help="TensorFlow 2.x's text or the first guides'.",
+        help="Log format: that of TensorFlow 2 or TensorFlow 1 (default: modern).",
         group=REPORT,
+        folder_values="any",
     ),
     option(
         "--summary",
         is_flag=True,
-        help="Print nodes, variables, constants, transfers and peak memory of each device at the end.",
+        help="Print a table of nodes, variables, constants, transfers and peak memory per device.",
         group=REPORT,
+        folder_values="any",
     ),
     option(
         "--log-filter",
         "log_filters",
         multiple=True,
         metavar="PATTERN",
-        help="Log only nodes with such a name (`conv1/*`), or in such a scope (`conv1/`); may be repeated.",
+        help="Log only nodes whose name matches (`conv1/*`) or that are in a scope (`conv1/`) (repeatable).",
         group=REPORT,
+        folder_values="any",
     ),
 )
 
@@ -159,25 +243,25 @@ def machine_options(command: Command) -> Command:
 
 
 def source_options(command: Command) -> Command:
-    """What to take from the file."""
+    """Options that select parts of the file."""
     return _add(command, _SOURCE)
 
 
 def placement_options(command: Command) -> Command:
-    """What placing takes."""
+    """Options of placement."""
     return _add(command, _PLACEMENT)
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape`; `purpose` says what alone it is for."""
-    text = _for(purpose, "the shape of a placeholder that leaves it open; may be repeated.")
-    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES)
+    text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
+    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, folder_values="any")
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
-    text = _for(purpose, "the first dimension of all placeholders that leave it open.")
-    batch = option("--batch", type=click.IntRange(0), metavar="N", help=text, group=SIZES)
+    text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
+    batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
     return lambda command: _add(command, (shape_option(purpose), batch))
 
 
@@ -186,71 +270,83 @@ _GUESSES = (
         "--iterations",
         multiple=True,
         metavar="NAME=N",
-        help="How often a loop runs that nothing else fixes, by its frame or While node; may be repeated.",
+        help="Iteration count of a loop whose trip count is unknown, by frame or While node (repeatable; default: 1).",
         group=SIZES,
+        folder_values="any",
     ),
     option(
         "--assume-unknown",
-        type=click.IntRange(0),
+        type=click.IntRange(1),
         metavar="N",
-        help="What to take for each dimension that stays unknown.",
+        help="Size to assume for every other unknown dimension.",
         group=SIZES,
+        folder_values="any",
     ),
 )
 
 
 def guess_options(command: Command) -> Command:
-    """What is taken where nothing tells it."""
+    """Options for values that nothing else determines."""
     return _add(command, _GUESSES)
 
 
 def _for(purpose: str, text: str) -> str:
-    return f"For {purpose}: {text}" if purpose else text[0].upper() + text[1:]
+    return f"{text.removesuffix('.')} (for {purpose})." if purpose else text
 
 
 def top_option(default: int, what: str) -> Callable[[Command], Command]:
     """`--top`: how many of what a report lists."""
-    text = f"How many {what}."
-    return option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text, group=REPORT)
+    text = f"Maximum number of {what}."
+    return option(
+        "--top",
+        type=click.IntRange(1),
+        metavar="N",
+        default=default,
+        show_default=True,
+        help=text,
+        group=REPORT,
+        folder_values="any",
+    )
 
 
 profile_option = option(
     "--profile",
     multiple=True,
     metavar="FILE",
-    help="What `calibrate` wrote of a host, or the figures of a GPU's model; may be repeated.",
+    help="Measured speeds of a host (from `calibrate`) or of a GPU model (repeatable).",
     group=MACHINE,
+    folder_values="own files",
 )
 
 
-def output_option(text: str = "Write to a file; its ending tells the form.") -> Callable[[Command], Command]:
+def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
     """`--output`; the text says what is written."""
-    return option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT)
+    return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
     """`--trace`; `what` says what is in it."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
-    return option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT)
+    return option("--trace", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:
     """`--memory`, `--no-memory`."""
-    return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT)
+    return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT, folder_values="any")
 
 
 def time_option(text: str) -> Callable[[Command], Command]:
     """`--time`, `--no-time`."""
-    return option("--time/--no-time", "time", default=None, help=text, group=REPORT)
+    return option("--time/--no-time", "time", default=None, help=text, group=REPORT, folder_values="any")
 
 
 def file_access_options(command: Command) -> Command:
-    """What the graph may touch."""
+    """Options for the graph's access to files."""
     return _add(command, _FILE_ACCESS)
 
 
 def report_options(command: Command) -> Command:
-    """What `run` and `place` print."""
+    """Options for the output of `run` and `place`."""
     return _add(command, _REPORT)
 
 
@@ -261,7 +357,7 @@ def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> C
 
 
 def shell_environment() -> dict[str, str]:
-    """What the user's shell says to TensorFlow of GPU memory: the one place where it is asked."""
+    """Environment variables by which the user's shell configures GPU memory: the only place that reads them."""
     return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
 
 

@@ -17,6 +17,7 @@ from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -35,13 +36,13 @@ def write_pieces(pieces: Iterable[str]) -> bool:
 
 
 def complain(text: str) -> None:
-    """What is no result: warnings, and what there is to know; nothing under --quiet."""
+    """Print text that is not a result to standard error: warnings and notes; nothing under --quiet."""
     if not current_settings().quiet:
         tell(text)
 
 
 def tell(text: str) -> None:
-    """What belongs on standard error even under --quiet: errors, and what was asked for."""
+    """Print to standard error even under --quiet: errors, and requested logs."""
     from placesim.cli.progress import write_beside_bar
 
     with write_beside_bar():
@@ -61,7 +62,7 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
             for path, pieces in contents.items():
                 files.write(path, pieces, makes_folders)
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
@@ -76,7 +77,8 @@ def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
         write_pieces(content)
 
 
-def _unwritable(path: Path | None, error: Exception) -> UsageError:
+def unwritable(path: Path | None, error: Exception) -> UsageError:
+    """The error of a file that can't be written."""
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
 
@@ -92,7 +94,7 @@ def check_writable(path: Path) -> None:
     except _WriteTrialEnd:
         return
     except (OSError, ValueError) as error:
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
 
 
 class _WriteTrialEnd(Exception):
@@ -146,19 +148,19 @@ def write_rows(
 
 
 def write_creation(report: Report) -> None:
-    """What TensorFlow logs of the GPUs when a session is made, where it logs it."""
+    """Print TensorFlow's log of the GPUs when a session is made, at the time TensorFlow logs it."""
     for line in report.creation:
         tell(f"{escape_line(line)}\n")
 
 
-def write_memory_log(report: Report) -> None:
-    """What TensorFlow logs of a device that runs out of memory: the allocator's dump and all that follows."""
-    for line in report.memory_log:
+def write_memory_log(outcome: Outcome) -> None:
+    """Print TensorFlow's log of a device that runs out of memory: the allocator's dump and all that follows."""
+    for line in outcome.memory_log:
         tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 
 def write_traceback(error: BaseException) -> None:
-    """Where an error comes from, under --debug."""
+    """Print the traceback of an error, under --debug."""
     if current_settings().debug:
         import traceback
 

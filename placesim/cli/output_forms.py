@@ -26,13 +26,21 @@ class Form(NamedTuple, Generic[Writer]):
 
 def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
     """`--format`, one of a command's forms."""
-    return option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help, group=REPORT)
+    return option(
+        "--format",
+        "form",
+        type=Word([form.name for form in forms]),
+        default=default,
+        help=help,
+        group=REPORT,
+        folder_values="any",
+    )
 
 
 TABLE_FORMS = ("csv", "markdown")
-"""What a table is written in for other programs; what writes it gives `Tables`."""
+"""Formats of tables for other programs; their writers return `Tables`."""
 ROW_FORMS = ("text", "json", *TABLE_FORMS)
-"""What a plain list of rows is written in."""
+"""Formats of a plain list of rows."""
 
 
 def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
@@ -42,8 +50,8 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
 
 def table_option(*names: str) -> Callable[[Any], Any]:
     """`--table`, one of a report's tables; the first is the one that CSV has."""
-    text = f"Of csv and markdown: this table alone; without it csv has {names[0]}, and markdown all that have rows."
-    return option("--table", type=Word(names), help=text, group=REPORT)
+    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
+    return option("--table", type=Word(names), help=text, group=REPORT, folder_values="any")
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
@@ -58,7 +66,7 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
 
 
 class Target(NamedTuple):
-    """Where a result goes and in which form; `output` is None for standard output, `opens` tells that a browser shows it.
+    """Destination and format of a result; `output` is None for standard output, `opens` if a browser shows it.
 
     `table` is the one of several tables that is wanted.
     """
@@ -77,20 +85,21 @@ class Target(NamedTuple):
 
 
 OPENED = ("html", "svg", "png")
-"""What a browser shows."""
+"""Formats that a browser shows."""
 open_option = option(
     "--open",
     "opens",
     is_flag=True,
-    help="Show the page in a browser; without --output in a file that is left in the temporary folder.",
+    help="Open the page in a browser; without --output it is written to a temporary file.",
     group=REPORT,
+    folder_values="none",
 )
 
 
 def find_target(
     forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
 ) -> Target:
-    """What `--format` says, else what the file's ending tells, else text: the one rule of all commands that write reports.
+    """Choose the format: `--format`, else the file's extension, else text: the one rule of all commands that write reports.
 
     Raises UsageError for an ending that no form has, for a page on a terminal, for `--open` of what is no page, and for
     `--table` of what is no table.

@@ -88,7 +88,7 @@ class TerminalProgress:
         self.show(counts, began)
 
     def told(self) -> str:
-        """What a bar says now, in words; empty where none is up."""
+        """Current text of a bar, in words; empty if none is shown."""
         if self._bar is None:
             return ""
         share = _share(list(self._counts.values()))
@@ -201,7 +201,7 @@ def write_beside_bar() -> Iterator[None]:
 
 
 def _share(counts: Sequence[tuple[int, int | None]]) -> float:
-    """How much is done of counts that are each a part of one of those before."""
+    """Completed share of counts that are each a part of the previous one."""
     share, part = 0.0, 1.0
     for done, total in counts:
         part /= total or 1

@@ -27,11 +27,12 @@ from placesim.core.process.interrupts import InterruptDelay
 if TYPE_CHECKING:
     from placesim.cli.progress import TerminalProgress
     from placesim.report.report import Report
-    from placesim.report.results import Result
+    from placesim.runtime.sessions.outcome import Outcome
+    from placesim.runtime.sessions.results import Result
     from placesim.studies.simulation.simulation import PartialResults
 
 PATIENCE_SECONDS = 0.2
-"""How long what could be written may wait for more while a progress bar stands where it is to be written."""
+"""Longest delay of pending output while a progress bar occupies the terminal line."""
 MAX_WAITING = 1 << 20
 """Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
 REPORT_FORMS = ("text", "json", "jsonl")
@@ -80,7 +81,7 @@ class ReportWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """What is still held back is written also where the work was interrupted."""
+        """Write pending output, also after an interrupt."""
         self._waiting.close()
         if self._has_head:
             self._out.flush()
@@ -92,9 +93,9 @@ class ReportWriter:
 
     def _taken(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         if not self._has_head and self._format.needs_no_more(self._waiting.letters, so_far):
-            self._begin(self._filtered(so_far.report()))
+            self._begin(self._filtered(_read(so_far.outcome())))
         elif self._has_head and so_far.size != self._size:
-            self._out.add(self._format.growth(self._filtered(so_far.report())))
+            self._out.add(self._format.growth(self._filtered(_read(so_far.outcome()))))
         self._size = so_far.size
         if self._has_head:
             self._out.add(self._format.rows(rows))
@@ -120,10 +121,10 @@ class ReportWriter:
 
         return find_unmatched_patterns(report, self._filters)
 
-    def leave(self, report: Report) -> None:
+    def leave(self, outcome: Outcome) -> None:
         """As `finish`, while the main thread is in a kernel."""
         self._out.end()
-        self.finish(report)
+        self.finish(_read(outcome))
 
     def settle(self) -> None:
         """Write what has waited for a while beneath a progress bar."""
@@ -131,7 +132,7 @@ class ReportWriter:
             self._out.settle()
 
     def finish(self, report: Report) -> bool:
-        """What follows the results: a summary, warnings, the error; False where nobody reads it any more."""
+        """Write the end of the report: a summary, warnings, the error; False if nobody reads the output any more."""
         report = self._filtered(report)
         if not self._has_head:
             self._begin(report)
@@ -160,6 +161,12 @@ class ReportWriter:
                 self._opening(report)
         self._out.add(self._format.head(report))
         self._out.add(self._waiting.pieces())
+
+
+def _read(outcome: Outcome) -> Report:
+    from placesim.report.report import Report
+
+    return Report.of(outcome)
 
 
 class _PendingTexts:
@@ -273,8 +280,8 @@ class _Text:
         The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
         """
         if self._has_log is None:
-            report = so_far.report()
-            self._has_log, self._is_classic = report.shows_log, report.style == "classic"
+            outcome = so_far.outcome()
+            self._has_log, self._is_classic = outcome.shows_log, outcome.style == "classic"
         from placesim.studies.simulation.simulation import Growth
 
         return not self._has_log or so_far.growth < Growth.NODES or waiting > MAX_WAITING
@@ -378,7 +385,7 @@ class _JsonLines:
         return self._placed(report, is_first=False)
 
     def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
-        """What has come since the last such line; the first has all keys."""
+        """Rows since the last such line; the first has all keys."""
         from placesim.report.document import json_text
 
         new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}
@@ -411,7 +418,7 @@ class _JsonLines:
 
 
 def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:
-    """What stands behind the results."""
+    """Part of the document after the results."""
     document = report.document_tail()
     if with_summary:
         from placesim.inspection.summary import summarise_outcome
@@ -429,6 +436,6 @@ _FORMATS: Mapping[str, Callable[[str | None, bool], _Text | _Json | _JsonLines]]
 
 
 def _annotations_line(annotations: Mapping[str, int]) -> str:
-    """How many device annotations came with the file."""
+    """Line with the number of device annotations in the file."""
     listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
     return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"

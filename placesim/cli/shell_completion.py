@@ -1,4 +1,4 @@
-"""What a shell offers where a word is begun: commands, options, files, and the words that stand for something of ours."""
+"""Shell completion: commands, options, files, and words with a meaning in placesim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from placesim.graph.graph import Node
 
 Finder = Callable[[click.Context, str], Iterable[str]]
-"""What may stand where a word is begun."""
+"""Possible words at the cursor."""
 VARIABLE = "_PLACESIM_COMPLETE"
 """Holds what a shell asks for: `SHELL_source` or `SHELL_complete`."""
 MAX_GRAPH_BYTES = 4 << 20
@@ -118,7 +118,7 @@ SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish":
 
 
 def completion_script(shell: str) -> str:
-    """What the shell has to read, once."""
+    """Completion script for a shell to read once."""
     return SHELLS[shell](placesim, {}, "placesim", VARIABLE).source()
 
 
@@ -345,4 +345,4 @@ _FINDERS: Mapping[str, Finder] = {
     "device": _placed,
     "signature": _signatures,
 }
-"""What may stand for a parameter: of one command, or of any."""
+"""Finders of possible values of a parameter: of one command, or of any."""

@@ -42,7 +42,7 @@ def _open_closed(name: str, number: int, flags: int, mode: str) -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """What an encoding lacks, in a form that is valid in JSON too."""
+    """Characters that an encoding lacks, in a form that is valid in JSON too."""
     assert isinstance(error, UnicodeEncodeError)
     return as_json_escape(error.object[error.start : error.end]), error.end
 
@@ -101,7 +101,7 @@ def check_lost_output(error: OSError) -> None:
 
 
 def _silence(number: int) -> None:
-    """What is still buffered goes nowhere, so that closing it at exit says nothing."""
+    """Discard the buffered output, so that closing it at exit prints nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, number)
     os.close(nowhere)

@@ -1,1 +1,1 @@
-"""What every room stands on."""
+"""Foundation of all rooms."""

@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 class PlacesimError(Exception):
-    """Root of every error that a user may see; `report` is what was established before it."""
+    """Root of every error that a user may see; `outcome` is what was established before it, `report` its readings."""
 
     code: ClassVar[str] = ""
     exit_code: ClassVar[int] = 2
@@ -61,6 +61,7 @@ class PlacesimError(Exception):
         self.location = location
         self.device = device
         self.help: tuple[str, ...] = ()
+        self.outcome: Any = None
         self.report: Any = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,7 +117,7 @@ def shown_type(error: PlacesimError) -> str:
 
 
 class GraphBuildError(PlacesimError, ValueError):
-    """What TensorFlow's Python reports as ValueError while a graph is built."""
+    """ValueError of TensorFlow's Python while a graph is built."""
 
     exit_code = 1
 
@@ -134,7 +135,7 @@ class RequestError(PlacesimError, ValueError):
 
 
 class SessionUsageError(PlacesimError, RuntimeError):
-    """What TensorFlow's Python reports as RuntimeError for a misused session."""
+    """RuntimeError of TensorFlow's Python for a misused session."""
 
     exit_code = 1
 
@@ -144,7 +145,7 @@ class SessionUsageError(PlacesimError, RuntimeError):
 
 
 class DefectError(PlacesimError):
-    """What no graph should bring about: a fault of placesim's own, with the place where it showed."""
+    """A defect of placesim, with the place of its discovery; no graph should cause it."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
 

@@ -153,7 +153,7 @@ def write_varint(value: int) -> bytes:
 
 
 def field_head(number: int, size: int) -> bytes:
-    """What stands before the `size` bytes of a field."""
+    """Bytes before the `size` bytes of a field."""
     return write_varint(number << 3 | BYTES) + write_varint(size)
 
 

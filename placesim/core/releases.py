@@ -21,13 +21,13 @@ class Release(NamedTuple):
     version: str
     producer: int
     xla_cpus: int = 0
-    """How many XLA_CPU devices a task has that does not say how many (3.1)."""
+    """Default number of XLA_CPU devices of a task (3.1)."""
     xla_before_gpus: bool = False
     """Whether a task's XLA devices are made before its GPUs (3.1)."""
     reserves_by_capability: bool = True
     """Whether what is left to the system of a GPU's memory depends on its compute capability, or is a share of it (10.3.3)."""
     created_gpu: str = "Created device {name} with {mb} MB memory:  -> {description}"
-    """What is logged of each GPU that is made (10.2.2)."""
+    """Log line for each created GPU (10.2.2)."""
     prefers_local_devices: bool = True
     """Whether of two devices of one type the one of the session's own task is taken (3.6c)."""
     checks_attrs_without_kernel: bool = True
@@ -59,15 +59,15 @@ class Release(NamedTuple):
     copies_constants: bool = True
     """Whether a small constant that several CPUs read is copied to each of them (8.13)."""
     control_constant: str = "{node}/ctrl"
-    """What the constant is called that stands for a cut control edge, before its number (8.5)."""
+    """Name of the constant that replaces a cut control edge, before its number (8.5)."""
     no_kernel: str = "used by {node} with these attrs"
-    """How a node that nothing can run is spoken of (4.4)."""
+    """Description of a node without a supported device (4.4)."""
     tied_by: str = "a reference or resource connection"
-    """What an edge is called that ties two nodes which can't be together (5.6.3)."""
+    """Name of an edge that ties two nodes which can't be together (5.6.3)."""
     edge_ends: str = "The edge src node is name='{source}' (op='{source_op}'), and the dst node is name='{node}' (op='{op}')."
-    """How the ends of an edge are named between which devices are at odds that nothing may change (5.6.2)."""
+    """Description of an edge between devices that conflict and cannot change (5.6.2)."""
     devices_of_node: str = "requested: '{requested}', assigned: '{assigned}'"
-    """What a node's debug string has between the braces of `device` (5.9)."""
+    """Text between the braces of `device` in a node's debug string (5.9)."""
     spells_out_nodes: bool = False
     """Whether Python shows a message with the places of the nodes in it, their scopes and what they read (0.4)."""
     share_cluster_devices: str = "share_cluster_devices_in_session"

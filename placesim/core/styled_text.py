@@ -16,7 +16,7 @@ _KINDS = re.compile(r"(?:GPU|CPU):\d+")
 
 
 class Role(Enum):
-    """What a span is."""
+    """Role of a span."""
 
     PLAIN = "plain"
     NODE = "a node that its line is about"

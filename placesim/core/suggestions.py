@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 SIMILAR = 0.7
-"""How like a word must be, from 0 (any) to 1 (the same), to be what was meant among very many."""
+"""Minimum similarity of a suggested word among very many, from 0 (any) to 1 (the same)."""
 SIMILAR_AMONG_FEW = 0.5
 _MAX_CANDIDATES = 20_000
 _MAX_CHARACTERS = 200

@@ -40,6 +40,8 @@ from placesim.core.protobuf_wire import (
 
 MAX_BYTES = 2 << 30
 """A tensor that its file does not spell out, but only declares, is refused beyond this."""
+OBJECT_BYTES = 8
+"""Of a string, a resource or a variant in memory: the reference to it."""
 MAX_DIMENSIONS = 64
 VIEW_ELEMENTS = 64
 """One value for more elements than these stays one value in memory."""
@@ -76,7 +78,7 @@ PLAIN = frozenset((FLOAT, DOUBLE, INT64, BOOL, UINT32, UINT64))
 
 
 def value_field(dtype: DataType) -> ValueField:
-    """Where the single values of a type stand."""
+    """Field for the single values of a type."""
     return _BYTES if dtype.name.startswith(("float8", "float4")) else _VALUE_FIELDS.get(dtype, _INTS)
 
 
@@ -159,6 +161,14 @@ def values_array(stored: Array, dtype: DataType) -> Array:
     return stored.astype(dtype.numpy) if field is _INTS else stored
 
 
+def size_problem(shape: Sequence[int], dtype: DataType) -> str:
+    """Why no file may declare a tensor of this shape; empty for one of up to MAX_BYTES."""
+    size = math.prod(shape) * (dtype.size or OBJECT_BYTES)
+    if size <= MAX_BYTES:
+        return ""
+    return f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)"
+
+
 def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array:
     """Values `[values]` as a tensor of a shape: the last that is given stands for all that follow.
 
@@ -167,9 +177,9 @@ def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array
     count = math.prod(shape)
     if len(values) == count:
         return values.reshape(shape)
-    size = count * max(dtype.size, 1)
-    if size > MAX_BYTES:
-        raise WireError(f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)")
+    problem = size_problem(shape, dtype)
+    if problem:
+        raise WireError(problem)
     if not len(values):
         values = np.array([b""], object) if dtype is STRING else np.zeros(1, dtype.numpy)
     if len(values) > count:
@@ -208,7 +218,7 @@ def _parse_shape(data: bytes) -> tuple[int, ...]:
 
 
 def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
-    """What stands in a type's field, which may be packed or come once for each value."""
+    """Values of a type's field, which may be packed or come once for each value."""
     field = value_field(dtype)
     if dtype is STRING:
         texts = [value for value in values if isinstance(value, bytes)]

@@ -13,7 +13,7 @@ from placesim.graph.session_steps import GraphFile
 
 
 def device_annotations(file: GraphFile) -> dict[str, int]:
-    """How many nodes of the graph ask for which device, in the order in which the devices first come."""
+    """Number of nodes that request each device, in the order in which the devices first appear."""
     return dict(Counter(node.device for node in file.graph.nodes if node.device))
 
 

@@ -16,7 +16,7 @@ from placesim.ops.registry import Registry, describe_other_releases
 MAX_COUNT = 1 << 20
 """A count attr beyond this stands for more tensors than any op has."""
 _LEFT_AWAY = (("VariableV2", "shape"),)
-"""What recorded nodes do without: a session asks for it when the node runs, only `import_graph_def` at once."""
+"""Attrs that recorded nodes may lack: a session needs them when the node runs, only `import_graph_def` at once."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
 _INFERRED = " (types are inferred where the function says 'raw: false')"
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
@@ -134,12 +134,12 @@ def _value_problem(definition: OpDef, attr: AttrDef, value: AttrValue) -> str | 
 
 
 def node_text(name: str) -> str:
-    """How TensorFlow ends a message about a node."""
+    """Suffix of TensorFlow's messages about a node."""
     return f"; NodeDef: {{{{node {name}}}}}"
 
 
 def _attr_position(tree: Any, name: str) -> int:
-    """Where an attr stands: under `attrs`, or beside them as a constant's `value` does."""
+    """Position of an attr: under `attrs`, or beside them as a constant's `value` is."""
     given = tree.get("attrs") if isinstance(tree, dict) else None
     return part_position(tree, "attrs", name) if isinstance(given, dict) and name in given else part_position(tree, name)
 

@@ -197,7 +197,7 @@ class NodeImport:
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:
-    """Where an input stands in the list that it was read from; else where the node stands."""
+    """Position of an input in the list that it was read from; else that of the node."""
     return value_position(places, index) or node.location
 
 

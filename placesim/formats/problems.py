@@ -1,4 +1,4 @@
-"""What is wrong with a file, collected so that all of it is reported together."""
+"""Problems of a file, collected so that all of them are reported together."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ class FileProblems:
             self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """What TensorFlow, or the builder in its place, refuses.  Raises as `add`."""
+        """Report a rejection by TensorFlow, or by the builder in its place. Raises as `add`."""
         self.add(position, error.message, error.type_name)
 
     def doubt(self, position: int, message: str) -> None:
-        """What is no problem, and yet may not be meant."""
+        """Report something that is valid but probably unintended."""
         self._doubts.append(f"{self.location(position)}: {shorten_message(message)}")
 
     @property
     def said(self) -> int:
-        """How much has been found so far, doubts among it."""
+        """Number of problems and doubts so far."""
         return len(self._found) + len(self._doubts)
 
     @property
@@ -96,7 +96,7 @@ class FileProblems:
         return bool(unknown)
 
     def read(self, tree: dict[Any, Any], key: str, read: Callable[[Any], Any], default: Any) -> Any:
-        """What `read` makes of the value of a key; WRONG, and a problem, where it raises InvalidValue."""
+        """Value of a key as converted by `read`; WRONG, and a problem, if that raises InvalidValue."""
         if key not in tree:
             return default
         try:
@@ -127,7 +127,7 @@ def one_of(words: Iterable[str]) -> str:
 
 
 def part_position(tree: Any, *path: Any) -> int:
-    """Where a part of an entry stands, by its keys; where there is no such part, where what is around it stands."""
+    """Position of a part of an entry, by its keys; of a missing part, the position of the surrounding one."""
     position = own_position(tree)
     for key in path:
         if not isinstance(tree, dict) or key not in tree:

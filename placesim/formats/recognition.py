@@ -1,4 +1,4 @@
-"""What a file is, by its content: a graph file in YAML or JSON, or which of TensorFlow's own; a Python script by its name.
+"""Recognise a file by its content: a graph file in YAML or JSON, or one of TensorFlow's formats; a Python script by its name.
 
 Asked once for a file; whoever reads it is told the answer.
 """
@@ -14,9 +14,9 @@ from placesim.core.checkpoints.table import TABLE_MAGIC
 from placesim.core.protobuf_wire import BYTES, VARINT, WireError, field_at, fields, last_message
 
 SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
-"""What the bytes begin with that hold a graph built by a script."""
+"""First bytes of a script's graph."""
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
-"""What a SavedModel's file is called in its directory."""
+"""Names of a SavedModel's file in its directory."""
 _SAMPLE_BYTES = 4096
 _CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _OP_NAME = re.compile(rb"[A-Za-z0-9_.>/\-]{1,1000}")
@@ -45,7 +45,7 @@ class Format(Enum):
 
 
 class FileKind(NamedTuple):
-    """What a file is, and whether it says so in text."""
+    """Format of a file, and whether it is text."""
 
     format: Format
     is_text: bool
@@ -87,7 +87,7 @@ def find_model_file(directory: str | Path) -> Path | None:
 
 
 def recognise(data: bytes | memoryview) -> FileKind:
-    """What these bytes are; a graph file where they are nothing of TensorFlow's."""
+    """Recognise the format of these bytes; a graph file if they are in none of TensorFlow's formats."""
     if bytes(data[: len(SCRIPT_MAGIC)]) == SCRIPT_MAGIC:
         return FileKind(Format.SCRIPT_GRAPH, False)
     if bytes(data[-len(TABLE_MAGIC) :]) == TABLE_MAGIC:

@@ -1,4 +1,4 @@
-"""What a script built, as bytes that travel from its process to the one that asked: the graph, its lines, config and steps.
+"""Graph of a script, as bytes sent from its process to the caller: the graph, its lines, config and steps.
 
 The graph is a GraphDef.  What a GraphDef has no place for is pickled beside it, and read so that nothing but plain values,
 arrays and placesim's own records can come of it: no code of a script's runs in the process that reads.
@@ -64,7 +64,7 @@ _OTHERS = {
     ("numpy.core.numeric", "_frombuffer"),
     ("_codecs", "encode"),
 }
-"""What else values are made of."""
+"""Other allowed parts of values."""
 
 
 class _Values(pickle.Unpickler):
@@ -80,16 +80,16 @@ class _Values(pickle.Unpickler):
 def write_script_graph(file: GraphFile) -> bytes:
     """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
     recorded = _RecordedParts(
-        file.graph.file,
-        tuple(file.graph.files),
-        file.graph.gradients_of,
-        write_graph_def(file),
-        array("q", [node.location for node in file.graph.nodes]),
-        replace(file.config, gpu_options_location=None),
-        file.steps,
-        file.each_step,
-        file.inventory,
-        file.links,
+        script=file.graph.file,
+        files=tuple(file.graph.files),
+        gradients_of=file.graph.gradients_of,
+        graph_def=write_graph_def(file),
+        locations=array("q", [node.location for node in file.graph.nodes]),
+        config=replace(file.config, gpu_options_location=None),
+        steps=file.steps,
+        each_step=file.each_step,
+        inventory=file.inventory,
+        links=file.links,
     )
     return SCRIPT_MAGIC + pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL)
 

@@ -42,7 +42,7 @@ class OpBinding(NamedTuple):
 
 
 class InputError(GraphBuildError):
-    """What is wrong with one input; `index` counts the inputs as they were given."""
+    """Problem with one input; `index` counts the inputs as given."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class InputTypeError(InputError):
 
 
 class AttrError(GraphBuildError):
-    """What is wrong with one attr; `attr` names it."""
+    """Problem with one attr; `attr` names it."""
 
     def __init__(self, message: str, attr: str) -> None:
         super().__init__(message)
@@ -323,6 +323,6 @@ def _takes(attr: AttrDef, value: AttrValue) -> bool:
 
 
 def type_message(param: str, dtype: DataType, attr: AttrDef) -> str:
-    """What TensorFlow says of a type that an argument can't have."""
+    """TensorFlow's message for a type that an argument does not allow."""
     names = ", ".join(allowed.python_name for allowed in attr.allowed or ())
     return f"Value passed to parameter '{param}' has DataType {dtype.python_name} not in list of allowed values: {names}"

@@ -93,7 +93,7 @@ class ScopedGraphBuilder:
         self.last_number = -1
         """The last of the file's own numbers: the names of functions that its entries make hold them."""
         self.view: Any = None
-        """What shows the graph to TensorFlow's Python, once that has been asked for."""
+        """TensorFlow's Python view of the graph; None until it is first asked for."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
         self._interned: dict[tuple[Any, ...], Attrs] = {}
         self._empty_attrs: Attrs = {}
@@ -149,7 +149,7 @@ class ScopedGraphBuilder:
 
     @property
     def colocation_depth(self) -> int:
-        """How many colocation scopes hide the devices of scopes around them."""
+        """Number of colocation scopes that hide the devices of enclosing scopes."""
         return len(self._hidden_devices)
 
     @contextmanager
@@ -513,7 +513,7 @@ class ScopedGraphBuilder:
         return node
 
     def _ask_device_functions(self, node: Node) -> None:
-        """What the scopes give a node where some of them are functions; a node that it is colocated with has the last word."""
+        """Apply the device functions of the enclosing scopes to a node; a node that it is colocated with has priority."""
         colocated, node.device = node.device, ""
         for scope in self._device_functions:
             if isinstance(scope, DeviceName):
@@ -555,7 +555,7 @@ class ScopedGraphBuilder:
 
 
 def _kind(value: Any) -> Any:
-    """What tells 1 from True and 1.0 where they are keys."""
+    """Distinguish 1 from True and 1.0 as keys."""
     return tuple(map(_kind, value)) if value.__class__ is tuple else value.__class__
 
 

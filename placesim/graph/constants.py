@@ -11,10 +11,9 @@ import numpy as np
 
 from placesim.core.dtypes import BOOL, COMPLEX128, FLOAT, INT32, STRING, DataType, dtype_of
 from placesim.core.errors import GraphBuildError
+from placesim.core.tensor_fields import size_problem
 from placesim.ops.attributes import TensorValue
 
-MAX_BYTES = 2 << 30
-"""A tensor literal, or a declared shape, that needs more is refused."""
 _VIEW_ELEMENTS = 64
 _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": math.inf} | {
     "infinity": math.inf,
@@ -47,11 +46,9 @@ def check_size(shape: Sequence[int], dtype: DataType) -> None:
     """GraphBuildError for a shape that is no shape or needs more than 2 GiB."""
     if any(dim < 0 for dim in shape):
         raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected known dimensions of 0 or more")
-    size = math.prod(shape) * max(dtype.size, 1)
-    if size > MAX_BYTES:
-        raise GraphBuildError(
-            f"tensor too large: got {size} bytes for shape {list(shape)}, expected at most {MAX_BYTES} (2 GiB)"
-        )
+    problem = size_problem(shape, dtype)
+    if problem:
+        raise GraphBuildError(problem)
 
 
 def _convert_array(array: np.ndarray[Any, Any], dtype: DataType | None) -> np.ndarray[Any, Any]:

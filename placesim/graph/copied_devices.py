@@ -1,4 +1,4 @@
-"""What `colocate_with` has copied: the nodes that ask for a device because another node did (2.2)."""
+"""Record of the nodes whose device `colocate_with` copied from another node (2.2)."""
 
 from __future__ import annotations
 

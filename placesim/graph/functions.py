@@ -34,7 +34,7 @@ class FunctionBody(NamedTuple):
 
 
 def path_of_body(call: str, function: str) -> str:
-    """What the nodes of a function's body are called by, where a node calls it: both names, shown as they can be."""
+    """Path of a function's body: the names of the calling node and of the function, as they are displayed."""
     return f"{call}/{function if function.isprintable() else function.encode('unicode_escape').decode('ascii')}"
 
 
@@ -123,7 +123,7 @@ def function_definition(function: LibraryFunction) -> OpDef:
 
 
 def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]) -> tuple[DataType, ...] | None:
-    """What `Tout` of a call has to be, where the function that it names settles it; else None."""
+    """Value that a call's `Tout` must have if the called function determines it; else None."""
     called = attrs.get(RUN_ATTRS.get(op, ""))
     if isinstance(called, tuple) and not isinstance(called, FunctionName):
         called = called[0] if called else None
@@ -250,7 +250,7 @@ class _TensorNames:
         return (found,)
 
     def _type(self, tensor: str) -> DataType | None:
-        """What a tensor of the body carries; None where there is no such output."""
+        """Type of a tensor of the body; None if there is no such output."""
         name, _, slot = tensor.partition(":")
         outputs = (self._args[name],) if name in self._args else self._signatures[name].output_dtypes
         index = int(slot or 0) if not slot or slot.isdecimal() else len(outputs)
@@ -270,5 +270,5 @@ class _TensorNames:
 
 
 def _body_error(problem: str, node: NodeDef) -> InvalidArgumentError:
-    """What is wrong with a node of a body, as TensorFlow says it when the function is instantiated."""
+    """Error of a node in a body, as TensorFlow words it when the function is instantiated."""
     return InvalidArgumentError(f"{problem}\n\tIn {node_tag(node.name)}")

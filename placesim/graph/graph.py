@@ -16,7 +16,7 @@ from typing import NamedTuple
 from placesim.core.dtypes import RESOURCE, DataType
 from placesim.core.errors import Location
 from placesim.core.releases import CURRENT
-from placesim.ops.attributes import Attrs, AttrValue
+from placesim.ops.attributes import Attrs, AttrValue, as_held_by_kernel
 from placesim.ops.categories import MERGES, NEXT_ITERATIONS
 from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry, load_registry
@@ -49,7 +49,7 @@ class NodeDef(NamedTuple):
 
 
 class Signature:
-    """What a node's op and types say, shared by all nodes alike in them.
+    """A node's op and types, shared by all nodes with the same.
 
     `attrs` holds only what decides types and kernels; `definition` is None for an op that is not registered (a function's
     name).
@@ -222,7 +222,7 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[Dat
 
 
 class Origin(NamedTuple):
-    """What lowering made a node of: `call/f/x` for node x of the function f that was called, `call/` for what is around bodies.
+    """Source of a node made by lowering: `call/f/x` for node x of the called function f, `call/` for nodes around bodies.
 
     `function` and `node` are that function's name and the node's in it; empty for what is around.
     """
@@ -318,7 +318,7 @@ class Graph:
             )
 
     def location(self, node: Node) -> Location | None:
-        """Where a node stands in its file."""
+        """Position of a node in its file."""
         return self.located(node.location)
 
     def located(self, position: int) -> Location | None:
@@ -336,12 +336,12 @@ class Graph:
         return {a.name: a.default for a in definition.attrs.values() if a.has_default} | dict(node.attrs)
 
     def kernel_attrs(self, node: Node) -> dict[str, AttrValue]:
-        """The same for our kernels, which are the current release's: with the defaults of attrs that its op alone has."""
+        """The same as our kernels read them: floats are float32, and attrs of the current release's op have their defaults."""
         attrs = self.full_attrs(node)
         later = None if self.registry.rules is CURRENT else load_registry().op(node.op)
-        if later is None:
-            return attrs
-        return {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
+        if later is not None:
+            attrs = {a.name: a.default for a in later.attrs.values() if a.has_default} | attrs
+        return {name: as_held_by_kernel(value) for name, value in attrs.items()}
 
     def input_texts(self, node: Node) -> list[str]:
         """A node's inputs as a NodeDef spells them."""
@@ -418,6 +418,13 @@ class Graph:
                 node.device,
                 node.location,
             )
+        return graph
+
+    def copied(self) -> Graph:
+        """A graph with the same nodes, to which others may be added; it shares the nodes and all but their lists."""
+        graph = self.emptied()
+        graph.nodes, graph.ids = self.nodes.copy(), self.ids.copy()
+        graph.device_scopes = self.device_scopes
         return graph
 
     def emptied(self) -> Graph:

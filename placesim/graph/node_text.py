@@ -58,7 +58,7 @@ def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str =
 
 
 def node_tail(message: str, name: str) -> str:
-    """What TensorFlow appends to a status that a node is to blame for: in a message that has a tag already, the bare name."""
+    """Suffix that TensorFlow appends to a status caused by a node: in a message with a tag already, the bare name."""
     return f"\n\t [[{name}]]" if "{{node " in message else f"\n\t [[{node_tag(name)}]]"
 
 

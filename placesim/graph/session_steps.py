@@ -1,4 +1,4 @@
-"""What a graph file asks for beside its nodes: config, inventory and session steps, as values."""
+"""Settings of a graph file beside its nodes: config, inventory and session steps, as values."""
 
 from __future__ import annotations
 
@@ -26,6 +26,12 @@ class FileFeed(NamedTuple):
     """A feed read from a `.npy` file, relative to the graph file."""
 
     path: str
+
+
+def file_of_feed(value: Any) -> str | None:
+    """The path of the file that a feed is read from, as a graph file or an option says it; None for another feed."""
+    path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
+    return path if isinstance(path, str) else None
 
 
 class GeneratedFeed(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a variable expands to: `tf.compat.v1.get_variable`'s nodes, of both kinds, and their initializers (12.1, 12.2)."""
+"""Expand a variable into nodes: those of `tf.compat.v1.get_variable`, of both kinds, and their initializers (12.1, 12.2)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ INITIALIZER_FIELDS = {
 
 
 def default_initializer(dtype: DataType) -> InitializerSpec:
-    """What `get_variable` takes where it is given none: glorot_uniform, or zeros for a type that is not floating."""
+    """Default initializer of `get_variable`: glorot_uniform, or zeros for a type that is not floating."""
     return InitializerSpec("glorot_uniform" if dtype.is_floating else "zeros")
 
 
@@ -172,8 +172,9 @@ def glorot_limit(shape: Sequence[int]) -> float:
 
 def _add_filled(builder: ScopedGraphBuilder, kind: str, shape: Sequence[int], dtype: DataType) -> Node:
     value = _filling(kind, dtype)
-    if math.prod(shape) < _CONST_ELEMENTS:
-        return builder.constant(value, dtype, shape, name=kind)
+    size = math.prod(shape)
+    if size < _CONST_ELEMENTS:
+        return builder.constant(value if size else [], dtype, shape, name=kind)
     with builder.name_scope(kind) as scope:
         dims = builder.constant(list(shape), INT32, (len(shape),), name="shape_as_tensor")
         element = builder.constant(value, dtype)

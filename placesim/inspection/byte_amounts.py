@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Amount(NamedTuple):
-    """How many there are, their bytes, and how many of them have a size that is not known before the graph runs."""
+    """A count, its bytes, and the number of items whose size is unknown before the graph runs."""
 
     number: int = 0
     bytes: int = 0

@@ -34,7 +34,7 @@ class ScopeMove(NamedTuple):
 
 
 class TransferChange(NamedTuple):
-    """What passes from one device to another, before and after."""
+    """Transfers from one device to another, before and after."""
 
     source: str
     target: str
@@ -66,7 +66,7 @@ class PeakChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs; `before` and `after` are the errors, where they are not the same.
+    """Difference of two placements; `before` and `after` are the errors, if they differ.
 
     `memory` are the peaks that differ; None where a side's are not known.  `time` is None where a side's is not known, or does
     not differ.
@@ -106,15 +106,15 @@ def compare(before: Snapshot, after: Snapshot) -> Difference:
     moved = tuple(NodeMove(n, old[n].device, new[n].device) for n in common if old[n].device != new[n].device)
     is_same_error = _key(before.error) == _key(after.error)
     return Difference(
-        moved,
-        tuple(_fold(moved, common)),
-        tuple(name for name in old if name not in new),
-        tuple(name for name in new if name not in old),
-        tuple(_transfer_changes(before, after)),
-        tuple(_peak_changes(before, after)) if before.memory and after.memory else None,
-        time,
-        None if is_same_error else before.error,
-        None if is_same_error else after.error,
+        moved=moved,
+        folded=tuple(_fold(moved, common)),
+        removed=tuple(name for name in old if name not in new),
+        added=tuple(name for name in new if name not in old),
+        transfers=tuple(_transfer_changes(before, after)),
+        memory=tuple(_peak_changes(before, after)) if before.memory and after.memory else None,
+        time=time,
+        error_before=None if is_same_error else before.error,
+        error_after=None if is_same_error else after.error,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a graph needs of its devices' memory, and what it would take to fit: one record, of which reports are readings."""
+"""Memory requirements of a graph on its devices, and changes that would make it fit: one record, read by reports."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.runtime.accounting.usage import DeviceUsage, Holder
 
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
 KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
-"""What holds a buffer: a variable, a constant's kernel, tensors of the step, or the device's own scratch space."""
+"""Kinds of holders of a buffer: a variable, a constant's kernel, tensors of the step, or the device's own scratch space."""
 
 
 class DeviceMemory(NamedTuple):
@@ -51,7 +51,7 @@ class SmallestGpu(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryStudy:
-    """What was found out about a graph's memory.
+    """Results of a memory study of a graph.
 
     `error` is TensorFlow's, where it runs out.  `batch` is the first dimension that was asked for, or the largest that fits
     where that was searched (`is_searched`; None where any fits).  `smallest_gpu` is None where no model would do, or GPUs were
@@ -75,7 +75,7 @@ class MemoryStudy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is not counted, as sentences."""
+        """Notes on uncounted memory, as sentences."""
         if any(device.usage.limit is not None and device.usage.allocator.startswith("GPU_") for device in self.devices):
             return ("cuDNN workspaces are not counted",)
         return ()
@@ -113,7 +113,7 @@ def kind_of(holder: Holder) -> str:
 
 
 def name_of(holder: Holder) -> str:
-    """Whose it is: a variable's name, else the node's that asked for it."""
+    """Name of a holder: the variable's, else that of the node that allocated it."""
     kind, _, name = holder.kept.partition(" ")
     return name if kind == VARIABLE else holder.node
 

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
-"""What kernels are registered for; `DEFAULT` stands for every device type that runs kernels and has none of its own."""
+"""Device types of kernels; `DEFAULT` stands for every device type that runs kernels and has none of its own."""
 
 DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
 """Every name of an element type that may be asked for."""
@@ -42,18 +42,18 @@ class OpFacts(NamedTuple):
 
     @property
     def device_types(self) -> tuple[str, ...]:
-        """What it has kernels for."""
+        """Device types with a kernel."""
         registered = {kernel.device_type for kernel in self.kernels}
         return tuple(filter(registered.__contains__, DEVICE_TYPES))
 
     @property
     def file(self) -> str | None:
-        """Where the numpy kernel is written."""
+        """Source file of the numpy kernel."""
         return None if self.family is None else f"placesim/ops/kernels/{self.family.replace('.', '/')}.py"
 
 
 class OpFilter(NamedTuple):
-    """Which ops are asked for: those with such a kernel of TensorFlow's, and with or without a numpy kernel."""
+    """Filter for ops: by kernels of TensorFlow, and with or without a numpy kernel."""
 
     device_type: str | None = None
     dtype_name: str | None = None
@@ -97,7 +97,7 @@ def _may_be(arg: ArgDef, op: OpDef, kernel: KernelDef, dtype: DataType) -> bool:
 
 
 def facts_of(registry: Registry, name: str) -> OpFacts | None:
-    """What is known of an op; None where the release has no such op."""
+    """Facts of an op; None if the release has no such op."""
     op = registry.op(name)
     return None if op is None else OpFacts(op, registry.kernels(name), OP_FAMILIES.get(name))
 

@@ -41,7 +41,7 @@ class NodeTime(NamedTuple):
 
 
 class CarriedBytes(NamedTuple):
-    """What a link or a tensor's way carried, and the seconds that this took."""
+    """Bytes carried by a link or on a tensor's route, and the seconds taken."""
 
     bytes: float = 0.0
     seconds: float = 0.0

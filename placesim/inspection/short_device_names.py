@@ -1,4 +1,4 @@
-"""What devices are called where their full names would be in the way."""
+"""Short names of devices, for texts with little room."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class ReportedError(NamedTuple):
 
 @dataclass(frozen=True)
 class SimulationState:
-    """What only a simulation has: the graph as it was written, its placements, the partitions of its steps, and bodies.
+    """State of a simulation: the graph as written, its placements, the partitions of its steps, and bodies.
 
     `sizes` gives how many of the graph's nodes each placement had: steps may have added some.  `is_raw` says that the nodes are
     a GraphDef's.
@@ -87,8 +87,8 @@ class SimulationState:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where everything is, and what passes between devices; `nodes` are in log order, each as it was placed last, and behind
-    those of the graph the ones in bodies that it calls.
+    """Placement with its transfers between devices; `nodes` are in log order, each as last placed, and the graph's nodes are
+    followed by those in bodies that it calls.
 
     `complaint` is the error as a user reads it, with what to try; a written report has none.
     `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.
@@ -136,9 +136,9 @@ class Snapshot:
         return Location(self.name, 1, 1)
 
 
-def snapshot_of(name: str, outcome: Outcome, file: GraphFile | None) -> Snapshot:
-    """The snapshot of a simulation; `file` is what was simulated, None where it could not be read."""
-    live = None
+def snapshot_of(name: str, outcome: Outcome) -> Snapshot:
+    """The snapshot of a simulation."""
+    live, file = None, outcome.file
     if file is not None:
         sizes = _sizes(file, len(outcome.placed_graphs))
         live = SimulationState(file.graph, outcome.placed_graphs, outcome.prepared, sizes, file.is_raw)
@@ -181,7 +181,7 @@ def _rows(placement: Placement) -> list[PlacedNode]:
 
 
 def _sizes(file: GraphFile, placements: int) -> tuple[int, ...]:
-    """How many nodes there were at each placement: one comes before a step adds nodes, and one at the end."""
+    """Number of nodes at each placement: one before a step adds nodes, and one at the end."""
     ids = file.graph.ids
     first_added = [step.nodes[0].name for step in file.steps or () if step.nodes]
     counts = [*(ids[name] for name in first_added if name in ids), len(file.graph)]

@@ -1,4 +1,4 @@
-"""What each device has to hold and to do: nodes, the bytes of variables and constants, floating point operations, transfers."""
+"""Load of each device: nodes, the bytes of variables and constants, floating point operations, transfers."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def summarise(
 
 
 def sum_transfers(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], dict[str, Amount]]:
-    """What each device sends to others, and what it gets from them."""
+    """Transfers sent and received by each device."""
     sent: dict[str, Amount] = {}
     received: dict[str, Amount] = {}
     for (source, target), amount in transfers_by_pair(transfers).items():

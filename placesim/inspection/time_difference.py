@@ -16,7 +16,7 @@ _SAME = 1e-9
 
 
 class Duration(NamedTuple):
-    """How long something took; `where` is a node's device, or a transfer's way, `bytes` what was carried."""
+    """Duration of a node or transfer; `where` is a node's device, or a transfer's route, `bytes` the carried bytes."""
 
     seconds: float
     where: str = ""
@@ -37,7 +37,7 @@ class TimeChange(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How much longer."""
+        """Increase in seconds."""
         return (0.0 if self.after is None else self.after.seconds) - (0.0 if self.before is None else self.before.seconds)
 
 
@@ -59,7 +59,7 @@ class StepDifference:
 
     @property
     def seconds(self) -> float:
-        """How much longer it takes."""
+        """Increase in seconds."""
         return self.after.seconds - self.before.seconds
 
     @property
@@ -69,7 +69,7 @@ class StepDifference:
 
 
 def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference | None:
-    """What differs; None where both steps take the same time and so does everything in them."""
+    """Compare two steps; None if both and all their parts take the same time."""
     changes = [
         *_largest_first(_devices(before, after)),
         *_largest_first(_nodes(before.nodes, after.nodes)),

@@ -1,4 +1,6 @@
-"""What `place --format json` or `run --format json` wrote -> a snapshot, so that a placement can be kept beside a graph."""
+"""Read the output of `place --format json` or `run --format json` as a snapshot, so that a placement can be kept beside a
+graph.
+"""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
 
 
 class PartKind(NamedTuple):
-    """What a part may be, and how that is said."""
+    """Kinds of values of a part, and their names in messages."""
 
     expected: str
     holds: Callable[[Any], bool]
@@ -59,7 +59,7 @@ Kinds = Mapping[str, PartKind]
 
 
 class WrongPartError(Exception):
-    """What is wrong with a document, and where in it."""
+    """Error in a document, with its position."""
 
 
 def refusal(at: str, value: Any, expected: str) -> WrongPartError:

@@ -90,7 +90,7 @@ _FULL_NAME = re.compile(
 
 @lru_cache(maxsize=65536)
 def parse_runtime_name(text: str) -> DeviceName | None:
-    """What the runtime (C++) makes of a device string (1.2); None where it is malformed."""
+    """Parse a device string like the C++ runtime (1.2); None for a malformed one."""
     if text in ("", "/"):
         return ANY
     full = _FULL_NAME.fullmatch(text)
@@ -140,7 +140,7 @@ def _int(digits: str | None) -> int | None:
 
 @lru_cache(maxsize=65536)
 def parse_python_spec(text: str) -> DeviceName:
-    """What `tf.device` makes of a string (1.3); GraphBuildError in its words where it refuses."""
+    """Parse a string like `tf.device` (1.3); raises GraphBuildError with its message for an invalid one."""
     fields: dict[str, str | int | None] = {}
     for piece in text.split("/"):
         parts = piece.split(":")

@@ -14,7 +14,7 @@ from placesim.core.byte_counts import human_readable_bytes
 from placesim.core.errors import AlreadyExistsError, InternalError, InvalidArgumentError, UnknownError, UsageError
 from placesim.core.releases import CURRENT, Release
 from placesim.machine.gpu_models import MIB, GpuModel
-from placesim.machine.gpu_options import INTEGER, GpuEnvironment, GpuOptions
+from placesim.machine.gpu_options import INTEGER, DeviceOptions, GpuEnvironment, GpuOptions
 
 PRIORITIES = (-5, 0)
 """The priorities of streams that a driver offers, the most urgent first."""
@@ -60,7 +60,7 @@ class GpuMemory(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What the driver says of the GPU."""
+        """The driver's description of the GPU."""
         return describe_gpu(self.model, self.platform_id)
 
 
@@ -227,7 +227,7 @@ def _whole_mib(limit: float) -> int:
 
 
 def _check_virtual_devices(wanted: int, options: GpuOptions, visible: tuple[int, ...]) -> None:
-    """What the list of virtual devices may not be, in the order in which TensorFlow looks (10.1.5)."""
+    """Reject an invalid list of virtual devices, with the checks in TensorFlow's order (10.1.5)."""
     listed = options.virtual_devices
     if options.per_process_gpu_memory_fraction > 0:
         raise InvalidArgumentError("It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
@@ -305,20 +305,18 @@ def make_gpus(
     prefix: str,
     model: GpuModel,
     count: int,
-    most: int | None,
-    options: GpuOptions,
-    environment: GpuEnvironment,
+    session: DeviceOptions,
     process: GpuProcess,
     log: Callable[[GpuLogLine], None],
-    release: Release = CURRENT,
 ) -> list[tuple[str, GpuMemory]]:
     """The GPUs of a task, each by its full name, as a session with these options gets them.
 
-    `count` is how many the driver reports, `most` what `device_count` bounds them by.  A task without any is never asked for
+    `count` is how many the driver reports.  A task without any is never asked for
     its options.  Raises what TensorFlow raises when the session is made.
     """
     if not count:
         return []
+    options, environment, release, most = session.gpu, session.environment, session.release, session.device_count.get("GPU")
     visible = () if most == 0 else visible_gpus(options.visible_device_list, count)
     cuts = _cuts(model, visible, most, options, environment, log, release)
     names = [f"{prefix}GPU:{tf_id}" for tf_id in range(len(cuts))]

@@ -28,7 +28,7 @@ MemoryKind = Literal["stacked", "planar", "checked"]
 
 
 class GpuFigures(NamedTuple):
-    """What a model computes beside float32, and how it is attached; 0 is none, or not known.
+    """Figures of a GPU model beside float32 rates, and its connections; 0 means none or unknown.
 
     Rates in operations per second; float16 and bfloat16 of 0 are computed as float32.  `process_nm` is the foundry's name for
     the process, `cache` the last level's bytes, `watts` what the board may draw, `nvlink` bytes per second each way,

@@ -1,4 +1,4 @@
-"""What a session asks of the GPUs and what the process's environment says to it, as values."""
+"""GPU options of a session and of the process's environment, as values."""
 
 from __future__ import annotations
 

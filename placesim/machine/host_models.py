@@ -1,4 +1,4 @@
-"""What a machine's host is: its processor by a data sheet's figures, or as `placesim calibrate` measured it."""
+"""Host models: a processor by the figures of its data sheet, or as measured by `placesim calibrate`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTED = (
     "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
     "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked",
 )  # fmt: skip
-"""What kernels do, one by one: `prediction.host_loads` counts it."""
+"""Kinds of elementary work of kernels, counted by `prediction.host_loads`."""
 SECONDS = (
     *COUNTED,
     "far",
@@ -26,10 +26,10 @@ SECONDS = (
     "shared",
     "contended_call",
 )
-"""What a profile has seconds for: each count; a byte from beyond the first cache, and what it takes longer from beyond the
-last; a node in a fixed order, one that is run as its inputs arrive, and one that is handed to a pool; what one with a
-kernel takes beside that; an op's work that is
-shared, and each call of numpy's in it while others run."""
+"""Entries of a profile's seconds: each count; a byte from beyond the first cache, and the extra time from beyond the last; a
+node in a fixed order, one that runs as its inputs arrive, and one passed to a pool; the overhead of a node with a kernel; an
+op's shared work, and each of its numpy calls
+"""
 BASIC = ("dispatch", "plain", "multiplied")
 """Those that no machine does in no time."""
 SHARES = ("slowed_products", "slowed_passes")
@@ -52,7 +52,7 @@ class MeasuredFigure(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class HostProfile:
-    """What numpy and placesim's executors take on a host.
+    """Measured times of numpy and of placesim's executors on a host.
 
     `seconds` are those of `SECONDS`, and the shares of `SHARES`, `spreads` by what share each differs from run to run; `caches`
     the bytes from which on what lies among as many comes from further away; `families` how many times longer than these say a

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from placesim.core.errors import NotFoundError, PlacesimError, UsageError
+from placesim.core.escaping import escape_line
 from placesim.core.releases import CURRENT, Release
 from placesim.machine.device_names import ANY, DeviceName, parse_runtime_name
 from placesim.machine.gpu_memory import GpuLogLine, GpuMemory, GpuProcess, count_gpus, make_gpus
@@ -15,7 +16,7 @@ from placesim.machine.gpu_options import DeviceOptions
 from placesim.machine.host_models import HostModel
 
 CPU_MEMORY_BYTES = 268435456
-"""What TensorFlow says of every CPU device, whatever memory the machine has."""
+"""Memory limit that TensorFlow reports for every CPU device, independent of the machine."""
 MAX_COUNT = 4096
 MAX_DEVICES = 1 << 16
 """The most devices that all tasks of an inventory may have together."""
@@ -24,7 +25,7 @@ TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
 
 
 class TaskInventory(NamedTuple):
-    """What one task, or each of `tasks` tasks of a job, has; `job` None is a single machine.
+    """Devices of one task, or of each of `tasks` tasks of a job; `job` None is a single machine.
 
     `xla_cpu` is how many XLA_CPU devices, None for as many as the release of TensorFlow makes; `cpu_memory` how many bytes each
     CPU device may use, None for no limit; `host` what is known of the task's host.
@@ -63,7 +64,7 @@ class Device(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What `session.list_devices()` tells of it, by name."""
+        """Attributes of the device in `session.list_devices()`, by name."""
         return {name: getattr(self, name) for name in ("name", "type", "memory_limit", "physical_device_desc")}
 
     @property
@@ -75,7 +76,7 @@ class Device(NamedTuple):
     @property
     def mapping_line(self) -> str:
         """The device's line under `Device mapping:`."""
-        return f"{self.name} -> {self.physical_device_desc}"
+        return f"{self.name} -> {escape_line(self.physical_device_desc)}"
 
 
 class DeviceSet:
@@ -182,7 +183,7 @@ def _check_count(count: int) -> None:
 
 
 def count_devices(inventory: Sequence[TaskInventory]) -> int:
-    """How many devices all tasks have together."""
+    """Number of devices of all tasks together."""
     return sum(entry.tasks * (entry.cpu + entry.gpu + (entry.xla_cpu or 0) + entry.xla_gpu) for entry in inventory)
 
 
@@ -194,11 +195,8 @@ def _task_devices(
         raise NotFoundError("No CPU devices are available in this process")
     limit = CPU_MEMORY_BYTES if entry.cpu_memory is None else entry.cpu_memory
     devices = [Device(f"{prefix}CPU:{i}", "CPU", limit, host_limit=entry.cpu_memory) for i in range(cpus)]
-    most = options.device_count.get("GPU")
     try:
-        gpus = make_gpus(
-            prefix, entry.gpu_model, entry.gpu, most, options.gpu, options.environment, process, log, options.release
-        )
+        gpus = make_gpus(prefix, entry.gpu_model, entry.gpu, options, process, log)
     except PlacesimError as error:
         error.location = options.location
         raise

@@ -1,4 +1,4 @@
-"""What the inventory says of links: entries as they are written, and the ends that they join on a machine."""
+"""Links of the inventory: entries as written, and the ends that they join on a machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ NETWORK_BYTES = 10e9 / 8
 LinkKind = Literal["pcie", "nvlink", "network"]
 KINDS: tuple[LinkKind, ...] = ("pcie", "nvlink", "network")
 LATENCIES: dict[LinkKind, float] = {"pcie": 5e-6, "nvlink": 2e-6, "network": 50e-6}
-"""What a transfer waits beside its bytes, in seconds: assumed; a link that leads to a switch or the network has half of it,
-since a transfer crosses two of those."""
+"""Assumed latency of a transfer, in seconds; a link to a switch or the network has half of it, since a transfer crosses two of
+those.
+"""
 LinkWays = Literal["each", "shared", "one"]
 WAYS: tuple[LinkWays, ...] = ("each", "shared", "one")
 MAX_LINKS = 1 << 16
 NVLINK_SWITCH = "switch:nvlink"
-"""What joins the NVLinks of a task's GPUs, and so can all reach each other, where the inventory says nothing else."""
+"""Switch that joins the NVLinks of a task's GPUs, so that all can reach each other, unless the inventory defines links."""
 HOST, NETWORK = "host", "network"
 END_FORMS = (
     "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, prefixed with /job:NAME/task:N/ if there are several"
@@ -36,14 +37,14 @@ class TaskName(NamedTuple):
 
 
 class TaskDevices(NamedTuple):
-    """How many CPU devices a task has, and its GPUs by the driver's numbers."""
+    """A task's number of CPU devices, and its GPUs by the driver's numbers."""
 
     cpus: int
     gpus: Sequence[int]
 
 
 class Vertex(NamedTuple):
-    """Where links end: `name` is `GPU:0`, `host` or `switch:NAME` in a task; the network is in none."""
+    """End of a link: `name` is `GPU:0`, `host` or `switch:NAME` in a task; the network is in none."""
 
     task: TaskName | None
     name: str
@@ -58,7 +59,7 @@ class Vertex(NamedTuple):
         return self.name.startswith(("switch:", NETWORK))
 
     def text(self, names_task: bool) -> str:
-        """What reports call it."""
+        """Its name in reports."""
         return f"{self.task.job}:{self.task.number}/{self.name}" if names_task and self.task is not None else self.name
 
 
@@ -132,14 +133,16 @@ def parse_end(text: str) -> LinkEnd | None:
 
 
 def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
-    """What an entry is that does not say it: it joins the network or hosts, GPUs, or else what PCIe joins."""
+    """Infer the kind of an entry that does not say it: network if it joins the network or hosts, NVLink between GPUs, else
+    PCIe.
+    """
     if any(end.name.startswith(NETWORK) for end in ends) or all(end.name in (HOST, "CPU:0") for end in ends):
         return "network"
     return "nvlink" if all(end.name.startswith("GPU:") for end in ends) else "pcie"
 
 
 def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
-    """What a link of a kind has where nothing says it, in seconds."""
+    """Default latency of a link of a kind, in seconds."""
     leads_on = any(end.name.startswith(("switch:", NETWORK)) for end in ends)
     return LATENCIES[kind] / 2 if leads_on else LATENCIES[kind]
 

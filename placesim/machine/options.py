@@ -1,4 +1,4 @@
-"""What overrides a graph file: one record, named as the command line's flags, and its checks."""
+"""Options that override a graph file: one record, named like the command line's options, and its checks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ STYLES = ("modern", "classic")
 UNTIL = ("first-run", "end")
 THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
+MAX_TIMEOUT = MAX_DIM // 1000
+"""Seconds: a ConfigProto holds milliseconds in 64 bits."""
 MAX_ITERATIONS = 1 << 20
 """Each iteration of a loop is walked through."""
 _KERNEL_DEVICES = ("CPU", "GPU")
@@ -244,8 +246,8 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
         _check_integer(name, getattr(options, name), 0, MAX_COUNT)
     for name in ("intra_op_threads", "inter_op_threads"):
         _check_integer(name, getattr(options, name), -1 if name == "inter_op_threads" else 0, THREADS_LIMIT)
-    if options.timeout is not None and not 0 < options.timeout < float("inf"):
-        raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0")
+    if options.timeout is not None and not 0 < options.timeout <= MAX_TIMEOUT:
+        raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0, at most {MAX_TIMEOUT}")
     check_named("log style", options.log_style, STYLES)
     check_named("end of a script's run", options.until, UNTIL)
     if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
@@ -266,8 +268,8 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
     if isinstance(options.iterations, str):
         raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
     _check_saving(options)
-    _check_integer("batch", options.batch, 0, MAX_DIM)
-    _check_integer("assume_unknown", options.assume_unknown, 0, MAX_DIM)
+    _check_integer("batch", options.batch, 1, MAX_DIM)
+    _check_integer("assume_unknown", options.assume_unknown, 1, MAX_DIM)
     _ = (
         options.release,
         options.device_patterns,

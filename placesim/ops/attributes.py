@@ -162,7 +162,7 @@ def format_float(value: float) -> str:
     if value != value or abs(value) > _FLOAT_MAX:
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     short = f"{value:.6g}"
-    return short if _as_float32(float(short)) == _as_float32(value) else f"{_as_float32(value):.9g}"
+    return short if as_float32(float(short)) == as_float32(value) else f"{as_float32(value):.9g}"
 
 
 def format_double(value: float) -> str:
@@ -171,9 +171,21 @@ def format_double(value: float) -> str:
     return short if value != value or float(short) == value else f"{value:.17g}"
 
 
-def _as_float32(value: float) -> float:
-    single: float = struct.unpack("f", struct.pack("f", min(max(value, -_FLOAT_MAX), _FLOAT_MAX)))[0]
+def as_float32(value: float) -> float:
+    """The float32 nearest to a number: infinity beyond the largest."""
+    if not abs(value) <= _FLOAT_MAX:
+        return value if math.isnan(value) else math.copysign(math.inf, value)
+    single: float = struct.unpack("f", struct.pack("f", value))[0]
     return single
+
+
+def as_held_by_kernel(value: AttrValue) -> AttrValue:
+    """An attr as TensorFlow's kernels read it: floats, also those of a list, are float32."""
+    if isinstance(value, float):
+        return as_float32(value)
+    if type(value) is tuple and value and isinstance(value[0], float):
+        return tuple(map(as_held_by_kernel, value))
+    return value
 
 
 def format_tensor(tensor: TensorValue, max_elements: int = 3) -> str:

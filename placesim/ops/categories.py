@@ -41,14 +41,15 @@ CASES = ("Case", "StatelessCase")
 WHILES = ("While", "StatelessWhile")
 """Become a loop of Enter, Merge, Switch, NextIteration and Exit before placement."""
 LOWERED = frozenset((*IFS, *CASES, *WHILES, *CALLS))
-"""What lowering may replace, where a node is marked for it."""
+"""Ops that lowering may replace, if a node is marked for it."""
 BRANCHES = (*IFS, "_If", *CASES)
 """Call one of several functions, by their first input."""
 LOOPS = (*WHILES, "_While", "For")
 """Call a function again and again."""
 SINGLE_DEVICE_CALLS = frozenset((*BRANCHES, *LOOPS, "OneShotIterator"))
-"""Where they are not lowered, their functions run whole on their own device, whatever the nodes ask for; so do functions that
-are called by an op of their name (9.8)."""
+"""Ops whose functions, unless lowered, run whole on the op's device, whatever their nodes request; so do functions that are
+called by an op of their name (9.8).
+"""
 WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
 """Of its function only arguments and results are on its own device: other nodes without a request go where they would in a
 graph (9.8)."""

@@ -31,7 +31,7 @@ def compress(text: str) -> bytes:
 
 
 def table_of(source: Path) -> Path:
-    """Where the table of a source lies."""
+    """Path of a source's table."""
     return source.with_suffix(".json.gz")
 
 

@@ -1,4 +1,4 @@
-"""What an op is, what its kernels take, how TensorFlow prints a definition, and what a definition does not allow."""
+"""Definitions of ops: arguments, attrs, kernels, TensorFlow's notation, and the checks of a definition."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class AttrDef(NamedTuple):
 
 
 class OpDef(NamedTuple):
-    """What an op is: its arguments, attrs and flags.
+    """Definition of an op: its arguments, attrs and flags.
 
     `output_source` and `temporary_source` are the lines of TensorFlow's source (`FILE:LINE`) that it names in its log where the
     kernel finds no room for its first output, or for a temporary; None where no such failure was recorded.
@@ -115,7 +115,7 @@ def _format_arg_type(arg: ArgDef) -> str:
 
 
 def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
-    """What TensorFlow says of the first attr that the op definition does not allow; None where all are fine."""
+    """TensorFlow's message for the first attr that the op definition does not allow; None if all are fine."""
     for attr in op.attrs.values():
         if attr.name not in attrs:
             continue
@@ -131,13 +131,13 @@ def missing_attrs(op: OpDef, attrs: Attrs) -> list[str]:
 
 
 def missing_problem(op: OpDef, missing: Sequence[str]) -> str:
-    """What TensorFlow says of attrs that are missing."""
+    """TensorFlow's message for missing attrs."""
     names = ("s '" if len(missing) > 1 else " '") + "', '".join(missing)
     return f"NodeDef missing attr{names}' from {format_op_def(op)}"
 
 
 def value_problem(attr: AttrDef, value: AttrValue) -> str | None:
-    """What TensorFlow says of a value below an attr's minimum, too short, or not among those allowed; None of a fine one."""
+    """TensorFlow's message for a value below an attr's minimum, too short, or not among those allowed; None for a valid one."""
     is_list = isinstance(value, tuple) and attr.type.startswith("list(")
     if attr.minimum is not None:
         if is_list and len(value) < attr.minimum:

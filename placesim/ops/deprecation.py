@@ -47,7 +47,7 @@ def check_not_removed(op: OpDef, producer: int = CURRENT.producer) -> None:
 
 
 def advice(name: str, removed_in: int) -> str:
-    """What TensorFlow says to use in place of an op that it has removed."""
+    """TensorFlow's advice for an op that it has removed."""
     return _EXPLANATIONS.get(name) or _replacement(name, removed_in)
 
 

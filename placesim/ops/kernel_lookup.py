@@ -1,4 +1,4 @@
-"""Which kernel TensorFlow would run: the lookup among an op's registrations (section 4), and its error text."""
+"""Find the kernel that TensorFlow would run: the lookup among an op's registrations (section 4), and its error text."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def format_signature(op: OpDef) -> str:
 
 
 def op_lines(op: OpDef, kernels: Iterable[KernelDef]) -> Iterator[Line]:
-    """What stands under the signature."""
+    """Lines under the signature."""
     flags = flag_words(op)
     if flags:
         yield Line("flags", ", ".join(flags))

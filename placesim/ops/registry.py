@@ -75,18 +75,18 @@ class Registry:
 def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
     """JSON of the data file -> OpDef."""
     return OpDef(
-        name,
-        tuple(map(_decode_arg, facts["inputs"])),
-        tuple(map(_decode_arg, facts["outputs"])),
-        {attr["name"]: _decode_attr(attr) for attr in facts["attrs"]},
-        facts.get("is_stateful", False),
-        facts.get("is_commutative", False),
-        facts.get("is_aggregate", False),
-        facts.get("is_distributed_communication", False),
-        facts.get("allows_uninitialized_input", False),
-        facts.get("deprecated_at"),
-        facts.get("output_source"),
-        facts.get("temporary_source"),
+        name=name,
+        inputs=tuple(map(_decode_arg, facts["inputs"])),
+        outputs=tuple(map(_decode_arg, facts["outputs"])),
+        attrs={attr["name"]: _decode_attr(attr) for attr in facts["attrs"]},
+        is_stateful=facts.get("is_stateful", False),
+        is_commutative=facts.get("is_commutative", False),
+        is_aggregate=facts.get("is_aggregate", False),
+        is_distributed_communication=facts.get("is_distributed_communication", False),
+        allows_uninitialized_input=facts.get("allows_uninitialized_input", False),
+        deprecated_at=facts.get("deprecated_at"),
+        output_source=facts.get("output_source"),
+        temporary_source=facts.get("temporary_source"),
     )
 
 
@@ -137,7 +137,7 @@ def load_registry(release: str = CURRENT.name) -> Registry:
 
 
 def describe_other_releases(op: str, registry: Registry) -> str:
-    """What to say behind an op that a release has not, where another has it; else nothing."""
+    """Suffix about an op that a release lacks and another has; else empty."""
     others = [r for r in RELEASES.values() if r is not registry.rules and load_registry(r.name).op(op) is not None]
     return "".join(f"; TensorFlow {release.name} has it (--tensorflow {release.name})" for release in others)
 

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
 
 
 class SourceError(Exception):
-    """What is wrong at one place of a source."""
+    """Error at one position of a source."""
 
     def __init__(self, location: Location, message: str) -> None:
         super().__init__(message)
@@ -94,20 +94,20 @@ class SourceLine:
         return found
 
     def unexpected(self, expected: str) -> SourceError:
-        """What to raise where the next token is not what was expected."""
+        """Error for a next token other than the expected one."""
         got = self.token.text if self.token.kind == "string" else f"'{self.token.text}'"
         return self.wrong(f"got {got if self.token.text else 'the end of the line'}, expected {expected}")
 
     def wrong(self, message: str, token: Token | None = None) -> SourceError:
-        """What to raise for a token; for the next one where none is given."""
+        """Error for a token; for the next one if none is given."""
         return SourceError(Location(self._file, self._number, (token or self.token).column), message)
 
 
 class SourceProblems(list[Problem]):
-    """What was found wrong so far."""
+    """Errors found so far."""
 
     def attempt(self, read: Callable[..., Found], *args: Any) -> Found | None:
-        """What `read` returns, or None and one more problem."""
+        """Result of `read`, or None and one more problem."""
         try:
             return read(*args)
         except SourceError as error:

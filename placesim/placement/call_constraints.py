@@ -49,7 +49,7 @@ MAX_BODY_LOG_LINES = 1 << 16
 
 
 class GroupedBody(NamedTuple):
-    """What a function's body asks of the nodes around any call of it, and the log lines that it leaves each time."""
+    """Requirements of a function's body for the nodes around any call of it, and the log lines of each call."""
 
     groups: tuple[IoGroup, ...]
     log: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a group may be placed on -> the devices that are left for it, the preferred one first (6.1, 7.2)."""
+"""Devices that constraints leave for a group, the preferred one first (6.1, 7.2)."""
 
 from __future__ import annotations
 

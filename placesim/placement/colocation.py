@@ -57,7 +57,7 @@ class GroupConflict(NamedTuple):
     reason: str
 
     def sentence(self, graph: Graph) -> str:
-        """What TensorFlow says of it, without the debug texts (5.4)."""
+        """TensorFlow's sentence for it, without the debug texts (5.4)."""
         tag_x, tag_y = (colocation_tag(graph.nodes[i].name) for i in (self.x, self.y))
         if self.reason:
             return f"Cannot colocate nodes {tag_x} and {tag_y}: {self.reason}"

@@ -1,4 +1,4 @@
-"""What a colocation group may be placed on, as values, and how the constraints of two groups are merged (5.1, 5.4, 5.5).
+"""Constraints of colocation groups, as values, and the merge of two groups' constraints (5.1, 5.4, 5.5).
 
 Groups that start out alike share one `Constraints`, so that a million unconstrained nodes cost a few objects.
 """
@@ -22,7 +22,7 @@ COMPOSITE = "COMPOSITE"
 
 
 class SoftStep(IntEnum):
-    """How much of a request soft placement gave up (7.2c)."""
+    """Extent to which soft placement relaxed a request (7.2c)."""
 
     NONE = 0
     WITHOUT_TYPE_AND_ID = 1
@@ -30,7 +30,7 @@ class SoftStep(IntEnum):
 
 
 class Constraints:
-    """What a group may be placed on.  Never changed, but for what is worked out once and kept.
+    """Constraints of a group. Immutable, except for cached results.
 
     `requested` is always at least as specific as `assigned` and `resource`.  `candidates` are the devices that are left, the
     preferred one first, found after `soft_step`; `origin` is what the group was held to before a device was chosen for it.
@@ -134,7 +134,7 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 
 
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
-    """What is left of a group's constraints where it refers to another: a request at odds with the other's gives way (5.6).
+    """Constraints that remain for a group that refers to another: a request in conflict with the other's gives way (5.6).
 
     `nested` says that two devices are at odds already where neither says all that the other says.  Raises TieConflict where
     what they are assigned, or generate, is at odds.
@@ -202,7 +202,7 @@ def is_from_composite(theirs: Constraints, mine: Constraints) -> bool:
 
 
 def soften(found: Constraints, step: SoftStep) -> SpecFields:
-    """What is left of a request after a step of soft placement: never less than what is assigned (7.2c)."""
+    """Request that remains after a step of soft placement: never less specific than the assigned device (7.2c)."""
     job, replica, task, kind, index = found.requested
     fixed, resource = found.assigned, ANY if step == SoftStep.WITHOUT_RESOURCE else found.resource
     if fixed.type is None and resource.type is None:

@@ -1,4 +1,4 @@
-"""Which ops make datasets: variants that an edge ties to what reads them, and that live on the host (5.6, 5.12)."""
+"""Dataset ops: they make variants that an edge ties to their readers, and that live on the host (5.6, 5.12)."""
 
 from __future__ import annotations
 

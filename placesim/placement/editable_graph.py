@@ -98,7 +98,7 @@ class EditableGraph:
         source.readers.append((node, position))
 
     def location(self, node: EditableNode) -> Location | None:
-        """Where a node, or what it was made of, stands in its file."""
+        """Position in its file of a node, or of the node that it was made from."""
         return self.base.located(node.location)
 
     def data_readers(self, node: EditableNode) -> list[tuple[EditableNode, int]]:

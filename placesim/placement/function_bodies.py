@@ -32,7 +32,7 @@ MAX_DEPTH = 32
 
 
 class Instantiation(IntEnum):
-    """How TensorFlow instantiates a function: placed like a graph, or run whole on the device of its call (9.8)."""
+    """Instantiation of a function by TensorFlow: placed like a graph, or run whole on the device of its call (9.8)."""
 
     MULTI_DEVICE = 0
     WITHOUT_DEFAULT_DEVICE = 1
@@ -40,7 +40,7 @@ class Instantiation(IntEnum):
 
 
 def instantiation_of(node: Node) -> Instantiation:
-    """How the functions that a node calls are instantiated."""
+    """Kind of instantiation of the functions that a node calls."""
     if node.op in SINGLE_DEVICE_CALLS or node.signature.definition is None:
         return Instantiation.SINGLE_DEVICE
     return Instantiation.WITHOUT_DEFAULT_DEVICE if node.op in WITHOUT_DEFAULT_DEVICE else Instantiation.MULTI_DEVICE
@@ -54,7 +54,7 @@ class PlacedBody(NamedTuple):
 
     @property
     def targets(self) -> list[int]:
-        """What a call runs: the results, and what it waits for beside them."""
+        """Nodes that a call runs: its results, and its control dependencies."""
         names, ids = self.written.graph.nodes, self.placement.graph.ids
         return [ids[names[node_id].name] for node_id in (*self.written.results, *self.written.control_results)]
 
@@ -129,7 +129,7 @@ class CalledBody:
 
     @property
     def placement(self) -> Placement | None:
-        """Where its nodes are."""
+        """Placement of its nodes."""
         return None if self.placed is None else self.placed.placement
 
     def path_of(self, name: str) -> str:
@@ -271,7 +271,17 @@ class _Finder:
             return None
         path = self._known[key] = self._free(call.path)
         placed, error = self._place(call, how)
-        made = CalledBody(path, call.caller, call.node.op, call.function.name, how, call.device, call.depth, placed, error)
+        made = CalledBody(
+            path=path,
+            call=call.caller,
+            op=call.node.op,
+            function=call.function.name,
+            how=how,
+            device=call.device,
+            depth=call.depth,
+            placed=placed,
+            error=error,
+        )
         self._bodies.append(made)
         return made
 

@@ -17,7 +17,7 @@ from placesim.placement.constraints import COMPOSITE, Constraints, SupportedType
 
 
 class _Template(NamedTuple):
-    """What all nodes of one signature have in common."""
+    """Facts common to all nodes of one signature."""
 
     types: SupportedTypes
     makes_resource: bool
@@ -25,7 +25,7 @@ class _Template(NamedTuple):
 
 
 class NodeConstraints:
-    """What the nodes of a graph may be placed on, each by itself; those of one signature and request share an object.
+    """Constraints of single nodes; nodes with the same signature and request share an object.
 
     `local` is the address space whose kernels are known, `assigned` the full device names of nodes that are placed already.
     """
@@ -143,7 +143,7 @@ class NodeConstraints:
 
 
 def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | None:
-    """What makes a node no valid use of its op, in TensorFlow's words; None where nothing does."""
+    """Reason why a node is not a valid use of its op, in TensorFlow's words; None if it is valid."""
     problem = attr_problem(definition, attrs, node.name)
     missing = missing_attrs(definition, attrs)
     if problem or not missing:

@@ -23,7 +23,7 @@ from placesim.placement.reasons import DeviceChoice, Reason, Reasons
 
 @dataclass(frozen=True, slots=True)
 class PlacedGraph:
-    """Where every node goes: `devices[i]` is node i's device (None after an error), `order` the runtime's order."""
+    """Devices of all nodes: `devices[i]` is node i's device (None after an error), `order` the runtime's order."""
 
     graph: Graph
     device_set: DeviceSet
@@ -97,7 +97,17 @@ def place_graph(
         error = no_candidates(groups, found.node)
     except OpError as problem:
         error = problem
-    return Placement(graph, devices, order, placer.chosen, placer.log, placer.choices, groups, Reasons(groups), error)
+    return Placement(
+        graph,
+        devices,
+        order,
+        placer.chosen,
+        log=placer.log,
+        choices=placer.choices,
+        groups=groups,
+        reasons=Reasons(groups),
+        error=error,
+    )
 
 
 class _Placer:

@@ -14,7 +14,7 @@ from placesim.placement.constraints import Constraints, SoftStep, SupportedTypes
 
 
 class DeviceChoice(IntEnum):
-    """How the device of a node was chosen among its group's candidates."""
+    """Rule by which a node's device was chosen among its group's candidates."""
 
     DEFAULT = 0
     ASSIGNED = 1
@@ -73,20 +73,22 @@ class Reasons:
         members = groups.groups.get(root, ())
         before: Constraints = held.origin or held
         return Reason(
-            node_id,
-            parse_runtime_name(node.device) or ANY,
-            groups.own.types(node),
-            members,
-            self._unions.get(root, ()) if members else (),
-            *before.specs,
-            before.types,
-            before.candidates,
-            before.soft_step,
-            device,
-            choice,
-            None if device is None else self._followed(node, root, choice),
-            groups.overridden.get(node_id),
-            tuple(groups.ignored.get(node_id, ())),
+            node=node_id,
+            requested=parse_runtime_name(node.device) or ANY,
+            own_types=groups.own.types(node),
+            members=members,
+            unions=self._unions.get(root, ()) if members else (),
+            group_requested=before.requested,
+            group_assigned=before.assigned,
+            group_resource=before.resource,
+            types=before.types,
+            candidates=before.candidates,
+            soft_step=before.soft_step,
+            device=device,
+            choice=choice,
+            followed=None if device is None else self._followed(node, root, choice),
+            overridden=groups.overridden.get(node_id),
+            ignored=tuple(groups.ignored.get(node_id, ())),
         )
 
     def _followed(self, node: Node, root: int, choice: DeviceChoice) -> int | None:
@@ -99,7 +101,7 @@ class Reasons:
 
     @cached_property
     def _unions(self) -> dict[int, tuple[Union, ...]]:
-        """What made each group, under its root, in the order in which it happened."""
+        """Unions that made each group, under its root, in order of occurrence."""
         found: dict[int, list[Union]] = {}
         for union in map(Union._make, self._groups.unions):
             found.setdefault(self._groups.root(union.x), []).append(union)

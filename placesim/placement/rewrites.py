@@ -1,4 +1,4 @@
-"""What TensorFlow does to a graph before it places it: each rewrite is a function over an editable graph.
+"""TensorFlow's rewrites of a graph before placement: each is a function over an editable graph.
 
 In its order: `AccumulateNV2` becomes the ops that do its work, functional control flow becomes Switch and Merge
 (`lowering.py`), `ParallelConcat` becomes its updates, and calls that return resources are isolated between identities (5.8).

@@ -1,4 +1,4 @@
-"""What no plan can be better than, each bound with what says so."""
+"""Lower bounds of plans, each with its reason."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:
-    """What must lie behind some path and before another takes at least its work, shared out over all slots.
+    """Bound from windows: the work that must follow some path and precede another, shared among all slots.
 
     Of kinds of devices a second counts what it is worth: whatever these prices, together they are worth what passes.
     """
@@ -191,7 +191,7 @@ def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndar
 
 
 def _slots(problem: PlanningProblem, kind: int) -> int:
-    """How many tasks the devices of a kind run at once; where there is a layout, some may share their cores."""
+    """Number of tasks that the devices of a kind run at once; with a layout, some may share their cores."""
     devices = problem.kinds[kind]
     if problem.layout is None:
         return sum(problem.devices[n].slots for n in devices)

@@ -1,4 +1,4 @@
-"""How long a step takes whose devices run connected parts as calls (the latency of msr-fiddle/dnn-partitioning).
+"""Latency of a step whose devices run connected parts as calls (the latency of msr-fiddle/dnn-partitioning).
 
 A call begins when all that it reads from outside is there and the device's call before it has ended; it takes the time of
 moving that in, of its tasks one after another, and of moving out what others read.  Tasks on devices that don't pay run by
@@ -33,7 +33,7 @@ class Calls:
         self._makes = [task.makes for task in problem.tasks]
 
     def seconds(self, calls: Sequence[int]) -> float:
-        """When the last task ends, infinity where calls wait for each other; `calls` has the call of each task, or ALONE."""
+        """End of the last task, infinity if calls wait for each other; `calls` has the call of each task, or ALONE."""
         problem, count = self.problem, 1 + max(calls, default=ALONE)
         readers, makes = problem.readers, self._makes
         size, devices = len(calls), max(1, len(self.paying))

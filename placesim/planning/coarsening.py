@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from placesim.planning.methods.contiguous import group_order
 from placesim.planning.problem import PlanningProblem, ProblemTask, ProblemTensor
@@ -170,24 +170,20 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
     )
     groups = _joined_groups(problem, cluster_of, len(clusters))
     return CoarseProblem(
-        PlanningProblem(
-            problem.objective,
-            tasks,
-            tuple(tuple(sorted(row)) for row in inputs),
-            groups,
-            problem.devices,
-            problem.ways,
-            problem.needs_contiguous,
-            problem.layout,
-            _tensors(problem, cluster_of),
-            _apart(problem, cluster_of, groups),
+        replace(
+            problem,
+            tasks=tasks,
+            inputs=tuple(tuple(sorted(row)) for row in inputs),
+            groups=groups,
+            tensors=_tensors(problem, cluster_of),
+            apart=_apart(problem, cluster_of, groups),
         ),
         cluster_of,
     )
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """What must be apart; two that were joined stand there twice."""
+    """Clusters that must be apart; a joined pair contains the same cluster twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 

@@ -1,4 +1,4 @@
-"""What an assignment comes to, whatever the objective."""
+"""Value of an assignment, for every objective."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _SumEvaluator:
 
 
 def measure(problem: PlanningProblem) -> PlanEvaluator:
-    """What evaluates assignments of a makespan, of loads or of peaks."""
+    """Evaluator of assignments for a makespan, loads or peaks."""
     match problem.objective:
         case Objective.LOAD:
             return _SumEvaluator(problem, load_plan)

@@ -88,7 +88,7 @@ def peak_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:
 
 
 def least_peak(problem: PlanningProblem) -> float:
-    """What no assignment's highest peak is below: whatever is held at a moment is on some device.
+    """Lower bound of the highest peak of any assignment: each piece of memory is on some device at every moment.
 
     It is shared out evenly at best, over the devices on which it may be; and where pieces are more than devices, two of them
     are on one, three where they are more than twice as many, and so on.  What a task reads and makes is all on its own device.

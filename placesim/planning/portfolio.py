@@ -49,7 +49,7 @@ class PlanResult(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """How much better a plan could be at most, as a share of its value."""
+        """Largest possible improvement of a plan, as a share of its value."""
         if self.plan is None or not self.plan.value:
             return 0.0
         return max(0.0, 1 - self.bound.value / self.plan.value)
@@ -69,7 +69,7 @@ def open_here() -> Process:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to search: seconds, or evaluations for each lane, and at most so many processes.
+    """Effort of a search: seconds, or evaluations for each lane, and a maximum number of processes.
 
     `open` starts one; None is this machine.
     """
@@ -88,7 +88,7 @@ class Effort:
 
 
 class SearchLane(NamedTuple):
-    """What one lane does, one method after another, each with a share of what is left."""
+    """Work of one lane: one method after another, each with a share of the remaining effort."""
 
     methods: tuple[tuple[str, float], ...]
 
@@ -118,7 +118,7 @@ MANY_TASKS = 200_000
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
-    """What is done side by side for a problem."""
+    """Lanes of a search, which run at the same time."""
     if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
         return SearchLane((("anneal", 1.0),)), SearchLane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
     if problem.objective is Objective.LOAD:
@@ -169,7 +169,7 @@ def _is_scheduling(problem: PlanningProblem) -> bool:
 
 
 def find_quick_methods(problem: PlanningProblem) -> tuple[str, ...]:
-    """What is tried before anything is started beside it."""
+    """Methods to try before processes are started."""
     if problem.objective is not Objective.MAKESPAN:
         return ()
     if _is_scheduling(problem):
@@ -206,7 +206,7 @@ def plan_problem(
 
 
 class _Incumbent:
-    """What is known so far."""
+    """Best plan and bound so far."""
 
     def __init__(self, problem: PlanningProblem, bound: Bound, began: float, tell: Callable[[PlanResult], None]) -> None:
         self._problem = problem
@@ -247,7 +247,7 @@ class _Incumbent:
 
 
 class LaneNews(NamedTuple):
-    """What a lane tells: a plan of a method, or a bound."""
+    """Message of a lane: a plan of a method, or a bound."""
 
     method: str
     plan: Plan | None
@@ -300,7 +300,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
 
 
 class LaneTask(NamedTuple):
-    """What the process of a lane is told; it has so many `seconds`, None where its work is counted."""
+    """Task for the process of a lane; it has `seconds`, None if its work is counted in evaluations."""
 
     problem: PlanningProblem
     lane: SearchLane
@@ -335,7 +335,7 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
 
 
 def run_stage(problem: PlanningProblem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[LaneNews]:
-    """What methods find one after another; each begins at the best so far."""
+    """Results of methods one after another; each begins at the best plan so far."""
     best = search.start
     for name, share in methods:
         part = search.share(share)

@@ -1,4 +1,4 @@
-"""What is to be planned, as values: tasks that move in groups, devices, and what is sought.
+"""Planning problem, as values: tasks that move in groups, devices, and the objective.
 
 Seconds and bytes are the graph's own units where a published problem has others; nothing here depends on which they are.
 """
@@ -21,7 +21,7 @@ MAX_NAMED = 5
 
 
 class Objective(Enum):
-    """What a plan is measured by; less is better."""
+    """Objective of a plan; less is better."""
 
     MAKESPAN = "makespan"
     """One step after the other: when the last task ends."""
@@ -59,7 +59,7 @@ class ProblemTask(NamedTuple):
 
     @property
     def sent(self) -> float:
-        """What certainly has to be moved to a device that reads it; UNSURE where that may be nothing at all."""
+        """Bytes certainly moved to a device that reads them; UNSURE if that may be none."""
         return self.makes if self.sends is None else self.sends
 
     @property
@@ -74,7 +74,7 @@ class ProblemTask(NamedTuple):
 
 
 class ProblemDevice(NamedTuple):
-    """What runs tasks, so many at a time: its kind, and how much its tasks may hold together.
+    """Device that runs tasks: the number at a time, its kind, and the capacity for its tasks together.
 
     `pays` tells whether moving tensors in and out takes of its own time: that of a CPU's host memory doesn't.
     """
@@ -91,7 +91,7 @@ UNSURE = -1.0
 
 
 class ProblemTensor(NamedTuple):
-    """What a task makes at a moment, by the task's number; `reads` has who reads it, and when.
+    """Output of a task at a moment, by the task's number; `reads` has its readers and their moments.
 
     It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
     until the last reader there has.  What `is_kept` is among what its task `holds`: only copies of
@@ -182,7 +182,7 @@ class PlanningProblem:
 
     @cached_property
     def held(self) -> tuple[float, ...]:
-        """What each group holds."""
+        """Memory held by each group."""
         return tuple(math.fsum(self.tasks[task].holds for task in members) for members in self.groups)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""When tasks run: schedules by priority on devices that are alike, and first come, first served with transfers."""
+"""Schedules of tasks: by priority on equal devices, and first come, first served with transfers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PrioritySchedules:
         self._waiting = [len(sources) for sources in problem.inputs]
 
     def starts(self, order: Sequence[int]) -> tuple[list[float], list[float]]:
-        """When each task begins, and when devices ended their last task, of those that were busy last.
+        """Start of each task, and the end of the last task of each device, of those that were busy last.
 
         `order` has all tasks, the one that is to run first in front.
         """
@@ -86,14 +86,14 @@ class PrioritySchedules:
 
 
 class SimulatedSchedule:
-    """What the machine of the problem's layout makes of an assignment: tasks, launches and transfers, simulated."""
+    """Simulation of an assignment on the machine of the problem's layout: tasks, launches and transfers."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self._kinds = [device.kind for device in problem.devices]
 
     def seconds(self, devices: Sequence[int]) -> float:
-        """When all has ended."""
+        """End of the last task."""
         return plan_seconds(self._plan(devices)[0])
 
     def plan(self, devices: Sequence[int]) -> Plan:
@@ -138,12 +138,12 @@ class SimulatedSchedule:
 
 
 def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedule:
-    """What evaluates assignments of a makespan."""
+    """Evaluator of assignments for a makespan."""
     return FirstComeSchedule(problem) if problem.layout is None else SimulatedSchedule(problem)
 
 
 class FirstComeSchedule:
-    """What an executor makes of an assignment: tasks run on their devices as they become ready, ties by number.
+    """Schedule that an executor makes of an assignment: tasks run on their devices as they become ready, ties by number.
 
     A tensor is moved once to each device that reads it, as soon as it is made; a device sends, and receives, one at a time.
     """
@@ -157,7 +157,7 @@ class FirstComeSchedule:
         self._ways = [[problem.way(a, b) for b in range(count)] for a in range(count)]
 
     def seconds(self, devices: Sequence[int], starts: list[float] | None = None) -> float:
-        """When the last task ends; fills in `starts` where they are asked for."""
+        """End of the last task; fills in `starts` if given."""
         readers, tasks, waiting, seconds = self.problem.readers, self.problem.tasks, self._waiting[:], self._seconds
         count = len(self.problem.devices)
         free = [device.slots for device in self.problem.devices]

@@ -1,4 +1,4 @@
-"""What a method may use, and how it is told to stop."""
+"""Budget of a search method, and its stop signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When each task could begin on each device at the earliest, and what must come after it: no plan is faster anywhere.
+"""Time windows: the earliest start of each task on each device, and the least work after it, valid for every plan.
 
 What a task reads comes from whichever device would have it there first, over the whole way; nothing waits for a device, a link
 or another's choice.
@@ -34,7 +34,7 @@ class LinkTimes:
                     self.paces[source, target] = byte_seconds(links, layout.links)
 
     def seconds(self, amount: float) -> _Array:
-        """What an amount takes at the least from each device to each; nothing where it is UNSURE that anything is moved."""
+        """Minimum time of an amount from each device to each; zero if it is UNSURE that anything is moved."""
         found: _Array = np.zeros_like(self.delays) if amount <= UNSURE else self.delays + amount * self.paces
         return found
 

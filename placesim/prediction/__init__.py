@@ -1,1 +1,1 @@
-"""How long would it take?  Costs of nodes on devices."""
+"""Predicted costs of nodes on devices."""

@@ -1,4 +1,4 @@
-"""What would help most: a simulated step once more, each time with something that takes no time."""
+"""Bottlenecks: a simulated step repeated with single parts that take no time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Candidate(NamedTuple):
 
 
 def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
-    """How long the step would take without this or that, what helps most first.
+    """Step times without each candidate, the largest gain first.
 
     Tried are those of each kind that hold most of the critical path; where that is alike, those that take most.
     """

@@ -1,4 +1,4 @@
-"""What the constants of the cost formulas are, one record for each shape of work; `fitted` holds their values."""
+"""Constants of the cost formulas, one record for each shape of work; `fitted` holds their values."""
 
 from __future__ import annotations
 

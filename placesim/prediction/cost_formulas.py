@@ -1,4 +1,4 @@
-"""How long a piece of work takes on a processor: launch, then the slower of computing and moving bytes.
+"""Time of a piece of work on a processor: launch, then the slower of computing and moving bytes.
 
 Work is one of a few shapes: a product in tiles (matrices and convolutions), a stream of bytes, rows that are read again when
 the cache can't hold them, steps of a recurrent cell.  A family has a few constants, the same for all processors; `fitted` says
@@ -29,10 +29,11 @@ TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 
 SPLITS = (1, 4, 16, 64)
 """Into how many parts the summed dimension may be cut, to give idle multiprocessors work."""
 PAGE_BYTES = 65536
-"""What a GPU's memory is mapped in."""
+"""Page size of a GPU's memory mapping."""
 REARRANGED_PASSES = 1.0
-"""How often images and results pass on their way to channels side by side and back: a read and a write each would be 2, of
-which libraries spare some.  From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4)."""
+"""Passes over images and results to convert them to channels-last layout and back: a read and a write each would be 2, of which
+libraries save some. From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4).
+"""
 _CHOICE_SHARPNESS = 12
 _LIMIT_SHARPNESS = 8
 
@@ -46,7 +47,7 @@ class Prediction(NamedTuple):
 
 
 class ProcessorFigures(NamedTuple):
-    """What the formulas read of a processor; in a fit each is a column.
+    """Figures of a processor that the formulas read; in a fit each is a column.
 
     `rate` is operations per second at the clock that the board sustains, `bandwidth` bytes per second that copying reaches.
     """
@@ -61,7 +62,7 @@ class ProcessorFigures(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
-    """How long `work` takes on `processor` after a launch of so many seconds, with the interval of its family.
+    """Predicted time of `work` on `processor` after a launch of `launch_seconds`, with the interval of its family.
 
     InvalidArgumentError where the processor has no rate for the work's arithmetic.
     """
@@ -72,7 +73,7 @@ def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Pr
 
 
 def work_family(work: Work, processor: Processor) -> str:
-    """Whose constants are taken: the work's own, with the kind of processor where that makes other kernels."""
+    """Name of the constants that apply: the work's own, with the kind of processor if that has other kernels."""
     if isinstance(work, Product):
         if processor.memory == "processor":
             return "cpu convolution" if work.family.startswith("convolution") else "cpu product"
@@ -110,7 +111,7 @@ def _fixed_shape_seconds(
 
 
 def start_seconds(work: Work, processor: Processor) -> float:
-    """How much of the time on the device passes whatever the sizes are."""
+    """Part of the time on the device that does not depend on sizes."""
     family = work_family(work, processor)
     if isinstance(work, Product):
         return TILED[family].start_seconds
@@ -142,7 +143,7 @@ def peak_rate(work: Work, processor: Processor) -> float:
 def power_slowdown(
     rate: float, watts: float, process_nm: float, operations_per_joule_nm: float = SUSTAINED_OPERATIONS_PER_JOULE_NM
 ) -> float:
-    """How many times slower than its peak of `rate` float32 operations per second a board of so many watts can compute on.
+    """Factor by which a board of `watts` computes slower than its peak of `rate` float32 operations per second.
 
     Energy for an operation falls with the feature size of the process; a board that would need more than it may draw lowers its
     clock.

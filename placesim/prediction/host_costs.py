@@ -1,4 +1,4 @@
-"""What a kernel does on a host -> how long it takes there, by the host's profile."""
+"""Time of a kernel on a host, from its load and the host's profile."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def expand_amounts(amounts: Amounts, caches: tuple[float, float]) -> dict[str, f
 
 
 def amount_seconds(amounts: Amounts, profile: HostProfile) -> float:
-    """What one thread takes."""
+    """Seconds of one thread."""
     seconds = profile.seconds
     return sum(count * seconds[name] for name, count in expand_amounts(amounts, profile.caches).items())
 
 
 def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
-    """What a kernel takes whose op may use so many threads, before its family's factor."""
+    """Seconds of a kernel whose op may use `threads` threads, before its family's factor."""
     seconds, counts = shared_costs(load, profile, threads)
     return seconds + sum(count * profile.seconds[name] for name, count in counts.items())
 

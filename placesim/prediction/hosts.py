@@ -17,13 +17,13 @@ _BYTES_PER_CORE = 8e9
 _FLOAT32 = _CLOCK_HZ * _FLOATS_PER_CLOCK
 _CACHE_BYTES_PER_CORE = 2.5 * (1 << 20)
 DISPATCH_SECONDS = 1e-6
-"""What a thread of the host takes for a node beside its kernel: assumed."""
+"""Assumed time of a host thread for a node beside its kernel."""
 LAUNCH_SECONDS = 5e-6
-"""What a thread of the host takes to launch a kernel on a GPU: assumed."""
+"""Assumed time of a host thread to launch a kernel on a GPU."""
 SHARE_SECONDS = 40e-6
 """A node is given another core for so much work each: TensorFlow's pools cut no smaller shares than some ten microseconds."""
 _RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
-"""What a processor without a rate of its own for it computes as float32."""
+"""Kinds of arithmetic that a processor without a rate for them computes as float32."""
 
 
 class Host:
@@ -60,7 +60,7 @@ class Host:
         )
 
     def assumptions(self, *, has_gpus: bool) -> Iterator[str]:
-        """What is not said of it."""
+        """Assumptions about missing figures."""
         if self.is_assumed:
             model = self.model
             float32 = model.flops / self.cores or _FLOAT32

@@ -42,11 +42,11 @@ LINK_ASSUMPTION = (
 )
 
 FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
-"""How the names of a GPU's copy streams end."""
+"""Suffixes of the names of a GPU's copy streams."""
 
 
 class Threads(NamedTuple):
-    """How many nodes a task's CPUs run at once, and how many cores one of them may use; 0: as many as there are."""
+    """Number of nodes that a task's CPUs run at once, and of cores that one of them may use; 0: as many as there are."""
 
     inter_op: int = 0
     intra_op: int = 0
@@ -65,7 +65,7 @@ class _Gpu(NamedTuple):
 
 
 class DevicePlace(NamedTuple):
-    """Where a device's nodes run: the cores of its task and, for a GPU, its streams."""
+    """Execution place of a device's nodes: the cores of its task and, for a GPU, its streams."""
 
     device: Device
     task: DeviceName
@@ -75,7 +75,7 @@ class DevicePlace(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What computes: a GPU's model, or the host."""
+        """Name of the processor: a GPU's model, or the host."""
         return "host" if self.gpu is None else self.gpu.processor.name
 
 
@@ -179,7 +179,7 @@ class SimulatedMachine:
             self._routes.connect(ends[way], ends[1 - way], self._routes.add(Link(name, entry.bandwidth, entry.latency)))
 
     def intra_op(self, host: Host) -> int:
-        """How many cores of a host one node may use."""
+        """Number of cores of a host that one node may use."""
         return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
 
     def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
@@ -235,7 +235,7 @@ class ListedLinks(NamedTuple):
 
 
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
-    """What the entries stand for; those of the command line take the place of the others between the same ends."""
+    """Links of the entries; those of the command line replace the others between the same ends."""
     tasks = machine_tasks(devices)
     given = {
         (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)
@@ -247,7 +247,7 @@ def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
 
 
 def machine_tasks(devices: Sequence[Device]) -> dict[TaskName, TaskDevices]:
-    """What each task has, its GPUs by the driver's numbers."""
+    """Devices of each task, its GPUs by the driver's numbers."""
     cpus: dict[TaskName, int] = {}
     gpus: dict[TaskName, dict[int, None]] = {}
     for device in devices:

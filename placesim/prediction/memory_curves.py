@@ -1,4 +1,4 @@
-"""Which executions held what, and when these ran -> how much of a device's memory is in use over simulated time."""
+"""Memory use of a device over simulated time, from the buffers of executions and their times."""
 
 from __future__ import annotations
 

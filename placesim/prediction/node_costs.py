@@ -65,7 +65,7 @@ class DeviceCost(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeCostEstimate:
-    """What a node takes in a step of `run:`, in its steady state, where it is and elsewhere.
+    """Predicted time of a node in a step of `run:`, in its steady state, on its device and on others.
 
     `operations` and `bytes` are of all its `runs`: the kernel's own count, and what its inputs and outputs hold.  `unknown` has
     the devices on which nothing is known of it, each with the reason.  `calls` tells a node that calls functions, whose nodes
@@ -124,15 +124,15 @@ class NodeCosts:
         here = found[0] if found and found[0].device == own.name else None
         shapes = [_shapes(execution) for execution in run.executions]
         return NodeCostEstimate(
-            name,
-            run.step,
-            len(run.executions),
-            sum(shape.operations for shape in shapes),
-            sum(shape.moved_bytes for shape in shapes),
-            here,
-            tuple(found[0 if here is None else 1 :]),
-            tuple(unknown),
-            _site(run.executions[0]).calls,
+            node=name,
+            step=run.step,
+            runs=len(run.executions),
+            operations=sum(shape.operations for shape in shapes),
+            bytes=sum(shape.moved_bytes for shape in shapes),
+            here=here,
+            elsewhere=tuple(found[0 if here is None else 1 :]),
+            unknown=tuple(unknown),
+            calls=_site(run.executions[0]).calls,
         )
 
     def _run(self, name: str) -> _Run | None:
@@ -176,19 +176,19 @@ class NodeCosts:
         compute, moving, launch = map(sum, zip(*(bound for _, bound, _ in parts), strict=True))
         work = kernels[0].work
         return DeviceCost(
-            device.name,
-            place.name,
-            seconds,
-            low,
-            high,
-            compute,
-            moving,
-            launch,
-            sum(kernel.placed.launch for kernel in kernels),
-            max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
-            "" if work is None else work_family(work, kernels[0].processor),
-            kernels[0].placed.is_assumed,
-            _folded(transfer for _, _, transfers in parts for transfer in transfers),
+            device=device.name,
+            processor=place.name,
+            seconds=seconds,
+            low=low,
+            high=high,
+            compute=compute,
+            memory=moving,
+            launch=launch,
+            launch_on_host=sum(kernel.placed.launch for kernel in kernels),
+            bound=max((compute, COMPUTE), (moving, MEMORY), (launch, LAUNCH))[1],
+            family="" if work is None else work_family(work, kernels[0].processor),
+            is_uncertain=kernels[0].placed.is_assumed,
+            transfers=_folded(transfer for _, _, transfers in parts for transfer in transfers),
         )
 
     def _transfers(self, run: _Run, execution: Execution, device: Device, memory: MemoryTypes) -> Iterator[InputTransfer]:

@@ -55,7 +55,7 @@ class NodeShapes(NamedTuple):
 
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:
-    """What the node's kernel does; None where that is nothing."""
+    """Work of the node's kernel; None if it does nothing."""
     kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
@@ -66,7 +66,7 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
 
 
 def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
-    """What an op of this type computes in; float32 is tf32 where there are tensor cores for it, TensorFlow's default."""
+    """Arithmetic of an op of this type; float32 is tf32 on matching tensor cores, TensorFlow's default."""
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
 
@@ -142,7 +142,7 @@ def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
 
 
 def _gathered(node: NodeShapes, processor: Processor) -> Work:
-    """What is gathered is read and written; the rest of the table lies still."""
+    """Work of a gather: the gathered rows are read and written; the rest of the table is not touched."""
     indices = node.moved_bytes - node.dtype.size * (prod(node.inputs[0]) + prod(node.outputs[0]))
     return StreamedBytes("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
 

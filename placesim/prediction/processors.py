@@ -16,9 +16,10 @@ _BITS: Mapping[Arithmetic, int] = {"float64": 64, "float32": 32, "tf32": 19, "fl
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
 _REACHED_SHARES = {3: 0.74, 5: 0.8}
-"""What products reach at best of the sheet's float32, by compute capability where it is far from all.  Kepler has 192 lanes to
-four schedulers of 32; Maxwell's do 1.35 times as much each (GM107's white paper, recalled).  Maxwell's boards held less than
-their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's)."""
+"""Share of the data sheet's float32 rate that products reach at best, by compute capability, for those far below it. Kepler has
+192 lanes to four schedulers of 32; Maxwell's do 1.35 times as much each (GM107's white paper, recalled). Maxwell's boards held
+less than their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's).
+"""
 _ENERGIES = {3: 2.0}
 """Energy for an operation beside that of later chips of the same process: Maxwell was said to need half of it."""
 _USUAL_LANES = 128
@@ -38,10 +39,10 @@ class NoFiguresError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What computes: peak operations per second by arithmetic, bytes per second, and what slows a kernel down.
+    """Processor: peak operations per second by arithmetic, bytes per second, and properties that slow a kernel down.
 
-    `tensor` names the arithmetics whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a CPU's
-    cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
+    `tensor` names the kinds of arithmetic whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a
+    CPU's cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
     `has_short_reach`: its translation buffer covers too little for rows that lie pages apart.  A rate of 0 is none.
     """
 
@@ -63,7 +64,7 @@ class Processor:
                 raise InvalidArgumentError(f"{self.name}: got {what} {value:g}, expected a value above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
-        """Peak operations per second; InvalidArgumentError names the arithmetics that there is a rate for, and the nearest."""
+        """Peak operations per second; InvalidArgumentError names the kinds of arithmetic with a rate, and the nearest."""
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:
             known = [name for name, value in self.rates.items() if value > 0]

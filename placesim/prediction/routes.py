@@ -18,7 +18,7 @@ _NO_LINK = -1
 
 
 class _Edge(NamedTuple):
-    """Where a link, by its number, leads from an end; out of a medium leads none, since the way into it has counted."""
+    """Edge of a link, by its number, from an end; none leads out of a medium, since the way into it has counted."""
 
     to: int
     link: int

@@ -41,25 +41,25 @@ class SimulatedStep:
 
     @property
     def seconds(self) -> float:
-        """How long the step takes."""
+        """Duration of the step."""
         return self.timeline.seconds
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """How long it takes with all nodes at the low end of their intervals, and at the high end."""
+        """Duration with all nodes at the low end of their intervals, and at the high end."""
         low = self._seconds_with([cost.predicted.low for cost in self.placed])
         high = self._seconds_with([cost.predicted.high for cost in self.placed])
         # an order that happens to be worse may cost more than shorter nodes save
         return min(low, self.seconds), max(self.seconds, high)
 
     def _seconds_with(self, runs: list[float]) -> float:
-        """How long it takes with these seconds for each node's run."""
+        """Duration with these seconds for each node's run."""
         plan = self.plan.with_seconds(runs)
         return self.seconds if plan.seconds == self.plan.seconds else plan_seconds(plan)
 
     @cached_property
     def critical_path(self) -> tuple[PathStep, ...]:
-        """What the end of the step waited for."""
+        """Chain of waits that ends with the step."""
         return critical_path(self.plan.tasks, self.timeline)
 
     def nodes(self) -> Iterator[NodeRun]:
@@ -126,7 +126,7 @@ class SimulatedStep:
                 yield memory_curve(name, memory[name].buffers, self.timeline, memory[name].limit)
 
     def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
-        """What a trace of this step, the `number`th, is made from."""
+        """Data for a trace of this step, the `number`th."""
         return StepTrace(number, self.step, self.placed, self.machine, self.timeline, self.critical_path, memory)
 
     def path(self) -> Iterator[PathPart]:

@@ -14,7 +14,7 @@ from placesim.runtime.recording.recorder import Execution, TypedShape
 
 
 class StepLane(NamedTuple):
-    """What a step's parts run on: `name` is the stream's or the host's, `label` what it is within its group.
+    """Lane of a step's parts: `name` is the stream's or the host's, `label` its name within its group.
 
     A `host` and a `network` run several things at once, all others one at a time.
     """
@@ -88,7 +88,7 @@ class StepSpans(NamedTuple):
 
 
 def step_spans(trace: StepTrace) -> StepSpans:
-    """What ran, in the order in which it was walked."""
+    """Spans of a step in execution order."""
     step, placed, machine, timeline = trace.step, trace.placed, trace.machine, trace.timeline
     lanes = _Lanes(machine)
     shown = [n for n, (execution, cost) in enumerate(zip(step, placed, strict=True)) if _is_shown(execution, cost)]
@@ -109,26 +109,29 @@ def step_spans(trace: StepTrace) -> StepSpans:
         launch = start, start
         if cost.launch and timeline.launch_starts:
             launch = timeline.launch_starts[task], timeline.launch_ends[task]
-        seconds = cost.predicted if cost.route is None else (end - start,) * 3
+        seconds, low, high = cost.predicted if cost.route is None else (end - start,) * 3
         found.append(
             StepSpan(
-                name,
-                op,
-                device,
-                on,
-                lanes.numbers[machine.places[device].cores],
-                start,
-                end,
-                *seconds,
-                cost.is_assumed,
-                *launch,
-                causes.of(task),
-                causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
-                causes.inputs(task),
-                execution.inputs,
-                execution.outputs,
-                sender,
-                cost.num_bytes,
+                name=name,
+                op=op,
+                device=device,
+                lanes=on,
+                host_lane=lanes.numbers[machine.places[device].cores],
+                start=start,
+                end=end,
+                seconds=seconds,
+                low=low,
+                high=high,
+                is_uncertain=cost.is_assumed,
+                launch_start=launch[0],
+                launch_end=launch[1],
+                begin=causes.of(task),
+                launch=causes.of(task + len(step)) if launch[1] > launch[0] else NO_CAUSE,
+                inputs=causes.inputs(task),
+                taken=execution.inputs,
+                made=execution.outputs,
+                sender=sender,
+                bytes=cost.num_bytes,
             )
         )
     path = tuple(
@@ -192,7 +195,7 @@ class _Lanes:
 
 
 class _Causes:
-    """What let each phase of a timeline begin, and what a task waited for, among the tasks that are shown."""
+    """Causes of the phases of a timeline and of the waits of tasks, among the displayed tasks."""
 
     def __init__(self, step: Sequence[Execution], timeline: WorkloadTimeline, numbers: dict[int, int]) -> None:
         self._step = step

@@ -32,7 +32,7 @@ def study_steps(
     tells_helps: bool = False,
     is_traced: bool = False,
 ) -> TimeStudy:
-    """What the steps take on the machine, and, where that is asked for, what would help; raises what `StepCosts.placed` raises.
+    """Predicted times of the steps on the machine and, if requested, possible speedups; raises what `StepCosts.placed` raises.
 
     What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
     """
@@ -52,19 +52,19 @@ def study_steps(
     last = run(steps[-1].steady)
     curves = tuple(last.memory(memory))
     return TimeStudy(
-        name,
-        tuple(rows),
-        tuple(last.bounds()),
-        tuple(last.devices(memory)),
-        tuple(last.links()),
-        tuple(last.nodes()),
-        tuple(last.transfers()),
-        tuple(last.path()),
-        _assumptions(last.step, machine),
-        error,
-        find_speedups(last) if tells_helps else (),
-        curves,
-        last.trace(len(steps) - 1, curves) if is_traced else None,
+        name=name,
+        steps=tuple(rows),
+        bounds=tuple(last.bounds()),
+        devices=tuple(last.devices(memory)),
+        links=tuple(last.links()),
+        nodes=tuple(last.nodes()),
+        transfers=tuple(last.transfers()),
+        critical_path=tuple(last.path()),
+        assumptions=_assumptions(last.step, machine),
+        error=error,
+        helps=find_speedups(last) if tells_helps else (),
+        memory=curves,
+        trace=last.trace(len(steps) - 1, curves) if is_traced else None,
     )
 
 

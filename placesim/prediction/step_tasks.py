@@ -1,4 +1,4 @@
-"""What a step executed -> tasks and transfers on a machine's streams, cores and links; task n is execution n."""
+"""Convert a step's executions to tasks and transfers on a machine's streams, cores and links; task n is execution n."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING = Prediction(0.0, 0.0, 0.0)
 
 
 class ExecutionCost(NamedTuple):
-    """What an execution takes and where: on `resource`, after `launch` seconds on the host where that is a stream.
+    """Cost and place of an execution: on `resource`, after `launch` seconds on the host if that is a stream.
 
     `is_assumed` tells what runs on a host's cores of which nothing is known.  Transfers have a `route` and `num_bytes`.
     """
@@ -45,7 +45,7 @@ class ExecutionCost(NamedTuple):
 
 
 class PlacedKernel(NamedTuple):
-    """What a kernel takes at a place, with the processor that computes it and the work; None where that is its dispatch."""
+    """Time of a kernel at a place, with its processor and work; None if the time is its dispatch."""
 
     placed: ExecutionCost
     processor: Processor
@@ -56,7 +56,7 @@ _NOWHERE = ExecutionCost(NOTHING)
 
 
 class StepCosts:
-    """What executions take on a machine, found once for those that are alike."""
+    """Costs of executions on a machine, computed once for equal ones."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
@@ -80,7 +80,7 @@ class StepCosts:
         return ExecutionCost(NOTHING, min(streams)) if len(streams) == 1 else _NOWHERE
 
     def work_seconds(self, step: Sequence[Execution]) -> float:
-        """What all of a step takes one after another, transfers alone on their links."""
+        """Total time of a step's executions one after another, transfers alone on their links."""
         links = self._machine.links
         found = 0.0
         for cost in self.placed(step):
@@ -129,7 +129,7 @@ class StepCosts:
         return self.kernel_on(place, site, shapes, site.output_on_host).placed
 
     def kernel_on(self, place: DevicePlace, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
-        """What a node of such shapes would take at a place; NoFiguresError, with its name, where there is no rate for it."""
+        """Cost of a node of such shapes at a place; NoFiguresError, with its name, if there is no rate for it."""
         # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
         is_dispatched = is_dispatch(site) or not shapes.moved_bytes
@@ -192,7 +192,7 @@ def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
 
 
 def node_shapes(site: Site, execution: Execution) -> NodeShapes:
-    """What an execution tells of its node's work."""
+    """Shapes of a node's work, from its execution."""
     instruction = site.instruction
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)

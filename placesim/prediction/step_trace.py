@@ -35,13 +35,13 @@ LINKS = "Links"
 UNDER_WAY = "transfers in flight"
 STEP, PATH = Track(STEPS, "step"), Track(STEPS, "critical path")
 COMPUTE, STREAM, COPIES, NETWORK = KINDS = (" Compute", "/stream:all Compute", "/memcpy Compute", "/network Compute")
-"""What a device's processes are called behind its name."""
+"""Suffixes of the names of a device's processes."""
 TO_GPU, FROM_GPU, BETWEEN_GPUS, BY_NETWORK = "MEMCPYHtoD", "MEMCPYDtoH", "MEMCPYPtoP", "RecvTensor"
-"""What TensorFlow's timeline calls a transfer."""
+"""Names of transfers in TensorFlow's timeline."""
 
 
 class StepTrace(NamedTuple):
-    """What a trace is made from: a step's executions, what each took and where, when it ran, and what was held meanwhile.
+    """Data of a trace: a step's executions, the time and place of each, its start and end, and the memory in use.
 
     `path` is the critical path, `number` the step's.
     """
@@ -205,7 +205,7 @@ class _Records:
     # --- arrows and counters
 
     def _shown(self, number: int) -> tuple[tuple[Track, int, int], ...]:
-        """What an arrow may touch of an execution: a transfer on each row, in its order; else what took the node's time."""
+        """Slices of an execution for arrows: a transfer on each row, in order; else the slice of the node's time."""
         if number in self._ends:
             return tuple((track, *self._runs[number]) for track, _ in self._ends[number])
         for found, spans in ((self._run_tracks[number], self._runs), (self._launch_tracks[number], self._launches)):

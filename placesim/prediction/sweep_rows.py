@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Value = int | str | bool
-"""What a key is set to: a number, a text, or true and false."""
+"""Value of a key: a number, a text, or true and false."""
 
 
 class SweepRow(NamedTuple):
-    """What came of a combination; None where a failure kept it from being known.
+    """Result of a combination; None where a failure left it unknown.
 
     Seconds are those of the last step in its steady state.  `examples_per_second` is None where the examples of a step are not
     known.  `peak_bytes` is that of the device that is nearest to its limit, `transfers` the tensors that are copied in a step,
@@ -39,7 +39,7 @@ RESULTS = SweepRow._fields[1:]
 
 
 class SweepIdentity(NamedTuple):
-    """What rows belong to: the graph's content, all options that are the same in each row, and the release, as text."""
+    """Identity of rows: the graph's content, all options that are the same in each row, and the release, as text."""
 
     graph: str
     options: str

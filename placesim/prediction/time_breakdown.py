@@ -1,4 +1,4 @@
-"""How long the steps of a graph take and why: one record, and what reports read off it."""
+"""Durations of a graph's steps with their causes: one record, and the values that reports derive from it."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class PathPart(NamedTuple):
 
 
 class Speedup(NamedTuple):
-    """How long the step would take if all links, resources, ops or nodes were as they are, but this one took no time."""
+    """Duration of the step if one link, resource, op or node took no time."""
 
     kind: str
     what: str
@@ -117,7 +117,7 @@ class Speedup(NamedTuple):
 
 @dataclass(frozen=True)
 class TimeStudy:
-    """How long the steps of a graph take; all but `steps` is of the last one, in its steady state.
+    """Durations of a graph's steps; all but `steps` is of the last one, in its steady state.
 
     `error` is TensorFlow's, where a device runs out of memory.  `helps` is empty unless it was asked for.  `memory` has each
     device that held anything, `trace`, where it was asked for, what the last step's trace is made from.
@@ -203,7 +203,7 @@ def dearest_transfers(study: TimeStudy, limit: int) -> list[TransferRun]:
 
 
 class FoldedPath(NamedTuple):
-    """What a scope holds of the critical path, in one kind of work."""
+    """Part of the critical path in a scope, in one kind of work."""
 
     scope: str
     kind: str

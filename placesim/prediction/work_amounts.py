@@ -1,4 +1,4 @@
-"""What a kernel has to do, apart from where: the sizes that its time depends on, all in elements unless they say bytes."""
+"""Work of a kernel, independent of the device: the sizes that determine its time, in elements unless they say bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Product(NamedTuple):
         return 2.0 * self.batch * self.rows * self.columns * self.depth
 
     def tiled_load(self) -> tuple[float, float, float, float, float, float, float]:
-        """What `tiled_seconds` takes after the machine."""
+        """Arguments of `tiled_seconds` after the machine."""
         sizes = (float(self.batch), float(self.rows), float(self.columns), float(self.depth))
         return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
 
@@ -48,7 +48,7 @@ class StreamedBytes(NamedTuple):
     moved_bytes: float
 
     def stream_load(self) -> tuple[float]:
-        """What `stream_seconds` takes after the machine."""
+        """Arguments of `stream_seconds` after the machine."""
         return (self.moved_bytes,)
 
 
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
     element_bytes: float
 
     def rows_load(self) -> tuple[float, float]:
-        """What `rows_seconds` takes after the machine."""
+        """Arguments of `rows_seconds` after the machine."""
         return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
 
 
@@ -77,7 +77,7 @@ class RecurrentLayer(NamedTuple):
     element_bytes: float
 
     def steps_load(self) -> tuple[float, float, float, float, float]:
-        """What `steps_seconds` takes after the machine."""
+        """Arguments of `steps_seconds` after the machine."""
         return float(self.gates), float(self.hidden), float(self.batch), float(self.steps), self.element_bytes
 
 

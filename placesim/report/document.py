@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.core.errors import PlacesimError, shown_type
 from placesim.core.escaping import escape_json
 from placesim.machine.inventory import Device
-from placesim.report.results import Result
+from placesim.runtime.sessions.results import Result
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,7 @@ def _json(value: Any) -> str:
 
 
 def json_text(document: Mapping[str, Any]) -> Iterator[str]:
-    """What `json_line` gives, piece by piece; values that are iterators are lists, of which only some rows are held."""
+    """The result of `json_line`, piece by piece; iterators become lists, of which only some rows are in memory."""
     yield from json_pieces(document)
     yield "\n"
 
@@ -151,7 +151,7 @@ def result_pieces(result: Result) -> Iterator[str]:
 
 
 def _value_pieces(array: np.ndarray[Any, Any]) -> Iterator[str]:
-    """What `plain_value` gives as JSON: a few rows at a time, and a long string by itself."""
+    """The result of `plain_value` as JSON: a few rows at a time, and each long string separately."""
     if not _has_long_strings(array) and (array.size <= ELEMENTS_AT_A_TIME or not array.ndim):
         yield _json(plain_value(array))
     elif not array.ndim:

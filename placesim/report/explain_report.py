@@ -49,7 +49,7 @@ class ExplainReport(Reading):
 
     @property
     def nodes(self) -> tuple[ExplainedNode, ...] | tuple[PlacedNode, ...]:
-        """What is explained, or of a written report what it says."""
+        """Explained nodes, or those of a written report."""
         return self._explained if self._is_live else self._recorded
 
     @property
@@ -86,7 +86,7 @@ class ExplainReport(Reading):
             yield f"  at {self._failure.location}\n"
 
     def text(self) -> str:
-        """What the command writes into a pipe."""
+        """Text that the command writes to a pipe."""
         return str(self.marked())
 
     def pieces(self) -> dict[str, Any]:

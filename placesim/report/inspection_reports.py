@@ -1,4 +1,4 @@
-"""What `check`, `diff` and `show` find out, for Python callers: the records of `inspection/` with their readings."""
+"""Results of `check`, `diff` and `show` for Python callers: the records of `inspection/` with their readings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.report.text.sarif import sarif_document
 
 
 class CheckReport(Reading):
-    """Where a placement breaks the rules that it was held to; `rules` are their names."""
+    """Violations of the rules that a placement was checked against; `rules` are their names."""
 
     def __init__(self, name: str, findings: Sequence[Finding], uses: Sequence[RuleUse], version: str) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class CheckReport(Reading):
 
 
 class DiffReport(Reading):
-    """What differs between two placements; `before` and `after` are what they are called."""
+    """Differences between two placements; `before` and `after` are their names."""
 
     def __init__(self, difference: Difference, before: str, after: str, page: str | None = None) -> None:
         self._page = page

@@ -14,7 +14,7 @@ from placesim.report.text.planning import format_lines, plan_document
 from placesim.report.time_report import TimeReport
 
 TOP = 10
-"""How many groups of nodes that move the text has unless told otherwise."""
+"""Default number of moved groups in the text."""
 
 
 class PlanReport(Reading):
@@ -30,17 +30,17 @@ class PlanReport(Reading):
 
     @property
     def value(self) -> float:
-        """What was sought, of the plan; endless where nothing fits."""
+        """Objective value of the plan; infinite if nothing fits."""
         return self.study.value
 
     @property
     def bound(self) -> Bound:
-        """What no placement can be below, and why."""
+        """Lower bound that no placement can beat, with its reason."""
         return self.study.bound
 
     @property
     def gap(self) -> float:
-        """How much less the value could be at most, as a share of it."""
+        """Largest possible improvement of the value, as a share of it."""
         return self.study.gap
 
     @property
@@ -55,7 +55,7 @@ class PlanReport(Reading):
 
     @property
     def method(self) -> str:
-        """What found the plan."""
+        """Method that found the plan."""
         return self.study.method
 
     @property
@@ -81,7 +81,7 @@ class PlanReport(Reading):
 
     @property
     def ways_out(self) -> tuple[str, ...]:
-        """What would let a plan fit, where none does."""
+        """Changes that would let a plan fit, if none does."""
         return self.study.ways_out
 
     @property

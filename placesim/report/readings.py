@@ -1,4 +1,4 @@
-"""What all reports for Python callers have: `to_dict`, and their page where a notebook shows them."""
+"""Common base of reports for Python callers: `to_dict`, and a page in notebooks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 PAGE_HEIGHT = 600
-"""How high a notebook shows a page, in CSS pixels."""
+"""Height of a page in a notebook, in CSS pixels."""
 
 
 class Reading:
@@ -30,7 +30,7 @@ class Reading:
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """What `document` gives, by the name that data frames and serializers look for."""
+        """The contents of `document`, under the name that data frames and serializers expect."""
         return self.document()
 
     def _repr_html_(self) -> str:

@@ -1,9 +1,9 @@
-"""What was found out about a graph on a machine, and its readings: the text and the JSON object."""
+"""Report on a graph and a machine, and its readings: the text and the JSON object."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +13,8 @@ from placesim.placement.function_bodies import logged_nodes
 from placesim.placement.placer import Placement
 from placesim.report.document import device_document, error_document, result_document
 from placesim.report.readings import Reading, counted
-from placesim.report.results import Results, format_results
-from placesim.report.text.complaint import find_locations, format_classic_error, format_error
+from placesim.report.results import format_results
+from placesim.report.text.complaint import format_outcome_error
 from placesim.report.text.log import (
     LogLine,
     Shows,
@@ -29,7 +29,6 @@ from placesim.report.text.log import (
 from placesim.runtime.sessions.outcome import Outcome
 
 if TYPE_CHECKING:
-    from placesim.graph.session_steps import GraphFile
     from placesim.inspection.snapshot import Snapshot
 
 
@@ -59,22 +58,14 @@ class PlacementRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Report(Reading, Outcome):
-    """An outcome and how it is told.
+    """An outcome with its readings; `shows_node` says which nodes are logged (None: all)."""
 
-    `results` are what was fetched; `fetches` the names of the nodes that were asked for (for a classic log, where nothing is
-    asked for, of those that nobody reads); `style` and `shows_log` say how the text is
-    printed, `shows_node` which nodes are logged (None: all).  `annotations` are the devices that came with a file of
-    TensorFlow's, each with the number of nodes that ask for it (None for any other file).  `file` is what was simulated,
-    None where it could not be read.
-    """
-
-    results: Results = field(default_factory=Results)
-    fetches: tuple[str, ...] = ()
-    style: str = "modern"
-    shows_log: bool = True
     shows_node: Shows | None = None
-    annotations: Mapping[str, int] | None = None
-    file: GraphFile | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> Report:
+        """The report of an outcome, with all nodes logged."""
+        return cls(**{part.name: getattr(outcome, part.name) for part in fields(Outcome)})
 
     def __repr__(self) -> str:
         nodes = counted(len({row.node for row in self.placements}), "node")
@@ -85,14 +76,14 @@ class Report(Reading, Outcome):
 
     @property
     def name(self) -> str:
-        """What the graph is called."""
+        """Name of the graph."""
         return "a graph" if self.file is None else self.file.name
 
     def snapshot(self) -> Snapshot:
         """The placement as inspections read it."""
         from placesim.inspection.snapshot import snapshot_of
 
-        return snapshot_of(self.name, self, self.file)
+        return snapshot_of(self.name, self)
 
     def page(self) -> str | None:
         """The page of the placement, as `show` writes it; None where nothing was placed."""
@@ -137,7 +128,7 @@ class Report(Reading, Outcome):
         return head | {"results": [result_document(row) for row in self.results]} | self.document_tail()
 
     def document_head(self) -> dict[str, Iterator[Any]]:
-        """What stands before the results in the JSON object: lists, row by row."""
+        """Part of the JSON object before the results: lists, row by row."""
         return {
             "devices": map(device_document, self.devices),
             "mapping": iter(self.mapping),
@@ -147,7 +138,7 @@ class Report(Reading, Outcome):
         }
 
     def document_tail(self) -> dict[str, Any]:
-        """What stands behind them."""
+        """Part of the JSON object after the results."""
         release = self.placed[-1].graph.registry.rules if self.placed else CURRENT
         return (
             {"error": None if self.error is None else error_document(self.error)}
@@ -183,14 +174,7 @@ class Report(Reading, Outcome):
 
     def error_text(self) -> StyledText:
         """The error as a user reads it: one line, then lines of help; empty where there is none."""
-        if self.error is None:
-            return StyledText()
-        if self.style == "classic" and self.placed_graphs:
-            classic = format_classic_error(self.error, self.placed_graphs[-1], self.fetches)
-            if classic is not None:
-                return classic
-        placed = self.placed_graphs
-        return format_error(self.error, find_locations(placed, self.error), placed[-1].graph if placed else None)
+        return format_outcome_error(self)
 
 
 def _placement_rows(placement: Placement) -> Iterator[PlacementRow]:

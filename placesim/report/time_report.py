@@ -1,4 +1,4 @@
-"""How long a graph's steps take, for Python callers: a study with its readings."""
+"""Predicted times of a graph's steps for Python callers: a study with its readings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placesim.report.text.timing import device_labels, format_lines, time_docume
 from placesim.report.trace_json import Event, trace_events
 
 TOP = 10
-"""How many rows of the critical path, of nodes and of transfers the text has unless told otherwise."""
+"""Default number of rows of the critical path, of nodes and of transfers in the text."""
 
 
 class ReportSpan(NamedTuple):
@@ -38,7 +38,7 @@ class ReportSpan(NamedTuple):
 
 
 class TimeReport(Reading):
-    """How long the steps take; all but `steps` is of the last one, in its steady state, with times in seconds.
+    """Predicted times of steps; all but `steps` is of the last one, in its steady state, with times in seconds.
 
     `error` is TensorFlow's where a device runs out of memory: the times are then those without limits.
     """
@@ -96,12 +96,12 @@ class TimeReport(Reading):
 
     @property
     def critical_path(self) -> tuple[PathPart, ...]:
-        """What the step's time is made of, without a gap."""
+        """Parts of the step's time, without a gap."""
         return self.study.critical_path
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the times rest on, as sentences."""
+        """Assumptions behind the times, as sentences."""
         return self.study.assumptions
 
     @property

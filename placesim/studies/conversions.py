@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,10 +14,10 @@ from placesim.ops.categories import FUNCTION_ENDS
 if TYPE_CHECKING:
     from placesim.formats.onnx.reader import OnnxFile
     from placesim.graph.session_steps import GraphFile
-    from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
 
 NODES = ("exact", "raw", "scopes")
-"""How YAML says nodes: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
+"""Forms of nodes in YAML: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
 
 
 class Content(NamedTuple):
@@ -145,30 +146,43 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
 
 
 def find_losses(file: GraphFile, form: str) -> list[str]:
-    """What a form has no place for."""
+    """Parts of a graph that a form cannot hold."""
     from placesim.formats.tensorflow.graph_def import find_unwritten_sections
 
     lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
     return [*lost, "the values of its variables"] if file.initial_values else lost
 
 
-def build_placed_file(file: GraphFile, report: Report) -> GraphFile:
+def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile:
     """The file with the devices that its nodes were placed on in the place of those they ask for.
 
     So too for the nodes of functions, where all calls have them on one device, and where the graph is then placed as it was.
+    A form without steps has the nodes that steps add among the others.
     """
     from placesim.formats.device_annotations import assign_devices, assign_functions
+    from placesim.placement.function_bodies import logged_nodes
 
-    placed = assign_devices(file, {row.node: row.device for row in report.placements})
-    within = _devices_in_functions(report) if file.graph.functions else {}
+    if form in ("pb", "pbtxt"):
+        file = outcome.file or file
+    devices = {node.path: node.device.name for placement in outcome.placed for node in logged_nodes(placement)}
+    placed = _with_step_devices(assign_devices(file, devices), devices)
+    within = _devices_in_functions(outcome) if file.graph.functions and outcome.placed_graphs else {}
     if within:
         with_functions = assign_functions(placed, within)
-        if _places(with_functions, report) == _places(None, report):
+        if _places(with_functions, outcome) == _places(None, outcome):
             return with_functions
     return placed
 
 
-def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
+def _with_step_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
+    """The file with devices for the nodes that steps add."""
+    if file.steps is None:
+        return file
+    added = ([node._replace(device=devices.get(node.name, node.device)) for node in step.nodes] for step in file.steps)
+    return replace(file, steps=tuple(replace(step, nodes=tuple(nodes)) for step, nodes in zip(file.steps, added, strict=True)))
+
+
+def _devices_in_functions(outcome: Outcome) -> dict[str, dict[str, str]]:
     """For each function the devices of those of its nodes that are on the same one wherever it is called, lowered or not.
 
     What runs whole on the device of its call is left out: nobody looks at what it asks for.
@@ -177,8 +191,8 @@ def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
 
     found: dict[str, dict[str, set[str]]] = {}
     whole: set[str] = set()
-    placement = report.placed_graphs[-1]
-    bodies = report.bodies.bodies
+    placement = outcome.placed_graphs[-1]
+    bodies = outcome.bodies.bodies
     for body in bodies:
         if body.how is Instantiation.SINGLE_DEVICE:
             whole.add(body.function)
@@ -196,23 +210,23 @@ def _devices_in_functions(report: Report) -> dict[str, dict[str, str]]:
     }
 
 
-def _places(file: GraphFile | None, report: Report) -> dict[str, str]:
-    """The devices of the nodes, also in bodies, of a file placed on the report's machine; without one of the report's own."""
+def _places(file: GraphFile | None, outcome: Outcome) -> dict[str, str]:
+    """The devices of the nodes, also in bodies, of a file placed on the outcome's machine; without one its own."""
     from placesim.placement.function_bodies import logged_nodes
     from placesim.placement.session_placer import SessionPlacer
 
-    placement = report.placed_graphs[-1]
+    placement = outcome.placed_graphs[-1]
     if file is not None:
         placement = SessionPlacer(placement.device_set, placement.groups.soft).place(file.graph)
     return {node.path: node.device.name for node in logged_nodes(placement)}
 
 
-def partition_files(report: Report, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
-    """What each device runs: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+def partition_files(outcome: Outcome, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
+    """Partition of each device: a GraphDef by the path of its file; in a folder for each step where steps differ."""
     from placesim.formats.tensorflow.graph_def import write_partitions
 
-    for number, prepared in enumerate(report.prepared):
-        folder = PurePath(f"step-{number}") if len(report.prepared) > 1 else PurePath()
+    for number, prepared in enumerate(outcome.prepared):
+        folder = PurePath(f"step-{number}") if len(outcome.prepared) > 1 else PurePath()
         parts = {part.device.name: part.graph for part in prepared.partitions.parts}
         for device, content in write_partitions(parts, is_text).items():
             name = device.strip("/").replace("/", ".").replace(":", "_")

@@ -22,69 +22,68 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
 
 MAX_WALKS = 128
 """So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
 SURVEYED = 1
-"""What is taken for open dimensions while it is looked for all that is open."""
+"""Size assumed for open dimensions while all open ones are collected."""
 
 
 class DryRun(NamedTuple):
     """A walk through all steps: what it established, what it executed, and what it had to assume."""
 
-    report: Report
+    outcome: Outcome
     recorder: ExecutionRecorder
     guesses: Assumptions
 
 
 Cost = Callable[[DryRun], float]
-"""How dear a walk was; of two branches the one with which the whole is dearer counts."""
+"""Cost of a dry run; of two branches the one with the greater total cost counts."""
 
 
 def search_dry_run(
-    fresh: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     cost: Cost,
     branches: Mapping[BranchChoice, int] | None = None,
     *,
     tells_memory: bool = True,
 ) -> DryRun:
-    """The walk through the steps of a graph, which `fresh` gives anew each time; `branches` are those settled before.
+    """The walk through the steps of a graph; `branches` are those settled before.
 
-    TensorFlow's errors are in the report.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
+    TensorFlow's errors are in the outcome.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
     where a shape is not known.
     """
-    loaded = fresh()
     _check_loops(loaded, options)
     first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)
     if any(choice not in (branches or {}) for choice in first.guesses.chosen):
-        search = _BranchSearch(fresh, replace(options, no_memory_limit=True), cost)
+        search = _BranchSearch(loaded, replace(options, no_memory_limit=True), cost)
         first = search.dearest(first.guesses.chosen, branches or {})
         if not options.no_memory_limit:
-            failed, first = first.guesses.failed, run_dry(fresh(), options, first.guesses.chosen, tells_memory=tells_memory)
+            failed, first = first.guesses.failed, run_dry(loaded, options, first.guesses.chosen, tells_memory=tells_memory)
             first.guesses.failed = failed
-    error = first.report.error
+    error = first.outcome.error
     if isinstance(error, SketchedValueError):
-        raise _with_more_ways(error, fresh, options)
+        raise _with_more_ways(error, loaded, options)
     return first
 
 
 def run_dry(
     loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
 ) -> DryRun:
-    """One walk that takes these branches; any error is in the report."""
+    """One walk that takes these branches; any error is in the outcome."""
     recorder = ExecutionRecorder()
     guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
-    report = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
-    return DryRun(report, recorder, guesses)
+    outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
+    return DryRun(outcome, recorder, guesses)
 
 
 class _BranchSearch:
     """Looks for the branches with which the walk is dearest, one choice after the other."""
 
-    def __init__(self, fresh: Callable[[], LoadedGraph], options: SimulationOptions, cost: Cost) -> None:
-        self._fresh = fresh
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, cost: Cost) -> None:
+        self._loaded = loaded
         self._options = options
         self._cost = cost
         self._walks = 0
@@ -101,7 +100,7 @@ class _BranchSearch:
 
     def _walk(self, branches: Mapping[BranchChoice, int]) -> DryRun:
         self._walks += 1
-        return run_dry(self._fresh(), self._options, branches)
+        return run_dry(self._loaded, self._options, branches)
 
     def _settle(self, walked: DryRun, choices: Sequence[BranchChoice]) -> DryRun:
         """The dearest walk that differs from this one in these choices, and in those that come up with other branches."""
@@ -115,20 +114,20 @@ class _BranchSearch:
                 trial = self._settle(trial, [new for new in trial.guesses.chosen if new not in taken])
                 trial_cost = self._cost_of(trial)
                 for tried, failing in ((walked, taken[choice]), (trial, branch)):
-                    if tried.report.error is not None and choice not in self._failed:
-                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.report.error.type_name}"
+                    if tried.outcome.error is not None and choice not in self._failed:
+                        self._failed[choice] = f"branch {choice.word(failing)} ends with {tried.outcome.error.type_name}"
                 if trial_cost > cost:
                     walked, cost = trial, trial_cost
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """What ends in an error is no branch that a step could take."""
-        return -1.0 if walked.report.error is not None else self._cost(walked)
+        """Cost of a dry run; one that ends in an error is not a possible branch."""
+        return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 
-def _with_more_ways(error: SketchedValueError, fresh: Callable[[], LoadedGraph], options: SimulationOptions) -> PlacesimError:
+def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
     """The error with what settles the most of all that is open, which another walk finds out."""
-    survey = run_dry(fresh(), replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
+    survey = run_dry(loaded, replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
     said = [line for line in error.help if line.startswith(("`--batch", "`--shape"))]

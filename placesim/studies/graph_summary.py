@@ -1,4 +1,4 @@
-"""What walking through a graph's steps would tell, where that can be known and costs little; else why not, as a sentence."""
+"""Summary from a dry run of a graph's steps, if it is possible and cheap; else the reason against it, as a sentence."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 _UNKNOWN = (SketchedValueError, NoFiguresError)
-"""What the command line need not have known."""
+"""Errors that leave a summary unknown."""
 MAX_CHEAP_NODES = 10_000
 """A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
 
 
 class Knowledge(NamedTuple, Generic[Found]):
-    """What a walk told, or else why that is not known, as a sentence."""
+    """Result of a dry run, or else the reason why it is unknown, as a sentence."""
 
     found: Found | None = None
     note: str = ""
@@ -39,7 +39,7 @@ def ask(
     is_asked: bool,
     raises_sizes: bool = True,
 ) -> Knowledge[Found]:
-    """What `find` gives by a walk; unless it `is_asked` for by the `flag` only where the walk costs little.
+    """Result of `find` from a dry run; unless it `is_asked` for by the `flag` only if the dry run is cheap.
 
     With `raises_sizes` raises UsageError for a size that does not fit its placeholder, RequestError for a feed that does not.
     """
@@ -53,15 +53,6 @@ def ask(
         if raises_sizes and is_known_before and (options.shape or options.batch is not None):
             raise
         return Knowledge(note=_why_unknown(error))
-
-
-def pass_through(loaded: LoadedGraph, load: Callable[[], LoadedGraph]) -> LoadedGraph:
-    """The graph as it was before any step added nodes to it; raises what is wrong with it."""
-    if loaded.file is not None and any(step.nodes for step in loaded.file.steps or ()):
-        loaded = load()
-        if loaded.error is not None:
-            raise loaded.error
-    return loaded
 
 
 def _why_costly(file: GraphFile) -> str | None:

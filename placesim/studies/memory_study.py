@@ -18,7 +18,6 @@ from placesim.runtime.accounting.usage import DeviceUsage
 from placesim.runtime.dry_runs.assumptions import Assumptions
 from placesim.runtime.dry_runs.dry_run_feeds import check_batch
 from placesim.studies.dry_run import DryRun, check_execution_options, run_dry, search_dry_run
-from placesim.studies.graph_summary import pass_through
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 if TYPE_CHECKING:
@@ -26,18 +25,20 @@ if TYPE_CHECKING:
     from placesim.machine.gpu_memory import GpuMemory
     from placesim.machine.inventory import Device
     from placesim.machine.options import SimulationOptions
-    from placesim.report.report import Report
+    from placesim.runtime.sessions.outcome import Outcome
 
 MAX_BATCH = 1 << 40
-"""What fits with so many fits with any number."""
+"""Largest batch tried: a graph that fits with it fits with any number."""
 MAX_UNIT = 64
 """A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
 
-NEVER_USED = DeviceUsage("", "", None, 0, 0, 0, "", (), (), None)
+NEVER_USED = DeviceUsage(
+    device="", allocator="", limit=None, peak=0, in_use=0, allocations=0, peak_node="", holders=(), curve=(), fragmentation=None
+)
 
 
 class MemoryStudyRequest(NamedTuple):
-    """What to find out: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
+    """Request for a memory study: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
 
     is_executed: bool = False
     finds_batch: bool = False
@@ -45,45 +46,41 @@ class MemoryStudyRequest(NamedTuple):
 
 
 def study_memory(
-    load: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     name: str,
     wanted: MemoryStudyRequest | None = None,
     warn: Callable[[str], object] = lambda text: None,
 ) -> MemoryStudy:
-    """What a graph needs, and what it would take to fit.
+    """Study the memory that a graph needs, and the changes that would make it fit.
 
-    `load` gives the graph anew each time; `warn` is told of each loop that is taken to run once because nothing says how often.
+    `warn` is told of each loop that is taken to run once because nothing says how often.
     Raises what is wrong with the graph or the options, and what TensorFlow would raise
     but for a device that runs out of memory: that is in the study.
     """
-    study = _Study(load, options, name, wanted or MemoryStudyRequest())
+    study = _Study(loaded, options, name, wanted or MemoryStudyRequest())
     found = study.study()
     for text in study.guesses.warnings():
         warn(text)
     return found
 
 
-def find_peaks(load: Callable[[], LoadedGraph], loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
+def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
     """The memory of each device, as if it had no limits.
 
-    `loaded` is a graph of which a simulation may have been made, and `load` gives it anew where that has added nodes to it.
     Raises what keeps the steps from being walked through to their end.
     """
-    report = simulate(
-        pass_through(loaded, load), replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True
-    )
-    if report.error is not None:
-        raise report.error
-    return report.memory
+    outcome = simulate(loaded, replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.memory
 
 
 class _Study:
-    def __init__(
-        self, load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, wanted: MemoryStudyRequest
-    ) -> None:
-        self._load = load
-        self._loaded = _checked(load())
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, name: str, wanted: MemoryStudyRequest) -> None:
+        if loaded.error is not None:
+            raise loaded.error
+        self._loaded = loaded
         self._options = options
         self._name = name
         self._wanted = wanted
@@ -97,22 +94,22 @@ class _Study:
         if self._wanted.finds_batch:
             batch = self._largest_batch()
             options = replace(options, batch=batch or 1)
-        report, error = self._walk(options)
-        needed = report if error is None else self._walk(replace(options, no_memory_limit=True))[0]
-        devices = tuple(self._devices(report, needed))
+        outcome, error = self._walk(options)
+        needed = outcome if error is None else self._walk(replace(options, no_memory_limit=True))[0]
+        devices = tuple(self._devices(outcome, needed))
         gpus = [(device, usage) for device, usage in _pairs(needed) if device.gpu is not None]
         return MemoryStudy(
-            self._name,
-            devices,
-            error,
-            batch,
-            self._wanted.finds_batch,
-            self._wanted.is_executed,
-            self._may_change_model(gpus),
-            self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
-            _other_growth(gpus, fits=error is None),
-            () if error is None or self._wanted.is_executed else self._order(options, needed, error),
-            self.guesses.sentences(),
+            name=self._name,
+            devices=devices,
+            error=error,
+            batch=batch,
+            is_searched=self._wanted.finds_batch,
+            is_executed=self._wanted.is_executed,
+            has_gpus=self._may_change_model(gpus),
+            smallest_gpu=self._smallest_gpu(gpus) if self._may_change_model(gpus) else None,
+            growth=_other_growth(gpus, fits=error is None),
+            order=() if error is None or self._wanted.is_executed else self._order(options, needed, error),
+            assumptions=self.guesses.sentences(),
         )
 
     def _check(self) -> None:
@@ -125,23 +122,18 @@ class _Study:
 
     # --- walks
 
-    def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Report, PlacesimError | None]:
-        """What happens, and TensorFlow's error where a device runs out; any other error is raised."""
+    def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
+        """Result of a dry run, and TensorFlow's error if a device runs out of memory; any other error is raised."""
         if self._wanted.is_executed:
-            report = simulate(self._fresh(), options, self._stage, tells_memory=tells_memory)
+            outcome = simulate(self._loaded, options, self._stage, tells_memory=tells_memory)
         else:
-            walked = search_dry_run(self._fresh, options, _held, self.guesses.chosen, tells_memory=tells_memory)
-            report, self.guesses = walked.report, walked.guesses
-        if report.error is None:
-            return report, None
-        if options.no_memory_limit or not isinstance(report.error, ResourceExhaustedError):
-            raise report.error
-        return report, report.error
-
-    def _fresh(self) -> LoadedGraph:
-        loaded = self._loaded
-        self._loaded = pass_through(loaded, self._load)
-        return loaded
+            walked = search_dry_run(self._loaded, options, _held, self.guesses.chosen, tells_memory=tells_memory)
+            outcome, self.guesses = walked.outcome, walked.guesses
+        if outcome.error is None:
+            return outcome, None
+        if options.no_memory_limit or not isinstance(outcome.error, ResourceExhaustedError):
+            raise outcome.error
+        return outcome, outcome.error
 
     def _fits(self, batch: int) -> bool:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
@@ -176,9 +168,9 @@ class _Study:
 
     # --- what else would have happened
 
-    def _order(self, options: SimulationOptions, needed: Report, error: PlacesimError) -> tuple[str, ...]:
+    def _order(self, options: SimulationOptions, needed: Outcome, error: PlacesimError) -> tuple[str, ...]:
         """The towers on the device that ran out, if it fits where they run one after another."""
-        loaded = self._fresh()
+        loaded = self._loaded
         if loaded.file is None or error.device is None:
             return ()
         devices = {
@@ -191,10 +183,10 @@ class _Study:
         if graph is None:
             return ()
         ordered = replace(loaded, file=replace(loaded.file, graph=graph))
-        return towers if run_dry(ordered, options, self.guesses.chosen, tells_memory=False).report.error is None else ()
+        return towers if run_dry(ordered, options, self.guesses.chosen, tells_memory=False).outcome.error is None else ()
 
-    def _devices(self, report: Report, needed: Report) -> Iterator[DeviceMemory]:
-        reached = {usage.device: usage for usage in report.memory}
+    def _devices(self, outcome: Outcome, needed: Outcome) -> Iterator[DeviceMemory]:
+        reached = {usage.device: usage for usage in outcome.memory}
         for device, whole in _pairs(needed):
             usage = reached.get(whole.device) or NEVER_USED._replace(
                 device=whole.device, allocator=whole.allocator, limit=whole.limit
@@ -204,7 +196,7 @@ class _Study:
                 yield DeviceMemory(usage, whole, None)
                 continue
             # where it ran out, what comes next in the trace is what found no room
-            ran_out = report.error is not None and report.error.device == whole.device
+            ran_out = outcome.error is not None and outcome.error.device == whole.device
             trace, end = (whole.trace, len(whole.trace)) if ran_out else (usage.trace, usage.peak_at)
             allocator = make_allocator(device.gpu, limit)
             failed = replay(trace, allocator, end)
@@ -235,18 +227,12 @@ class _Study:
 
 def _held(walked: DryRun) -> float:
     """The bytes that all devices hold at their peaks: what branches are compared by."""
-    return float(sum(usage.peak for usage in walked.report.memory))
+    return float(sum(usage.peak for usage in walked.outcome.memory))
 
 
-def _checked(loaded: LoadedGraph) -> LoadedGraph:
-    if loaded.error is not None:
-        raise loaded.error
-    return loaded
-
-
-def _pairs(report: Report) -> list[tuple[Device, DeviceUsage]]:
-    devices = {device.name: device for device in report.devices}
-    return [(devices[usage.device], usage) for usage in report.memory]
+def _pairs(outcome: Outcome) -> list[tuple[Device, DeviceUsage]]:
+    devices = {device.name: device for device in outcome.devices}
+    return [(devices[usage.device], usage) for usage in outcome.memory]
 
 
 def _holds(gpu: GpuMemory | None, limit: int, usage: DeviceUsage) -> bool:

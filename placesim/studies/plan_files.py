@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,16 +30,16 @@ def check_ending(path: Path) -> None:
         raise UsageError(f"unknown extension: got '{path}', expected one of {', '.join(ENDINGS)}")
 
 
-def check_source(load: Callable[[], LoadedGraph], path: Path) -> None:
+def check_source(loaded: LoadedGraph, path: Path) -> None:
     """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
-    if path.suffix.lower() == ".onnx" and (loaded := load()).file is not None and loaded.onnx is None:
+    if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
         raise UsageError(f"only ONNX input can be written as .onnx: got another graph for '{path}', expected an ONNX model")
 
 
 def write_planned_content(
     loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
 ) -> Iterator[bytes]:
-    """What is to be written to a path of one of `ENDINGS`; the machine and soft placement that were planned for come along.
+    """Contents of a file for a path of one of `ENDINGS`; the planned machine and soft placement are included.
 
     Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
     for an ONNX model that the graph was not read of.
@@ -84,10 +84,10 @@ _MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:
-    report = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
-    if report.error is not None:
-        raise report.error
-    return report.placed_graphs[-1]
+    outcome = simulate(replace(loaded, file=file), options, SimulationStage.PLACED)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.placed_graphs[-1]
 
 
 def _found_devices(placed: Placement) -> dict[str, str]:

@@ -56,7 +56,7 @@ LARGE_TASKS = 50_000
 LEAST_ROUND = 1.0
 """Seconds: in less no other seed is tried."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""How often a plan whose simulated peak is over a limit is sought again, each time with that share of the effort."""
+"""Number of repeated searches for a plan whose simulated peak is over a limit, each with that share of the effort."""
 LEAST_SHARE = 1 / 3
 """Of the effort's seconds at least that is searched."""
 MORE_GPUS = (2, 4, 8)
@@ -65,7 +65,7 @@ QUICK = Effort(evaluations=50, jobs=1)
 
 
 def study_plan(
-    load: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     name: str,
     effort: Effort,
@@ -80,28 +80,23 @@ def study_plan(
     aim = aim or Aim()
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
         raise UsageError(f"wrong objective: got {aim.sought.value}, expected throughput, as --contiguous requires")
-    study = _Planner(load, options, name, effort, free, tell, aim).study()
-    if study.plan is not None:
+    study = _Planner(loaded, options, name, effort, free, tell, aim).study()
+    if study.plan is not None or study.is_interrupted:
         return study
-    return replace(study, ways_out=tuple(_ways_out(load, options, study, effort, free, aim)))
+    return replace(study, ways_out=tuple(_ways_out(loaded, options, study, effort, free, aim)))
 
 
 def _ways_out(
-    load: Callable[[], LoadedGraph], options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
+    loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
 ) -> Iterator[str]:
-    """What would let a placement fit: another model of GPU, or more GPUs."""
+    """Changes that would let a placement fit: another model of GPU, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
     models = []
     for placed in study.placements:
         if placed.study is None or any(_is_over(device) and not is_gpu(device.device) for device in placed.study.devices):
             continue  # where the host lacks memory, no GPU is enough
-        asked = placed.asked
-
-        def changed(asked: Mapping[str, str] = asked) -> LoadedGraph:
-            loaded = load()
-            return replace(loaded, file=assign_devices(clear_requests(_file(loaded), free), asked))
-
+        changed = replace(loaded, file=assign_devices(clear_requests(_file(loaded), free), placed.asked))
         try:
             found = study_memory(changed, options, study.name).smallest_gpu
         except PlacesimError:
@@ -117,7 +112,7 @@ def _ways_out(
         # an option gives each task as many
         more = replace(options, gpu=max(gpus.values()) * factor)
         try:
-            found_plan = _Planner(load, more, study.name, quick, free, lambda planned: None, aim).study()
+            found_plan = _Planner(loaded, more, study.name, quick, free, lambda planned: None, aim).study()
         except PlacesimError:
             return
         if found_plan.plan is not None:
@@ -137,7 +132,7 @@ def _devices(study: PlanStudy) -> list[DeviceTime]:
 class _Planner:
     def __init__(
         self,
-        load: Callable[[], LoadedGraph],
+        loaded: LoadedGraph,
         options: SimulationOptions,
         name: str,
         effort: Effort,
@@ -146,26 +141,18 @@ class _Planner:
         aim: Aim,
     ) -> None:
         self._aim = aim
-        self._load = load
         self._options = options
         self._name = name
         self._effort = effort
         self._free = free
         self._tell = tell
-        self._read = load()
-        self._file = _file(self._read)
-        self._base = self._freed(self._file)
+        self._loaded = loaded
+        self._file = _file(loaded)
+        self._base = clear_requests(self._file, free)
 
-    def _freed(self, file: GraphFile) -> GraphFile:
-        return clear_requests(file, self._free)
-
-    def _loaded(self, change: Callable[[GraphFile], GraphFile]) -> Callable[[], LoadedGraph]:
-        """The graph with other annotations, as often as it is asked for; a change makes nodes of its own, and reads no file."""
-
-        def changed() -> LoadedGraph:
-            return replace(self._read, file=change(self._file))
-
-        return changed
+    def _changed(self, file: GraphFile) -> LoadedGraph:
+        """The graph with other annotations."""
+        return replace(self._loaded, file=file)
 
     def study(self) -> PlanStudy:
         began = time.monotonic()
@@ -184,24 +171,27 @@ class _Planner:
         # what drawing and simulating took is not searched in addition, as long as there is time for a search
         left = max(self._effort.seconds * LEAST_SHARE, self._effort.seconds - (time.monotonic() - began))
         searched, effort = drawn, replace(self._effort, seconds=left)
-        for repair in range(1 + REPAIRS if drawn.problem.movable else 0):
-            less_room = ", less memory" if repair else ""
-            found, planned = search_plans(
-                searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
-            )
-            for candidate in found:
-                if candidate.devices not in shown:
-                    is_first = candidates[-1].label != PLANNED + less_room
-                    label = PLANNED + (less_room if is_first else f"{less_room}, alternative")
-                    candidates.append(candidate._replace(label=label))
-                    shown[candidate.devices] = self._simulated(candidates[-1], drawn)
-            over = [shown[candidate.devices] for candidate in found]
-            if not over or any(placed.fits for placed in over) or planned.is_interrupted:
-                break
-            # what it holds was estimated: it is sought again with as much less room as was missing
-            searched, effort = tighten_capacities(searched, found[0].devices, over[0]), share_effort(self._effort, REPAIR_SHARE)
+        found: Sequence[Candidate] = ()
+        others: list[SimulatedPlacement] = []
+        less_room = ""
+        try:
+            for _ in range(1 + REPAIRS if drawn.problem.movable else 0):
+                found, planned = search_plans(
+                    searched, [candidate.devices for candidate in known], effort, own_bound, self._aim, self._tell
+                )
+                self._simulate_found(found, less_room, candidates, shown, drawn)
+                over = [shown[candidate.devices] for candidate in found]
+                if not over or any(placed.fits for placed in over) or planned.is_interrupted:
+                    break
+                # what it holds was estimated: it is sought again with as much less room as was missing
+                searched = tighten_capacities(searched, found[0].devices, over[0])
+                effort, less_room = share_effort(self._effort, REPAIR_SHARE), ", less memory"
+            self._add_peaks(drawn, searched, effort, began, shown, planned, candidates)
+            others = [self._study(label, file, {}) for label, file in self._others(candidates)]
+        except KeyboardInterrupt:
+            planned = planned._replace(is_interrupted=True)
+            self._simulate_found(found, less_room, candidates, shown, drawn)
         sought = self._aim.sought
-        candidates += self._more_peaks(drawn, searched, effort, began, shown, planned)
         candidates = _without_the_worse(candidates, shown, sought)
         told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
         placements = [placed._replace(is_allowed=is_apart) for placed, is_apart in told]
@@ -210,8 +200,7 @@ class _Planner:
             for placed, candidate in zip(placements, candidates, strict=True)
             if placed.fits and meets_constraints(drawn, candidate.devices, self._aim)
         ]
-        for label, change in self._others(candidates):
-            placements.append(self._study(label, self._loaded(change), {})._replace(is_allowed=False))
+        placements += [placed._replace(is_allowed=False) for placed in others]
         bound = own_bound
         # what is proven where memory is short counts on estimates of what tasks hold
         if sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
@@ -225,10 +214,32 @@ class _Planner:
         before = assignment_of(drawn, self._file) or drawn.start
         tells_losses = self._aim.explains or self._aim.is_traced
         put_back = (lambda devices: self._simulated(Candidate("", devices), drawn)) if tells_losses else None
-        moves = tuple(find_moves(drawn, before, candidate.devices, placed.value(sought), sought, put_back))
-        return PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, moves, *tail)
+        study = PlanStudy(self._name, tuple(placements), placed, bound, method, placed.asked, (), *tail)
+        try:
+            return replace(
+                study, moves=tuple(find_moves(drawn, before, candidate.devices, placed.value(sought), sought, put_back))
+            )
+        except KeyboardInterrupt:
+            return replace(study, is_interrupted=True)
 
-    def _more_peaks(
+    def _simulate_found(
+        self,
+        found: Sequence[Candidate],
+        less_room: str,
+        candidates: list[Candidate],
+        shown: dict[tuple[int, ...], SimulatedPlacement],
+        drawn: GraphProblem,
+    ) -> None:
+        """Add what a search found to the candidates, simulated."""
+        for candidate in found:
+            if candidate.devices not in shown:
+                is_first = candidates[-1].label != PLANNED + less_room
+                label = PLANNED + (less_room if is_first else f"{less_room}, alternative")
+                named = candidate._replace(label=label)
+                shown[named.devices] = self._simulated(named, drawn)
+                candidates.append(named)
+
+    def _add_peaks(
         self,
         drawn: GraphProblem,
         searched: GraphProblem,
@@ -236,9 +247,9 @@ class _Planner:
         began: float,
         shown: dict[tuple[int, ...], SimulatedPlacement],
         planned: PlanResult,
-    ) -> list[Candidate]:
-        """Of peaks, what other seeds find, as long as there is time: plans that look alike differ as graphs."""
-        found: list[Candidate] = []
+        candidates: list[Candidate],
+    ) -> None:
+        """Of peaks, add what other seeds find, as long as there is time: plans that look alike differ as graphs."""
         while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._effort.seconds - (time.monotonic() - began)
@@ -248,9 +259,9 @@ class _Planner:
             more, planned = search_plans(searched, [], effort, self._bound(drawn), self._aim, self._tell)
             for candidate in more:
                 if candidate.devices not in shown and self._effort.seconds > time.monotonic() - began:
-                    found.append(candidate._replace(label=f"{PLANNED}, alternative"))
-                    shown[candidate.devices] = self._simulated(found[-1], drawn)
-        return found
+                    named = candidate._replace(label=f"{PLANNED}, alternative")
+                    shown[named.devices] = self._simulated(named, drawn)
+                    candidates.append(named)
 
     def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
         """All; of a large problem only what TensorFlow would do."""
@@ -259,7 +270,7 @@ class _Planner:
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: GraphProblem) -> Bound:
-        """What certainly holds: whatever fits, since what tasks hold is an estimate."""
+        """Bound that holds for every plan, whether it fits or not, since the memory of tasks is an estimate."""
         if self._aim.sought is PlanMeasure.MEMORY:
             return drawn.least_peak
         roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
@@ -270,7 +281,7 @@ class _Planner:
     def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
         """The problem, and the placement that the walk had which it is drawn from."""
         _check_not_lowered(self._base.graph)
-        study, walked = study_dry_run(self._loaded(self._freed), self._options, self._name, is_traced=self._aim.is_traced)
+        study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
         if self._aim.sought is PlanMeasure.MEMORY:
             wanted = wanted._replace(recorder=walked.recorder, on_host=self._on_host())
@@ -280,14 +291,14 @@ class _Planner:
         return drawn, SimulatedPlacement("", study, study.error)
 
     def _on_host(self) -> ExecutionRecorder | None:
-        """What the steps do without GPUs: on a CPU kernels take memory that they don't on a GPU.  None where that can't be."""
+        """Steps without GPUs: on a CPU kernels take memory that they don't take on a GPU. None if that is impossible."""
         try:
-            return dry_run_steps(self._loaded(clear_devices), replace(self._options, gpu=0)).recorder
+            return dry_run_steps(self._changed(clear_devices(self._file)), replace(self._options, gpu=0)).recorder
         except PlacesimError:
             return None
 
     def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
-        """What a plan is held against, as far as the annotations that hold allow it."""
+        """Placements that a plan is compared with, as far as the remaining annotations allow them."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or self._is_annotated:
                 devices = assignment_of(drawn, file)
@@ -300,20 +311,20 @@ class _Planner:
     def _is_annotated(self) -> bool:
         return any(node.device for node in self._file.graph.nodes)
 
-    def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, Callable[[GraphFile], GraphFile]]]:
+    def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
         """Placements that annotations forbid, and that are shown all the same."""
         if all(candidate.label != DEFAULT for candidate in candidates):
-            yield f"{DEFAULT}, all nodes free", clear_devices
+            yield f"{DEFAULT}, all nodes free", clear_devices(self._file)
 
     # --- plans as graphs
 
     def _simulated(self, candidate: Candidate, drawn: GraphProblem) -> SimulatedPlacement:
         asked = annotate(self._base, planned_devices(drawn, candidate.devices), drawn.device_set, soft=drawn.is_soft)
-        return self._study(candidate.label, self._loaded(lambda file: assign_devices(self._freed(file), asked)), asked)
+        return self._study(candidate.label, assign_devices(self._base, asked), asked)
 
-    def _study(self, label: str, load: Callable[[], LoadedGraph], asked: Mapping[str, str]) -> SimulatedPlacement:
+    def _study(self, label: str, file: GraphFile, asked: Mapping[str, str]) -> SimulatedPlacement:
         try:
-            study = study_time(load, self._options, self._name, is_traced=self._aim.is_traced)
+            study = study_time(self._changed(file), self._options, self._name, is_traced=self._aim.is_traced)
         except PlacesimError as error:
             if isinstance(error, UsageError):
                 raise

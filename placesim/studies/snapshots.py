@@ -5,7 +5,7 @@ What the command line and Python callers share.  Nothing heavy is imported befor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from pathlib import Path
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
-    from placesim.prediction.node_costs import NodeCosts
     from placesim.prediction.time_breakdown import TimeStudy
 
 
@@ -29,7 +28,7 @@ class DryRunNeed(Enum):
 
     @staticmethod
     def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
-        """What a flag says; without it sizes ask for it, and a form that tells it `by_itself`."""
+        """Meaning of a flag; without it sizes request the dry run, and a form that includes it `by_itself`."""
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None
         if asked is None:
@@ -38,7 +37,7 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """What to find out of a graph beside its placement: what its devices hold, how long its steps take, and each node."""
+    """Information needed beside a placement: the devices' memory, the steps' times, and each node's cost."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE
@@ -50,15 +49,13 @@ NO_WISHES = DryRunNeeds()
 
 def open_snapshot(
     name: str,
-    load: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     partitioned: bool = True,
     *,
     wishes: DryRunNeeds = NO_WISHES,
-    written: bytes | None = None,
-    takes_prediction: bool = False,
 ) -> Snapshot:
-    """The snapshot of what `load` gives, anew each time; of a report, or a prediction, where the `written` bytes are one.
+    """The snapshot of a graph.
 
     As far as there are `wishes` the steps are walked through.  What is wrong with the file or the options is raised, and
     what keeps a thing that is needed from being known; what TensorFlow would raise is in the snapshot.
@@ -66,27 +63,29 @@ def open_snapshot(
     from placesim.inspection.snapshot import snapshot_of
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
-    found = _written(written, name, wishes, takes_prediction=takes_prediction) if written else None
-    if found is not None:
-        return found
-    loaded = load()
-    report = simulate(loaded, options, SimulationStage.PARTITIONED if partitioned else SimulationStage.PLACED)
-    if report.error is not None and report.error.exit_code != 1:
-        raise report.error
-    snapshot = snapshot_of(name, report, loaded.file)
-    if report.error is not None:
-        return replace(snapshot, complaint=report.error_text())
+    outcome = simulate(loaded, options, SimulationStage.PARTITIONED if partitioned else SimulationStage.PLACED)
+    if outcome.error is not None and outcome.error.exit_code != 1:
+        raise outcome.error
+    snapshot = snapshot_of(name, outcome)
+    if outcome.error is not None:
+        from placesim.report.text.complaint import format_outcome_error
+
+        return replace(snapshot, complaint=format_outcome_error(outcome))
     if wishes.memory is not DryRunNeed.NONE:
-        snapshot = _with_memory(snapshot, loaded, load, options, wishes.memory)
+        snapshot = _with_memory(snapshot, loaded, options, wishes.memory)
     if wishes.time is not DryRunNeed.NONE:
-        snapshot = _with_time(snapshot, loaded, load, options, wishes.time)
+        snapshot = _with_time(snapshot, loaded, options, wishes.time)
     if wishes.costs is not DryRunNeed.NONE:
-        snapshot = _with_costs(snapshot, loaded, load, options, wishes.costs)
+        snapshot = _with_costs(snapshot, loaded, options, wishes.costs)
     return snapshot
 
 
-def _written(data: bytes, name: str, wishes: DryRunNeeds, *, takes_prediction: bool) -> Snapshot | None:
-    """The snapshot of a written report or prediction; None where it is neither."""
+def read_snapshot(
+    data: bytes | None, name: str, wishes: DryRunNeeds = NO_WISHES, *, takes_prediction: bool = False
+) -> Snapshot | None:
+    """The snapshot of a written report or prediction; None where the bytes are neither."""
+    if not data:
+        return None
     from placesim.core.errors import UsageError
     from placesim.inspection.snapshot import Snapshot
     from placesim.inspection.written_placement import read_baseline
@@ -106,27 +105,23 @@ def _written(data: bytes, name: str, wishes: DryRunNeeds, *, takes_prediction: b
     return None if step is None else Snapshot(name, step=step, holds_placement=False)
 
 
-def _with_memory(
-    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
-) -> Snapshot:
+def _with_memory(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptions, wish: DryRunNeed) -> Snapshot:
     from placesim.studies.graph_summary import ask
     from placesim.studies.memory_study import find_peaks
 
     if wish is DryRunNeed.NEEDED:
-        return replace(snapshot, memory=find_peaks(load, loaded, options))
-    peaks = ask(lambda: find_peaks(load, loaded, options), loaded, options, "--memory", is_asked=wish is DryRunNeed.KNOWN)
+        return replace(snapshot, memory=find_peaks(loaded, options))
+    peaks = ask(lambda: find_peaks(loaded, options), loaded, options, "--memory", is_asked=wish is DryRunNeed.KNOWN)
     return replace(snapshot, memory=peaks.found or (), memory_note=peaks.note)
 
 
-def _with_time(
-    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
-) -> Snapshot:
+def _with_time(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptions, wish: DryRunNeed) -> Snapshot:
     from placesim.inspection.predicted_step import predicted_step
-    from placesim.studies.graph_summary import ask, pass_through
+    from placesim.studies.graph_summary import ask
     from placesim.studies.time_study import study_time
 
     def find() -> TimeStudy:
-        return study_time(lambda: pass_through(loaded, load), replace(options, no_memory_limit=True), snapshot.name)
+        return study_time(loaded, replace(options, no_memory_limit=True), snapshot.name)
 
     if wish is DryRunNeed.NEEDED:
         study = find()
@@ -138,16 +133,11 @@ def _with_time(
     return replace(snapshot, time=found.found, step=predicted_step(found.found))
 
 
-def _with_costs(
-    snapshot: Snapshot, loaded: LoadedGraph, load: Callable[[], LoadedGraph], options: SimulationOptions, wish: DryRunNeed
-) -> Snapshot:
-    from placesim.studies.graph_summary import ask, pass_through
+def _with_costs(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOptions, wish: DryRunNeed) -> Snapshot:
+    from placesim.studies.graph_summary import ask
     from placesim.studies.time_study import find_costs
 
-    def find() -> NodeCosts:
-        return find_costs(lambda: pass_through(loaded, load), options)
-
-    costs = ask(find, loaded, options, "--cost", is_asked=wish is not DryRunNeed.CHEAP)
+    costs = ask(lambda: find_costs(loaded, options), loaded, options, "--cost", is_asked=wish is not DryRunNeed.CHEAP)
     return replace(snapshot, costs=costs.found, cost_note=costs.note)
 
 

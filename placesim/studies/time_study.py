@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from placesim.core.errors import InvalidArgumentError, PlacesimError, ResourceExhaustedError, UsageError
 from placesim.core.process.gc_pause import collector_paused
-from placesim.graph.session_steps import GraphStep
+from placesim.graph.session_steps import GraphFile, GraphStep
 from placesim.prediction.machine_resources import SimulatedMachine, Threads
 from placesim.prediction.node_costs import NodeCosts
 from placesim.prediction.processors import NoFiguresError
@@ -26,8 +26,8 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.report.report import Report
     from placesim.runtime.partitioning.prepared_step import PreparedStep
+    from placesim.runtime.sessions.outcome import Outcome
 
 WALKED = 2
 """Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
@@ -35,7 +35,7 @@ WALKED = 2
 
 @collector_paused()
 def study_time(
-    load: Callable[[], LoadedGraph],
+    loaded: LoadedGraph,
     options: SimulationOptions,
     name: str,
     steps: int | None = None,
@@ -45,56 +45,46 @@ def study_time(
     is_traced: bool = False,
     warn: Callable[[str], object] = lambda text: None,
 ) -> TimeStudy:
-    """How long a graph's steps take; the last one `steps` times, where that is given.
+    """Predicted times of a graph's steps; the last one runs `steps` times, if given.
 
-    `load` gives the graph anew each time.  With `is_executed` numpy executes the steps, and shapes, iterations and branches are
-    taken as they come; else `warn` is told of each loop that is taken to run once because nothing says how often.
-    `tells_helps` has the study say what would help most, which takes several simulations more; with `is_traced` it keeps what
-    its trace is made from.  Raises what is wrong with the graph or the options, and what TensorFlow would raise but for a
-    device that runs out of memory: that is in the study, whose times are those without a limit.
+    With `is_executed` numpy executes the steps, and shapes, iterations and branches are taken as they come; else `warn` is told
+    of each loop that is taken to run once because nothing says how often.  `tells_helps` has the study say what would help
+    most, which takes several simulations more; with `is_traced` it keeps what its trace is made from.  Raises what is wrong
+    with the graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in the
+    study, whose times are those without a limit.
     """
-    walks = _StepDryRuns(load, options, steps)
+    walks = _StepDryRuns(loaded, options, steps)
     walked, error = walks.settled(is_executed=is_executed)
     for text in walked.guesses.warnings():
         warn(text)
-    machine = walks.machine(walked.report)
+    machine = walks.machine(walked.outcome)
     recorded = _by_step(walked.recorder, walks.repeats)
-    memory = _memory(walked.report, walked.recorder)
+    memory = _memory(walked.outcome, walked.recorder)
     study = study_steps(name, recorded, machine, memory, error, tells_helps=tells_helps, is_traced=is_traced)
     return replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
 
 
 @collector_paused()
 def study_dry_run(
-    load: Callable[[], LoadedGraph], options: SimulationOptions, name: str, *, is_traced: bool = False
+    loaded: LoadedGraph, options: SimulationOptions, name: str, *, is_traced: bool = False
 ) -> tuple[TimeStudy, DryRunSteps]:
-    """What `study_time` and `dry_run_steps` give, from one walk where devices have the memory for it."""
-    walks = _StepDryRuns(load, options, None)
+    """Results of `study_time` and `dry_run_steps`, from one dry run if devices have the memory for it."""
+    walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
-    machine = walks.machine(walked.report)
+    machine = walks.machine(walked.outcome)
     recorded = _by_step(walked.recorder, walks.repeats)
-    study = study_steps(name, recorded, machine, _memory(walked.report, walked.recorder), error, is_traced=is_traced)
+    study = study_steps(name, recorded, machine, _memory(walked.outcome, walked.recorder), error, is_traced=is_traced)
     study = replace(study, assumptions=(*study.assumptions, *walked.guesses.sentences()))
-    peaks = {usage.device: usage.peak for usage in walked.report.memory}
+    peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
     return study, DryRunSteps(machine, walked.recorder.prepared, [step.steady for step in recorded], peaks, walked.recorder)
 
 
 class _StepDryRuns:
     """The walks through one graph's steps, or their executions."""
 
-    def __init__(self, load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> None:
-        self._load = load
+    def __init__(self, loaded: LoadedGraph, options: SimulationOptions, steps: int | None) -> None:
         self._options = options
-        self._steps = steps
-        loaded, self.repeats = self._read()
-        assert loaded.file is not None
-        self._file = loaded.file
-
-    def _read(self) -> tuple[LoadedGraph, list[int]]:
-        return _loaded(self._load, self._options, self._steps)
-
-    def _fresh(self) -> LoadedGraph:
-        return self._read()[0]
+        self._loaded, self._file, self.repeats = _with_few_repeats(loaded, options, steps)
 
     def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
         """Without what is in the steps already."""
@@ -103,25 +93,25 @@ class _StepDryRuns:
     def walked(self) -> DryRun:
         if self._options.batch is not None:
             check_batch(self._file.graph)
-        return search_dry_run(self._fresh, self._in_steps(self._options), self._work)
+        return search_dry_run(self._loaded, self._in_steps(self._options), self._work)
 
     def executed(self, *, has_limit: bool = True) -> DryRun:
-        """What numpy executes; one node after the other, so that the same input gives the same record."""
+        """Execution with numpy; one node after the other, so that the same input gives the same record."""
         options = self._options
         check_execution_options(options)
         options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
         recorder = ExecutionRecorder()
-        report = simulate(
-            self._fresh(), self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
+        outcome = simulate(
+            self._loaded, self._in_steps(options), SimulationStage.EXECUTED, tells_memory=True, recorder=recorder
         )
-        return DryRun(report, recorder, Assumptions())
+        return DryRun(outcome, recorder, Assumptions())
 
     def without_limit(self, walked: DryRun, *, is_executed: bool) -> DryRun:
         """The same where devices have all the memory that they need."""
         if is_executed:
             return self.executed(has_limit=False)
         options = replace(self._in_steps(self._options), no_memory_limit=True)
-        found = run_dry(self._fresh(), options, walked.guesses.chosen)
+        found = run_dry(self._loaded, options, walked.guesses.chosen)
         found.guesses.failed = walked.guesses.failed
         return found
 
@@ -131,25 +121,25 @@ class _StepDryRuns:
         Raises any other error.
         """
         walked = self.executed() if is_executed else self.walked()
-        error = walked.report.error
+        error = walked.outcome.error
         if isinstance(error, ResourceExhaustedError) and not self._options.no_memory_limit:
             walked = self.without_limit(walked, is_executed=is_executed)
-        if walked.report.error is not None:
-            raise walked.report.error
+        if walked.outcome.error is not None:
+            raise walked.outcome.error
         return walked, error
 
-    def machine(self, report: Report) -> SimulatedMachine:
+    def machine(self, outcome: Outcome) -> SimulatedMachine:
         """The devices of the graph's session, with its threads."""
         config = session_config(self._file, self._options)
         threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
         try:
-            return SimulatedMachine(report.devices, threads, report.links)
+            return SimulatedMachine(outcome.devices, threads, outcome.links)
         except InvalidArgumentError as lack:
             raise NoFiguresError(lack.message) from None
 
     def _work(self, walked: DryRun) -> float:
         """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
-        costs = StepCosts(self.machine(walked.report))
+        costs = StepCosts(self.machine(walked.outcome))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 
 
@@ -166,32 +156,33 @@ class DryRunSteps(NamedTuple):
     recorder: ExecutionRecorder
 
 
-def dry_run_steps(load: Callable[[], LoadedGraph], options: SimulationOptions) -> DryRunSteps:
+def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunSteps:
     """A walk through a graph's steps, whatever devices' memory holds.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
-    walks = _StepDryRuns(load, replace(options, no_memory_limit=True), None)
+    walks = _StepDryRuns(loaded, replace(options, no_memory_limit=True), None)
     walked = walks.walked()
-    if walked.report.error is not None:
-        raise walked.report.error
+    if walked.outcome.error is not None:
+        raise walked.outcome.error
     steps = [step.steady for step in _by_step(walked.recorder, walks.repeats)]
-    peaks = {usage.device: usage.peak for usage in walked.report.memory}
-    return DryRunSteps(walks.machine(walked.report), walked.recorder.prepared, steps, peaks, walked.recorder)
+    peaks = {usage.device: usage.peak for usage in walked.outcome.memory}
+    return DryRunSteps(walks.machine(walked.outcome), walked.recorder.prepared, steps, peaks, walked.recorder)
 
 
-def find_costs(load: Callable[[], LoadedGraph], options: SimulationOptions) -> NodeCosts:
-    """What the nodes that a graph's steps run take on each device, whatever its memory holds.
+def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
+    """Costs of the nodes in a graph's steps on each device, with any memory.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
-    walked = dry_run_steps(load, options)
+    walked = dry_run_steps(loaded, options)
     return NodeCosts(walked.machine, walked.prepared, walked.steps)
 
 
-def _loaded(load: Callable[[], LoadedGraph], options: SimulationOptions, steps: int | None) -> tuple[LoadedGraph, list[int]]:
-    """The graph with few enough repetitions to walk, and how many there are of each step."""
-    loaded = load()
+def _with_few_repeats(
+    loaded: LoadedGraph, options: SimulationOptions, steps: int | None
+) -> tuple[LoadedGraph, GraphFile, list[int]]:
+    """The graph with few enough repetitions to walk, its file, and how many there are of each step."""
     if loaded.error is not None:
         raise loaded.error
     assert loaded.file is not None
@@ -202,7 +193,8 @@ def _loaded(load: Callable[[], LoadedGraph], options: SimulationOptions, steps: 
         run[-1] = replace(run[-1], repeat=steps)
     walked = tuple(_few(step) for step in run)
     # a graph without steps has the one that `build_steps` gives it
-    return replace(loaded, file=replace(loaded.file, steps=walked)), [step.repeat for step in run]
+    file = replace(loaded.file, steps=walked)
+    return replace(loaded, file=file), file, [step.repeat for step in run]
 
 
 def _few(step: GraphStep) -> GraphStep:
@@ -218,10 +210,10 @@ def _by_step(recorder: ExecutionRecorder, repeats: list[int]) -> list[DryRunStep
     return found
 
 
-def _memory(report: Report, recorder: ExecutionRecorder) -> dict[str, Memory]:
-    peaks = {usage.device: usage.peak for usage in report.memory}
+def _memory(outcome: Outcome, recorder: ExecutionRecorder) -> dict[str, Memory]:
+    peaks = {usage.device: usage.peak for usage in outcome.memory}
     buffers = lifetimes(recorder)
     return {
         device.name: Memory(peaks.get(device.name), device.allocation_limit, buffers.get(device.name, ()))
-        for device in report.devices
+        for device in outcome.devices
     }

@@ -56,7 +56,7 @@ class OpError(Exception):
 
     @property
     def message(self) -> Any:
-        """What went wrong."""
+        """Error message."""
         return self._message
 
     @property
@@ -76,7 +76,7 @@ class OpError(Exception):
 
     @property
     def experimental_payloads(self) -> dict[Any, Any]:
-        """What came with the status."""
+        """Payloads of the status."""
         return self._experimental_payloads
 
     def __str__(self) -> str:

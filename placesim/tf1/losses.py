@@ -12,7 +12,7 @@ _COLLECTION = "losses"
 
 
 class Reduction:
-    """How the weighted losses of the elements become one."""
+    """Reduction of the elements' weighted losses to one."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -74,7 +74,7 @@ def _reduced(weighted: object, losses: TensorLike, weights: TensorLike, reductio
 
 
 def _weighted_count(losses: TensorLike, weights: TensorLike, of_rows: bool = False) -> Any:
-    """How many elements have a weight that is not zero, in all or in each row."""
+    """Number of elements with a nonzero weight, in all or in each row."""
     with tf.name_scope(None, "num_present", (losses, weights)) as scope:
         factors = tf.cast(weights, tf.float32)
         flags = tf.where(tf.equal(factors, 0.0), tf.zeros_like(factors), tf.ones_like(factors))
@@ -84,7 +84,7 @@ def _weighted_count(losses: TensorLike, weights: TensorLike, of_rows: bool = Fal
 
 
 def _size(losses: Any) -> Any:
-    """How many elements there are, in their own type."""
+    """Number of elements, in their own type."""
     with tf.name_scope(None, "num_elements", [losses]) as scope:
         return tf.cast(tf.size(losses, name=scope), losses.dtype)
 

@@ -23,7 +23,7 @@ _STREAMS = {
 
 
 class _Hole:
-    """Where a tensor goes in the text of a structure."""
+    """Placeholder of a tensor in the text of a structure."""
 
     def __repr__(self) -> str:
         return "{}"
@@ -64,14 +64,14 @@ def _template(item: object, tensors: list[Any]) -> str:
 
 
 class SparseTensorText:
-    """Where the three tensors of a sparse one go."""
+    """Placeholder of a sparse tensor's three tensors."""
 
     def __repr__(self) -> str:
         return "SparseTensor(indices={}, values={}, shape={})"
 
 
 def _stream_name(stream: object) -> str:
-    """What the op calls a stream.  Raises ValueError."""
+    """Name of a stream in the op. Raises ValueError."""
     if stream is sys.stdout:
         return "stdout"
     if stream is sys.stderr:

@@ -1,4 +1,4 @@
-"""Which TensorFlow this is, and the switches between its versions' behaviour."""
+"""Release of TensorFlow, and the switches between its versions' behaviour."""
 
 from __future__ import annotations
 

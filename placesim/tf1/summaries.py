@@ -112,7 +112,7 @@ def merge_all(key: object = GraphKeys.SUMMARIES, scope: str | None = None, name:
 
 
 def get_summary_description(node_def: Any) -> Any:
-    """What a TensorSummary says of itself.  Raises ValueError for another node."""
+    """Description in a TensorSummary node. Raises ValueError for another node."""
     if node_def.op != "TensorSummary":
         raise ValueError(f"Can't get_summary_description on {node_def.op}")
     import json

@@ -130,7 +130,7 @@ def get_data_files_path() -> str:
 
 
 def get_path_to_datafile(path: str) -> str:
-    """Where a file beside the script is."""
+    """Path of a file beside the script."""
     return os.path.join(get_data_files_path(), path)
 
 
@@ -140,7 +140,7 @@ def get_root_dir_with_all_resources() -> str:
 
 
 def load_resource(path: str) -> bytes:
-    """What is in a file beside the script."""
+    """Content of a file beside the script."""
     with open(get_path_to_datafile(path), "rb") as file:
         return file.read()
 

@@ -114,7 +114,7 @@ def predicted(model: Model, inter_op: int, profile: Any) -> TimeStudy:
     graph = {**model.graph, "run": steps}
     shapes = {name: value.shape for name, value in model.feeds.items() if name not in feeds}
     options = SimulationOptions(profile=profile, shape=shapes, inter_op_threads=inter_op, gpu=0)
-    return study_time(lambda: load(graph, model.name), options, model.name)
+    return study_time(load(graph, model.name), options, model.name)
 
 
 def show_ops(study: TimeStudy, found: dict[str, float], number: int) -> None:

@@ -83,7 +83,7 @@ def simulated(towers: int, images: int, model: str) -> Row:
     """The step of a number of towers on as many GPUs of a model."""
     options = make_options({"gpu": towers, "gpu_model": model})
     graph = tower_graph(towers, images)
-    return Row(towers, images, model, study_time(lambda: load(graph, None, options), options, f"{towers} towers"))
+    return Row(towers, images, model, study_time(load(graph, None, options), options, f"{towers} towers"))
 
 
 def table() -> str:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from pathlib import Path
+from typing import get_args
+
 import click
+import numpy as np
 import pytest
 
 from placesim.cli.commands import COMMANDS, command_named
 from placesim.cli.defaults import defaults_of
+from placesim.cli.option_types import CHECKPOINTS, CLUSTER, FILE_ACCESS, FolderValues, Option
 from tests.cli.shell import Shell
 
 GRAPH = "nodes:\n  - {op: Const, name: a, value: 1.0}\n  - {op: Neg, name: b, inputs: [a]}\nfetch: [b]\n"
@@ -97,13 +104,188 @@ def test_a_key_of_another_command_is_none_of_ours(shell: Shell) -> None:
     assert gpus(shell) == 0
 
 
-@pytest.mark.parametrize("key", ["allow-all-files = true", "allow-read = '/'", "trace = 'x'"])
-def test_a_file_lets_nothing_touch_files(shell: Shell, key: str) -> None:
+@pytest.fixture
+def own_settings(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The path of the user's own settings, where nothing is."""
+    folder = tmp_path_factory.mktemp("config")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    path = folder / "placesim/config.toml"
+    path.parent.mkdir()
+    return path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_says_what_a_found_file_may_set(name: str) -> None:
+    for param in command_named(name).params:
+        if isinstance(param, click.Option):
+            assert isinstance(param, Option), (
+                f"{param.opts} has no folder_values: it is made by option(), not by click.option()"
+            )
+            assert param.folder_values in get_args(FolderValues)
+            if isinstance(param.type, click.Path) or param.group in (CLUSTER, FILE_ACCESS, CHECKPOINTS):
+                assert param.folder_values == "none", param.opts
+
+
+def test_an_option_without_that_answer() -> None:
+    with pytest.raises(TypeError, match="folder_values"):
+        Option(["--new"])  # type: ignore[call-arg]  # what is missing is tested
+
+
+SET_BY_NO_FOLDER = [
+    ("run", "allow-all-files = true"),
+    ("run", "allow-read = '/'"),
+    ("run", "allow-write = ['/']"),
+    ("run", "trace = 'written'"),
+    ("run", "report = 'written'"),
+    ("run", "engine = 'dask'"),
+    ("run", "checkpoint = 'written'"),
+    ("run", "no-memory-limit = true"),
+    ("run", "timeout = 1e-9"),
+    ("run", "quiet = true"),
+    ("show", "output = 'written'"),
+    ("show", "open = true"),
+    ("simulate", "execute = true"),
+    ("plan", "html = 'written'"),
+    ("plan", "jobs = 200"),
+    ("sweep", "set = 'checkpoint=written'"),
+    ("sweep", "jobs = 200"),
+    ("sweep", "max-combinations = 1"),
+    ("check", "rules = true"),
+    ("diff", "html = 'written'"),
+]
+
+
+@pytest.mark.parametrize("is_table", [False, True])
+@pytest.mark.parametrize(("name", "setting"), SET_BY_NO_FOLDER)
+def test_what_a_found_file_may_not_set(
+    name: str, setting: str, is_table: bool, shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ignored and said once, and the command does as without it."""
+    monkeypatch.setattr("webbrowser.open", lambda url: pytest.fail("a browser is opened"))
     shell.write("graph.yaml", GRAPH)
-    shell.write("placesim.toml", f"[run]\n{key}\n")
+    arguments = [
+        name,
+        "graph.yaml",
+        *{"diff": ["graph.yaml"], "sweep": ["--gpu", "0,1"], "plan": ["--evaluations", "1"]}.get(name, []),
+    ]
+    plain = shell(*arguments)
+    shell.write("placesim.toml", f"[{name}]\n{setting}\n" if is_table else f"\n{setting}\n")
+    ended = shell(*arguments)
+    assert (ended.code, ended.output) == (plain.code, plain.output)
+    key = setting.partition(" ")[0]
+    variable = f"PLACESIM_{key.upper().replace('-', '_')}"
+    where = f"expected it on the command line, in {variable} or in {own_settings}"
+    sentence = f"Warning: placesim.toml:2: ignored {key}: a file found in a folder may not set it; {where}\n"
+    assert ended.complaint == sentence + plain.complaint
+    assert sorted(path.name for path in shell.directory.iterdir()) == ["graph.yaml", "placesim.toml"]
+    assert shell(*arguments, "--quiet").complaint == ""
+
+
+@pytest.mark.parametrize("name", ["devices", "plan", "sweep", "run"])
+def test_a_found_file_connects_to_no_scheduler(name: str, shell: Shell) -> None:
+    shell.write("graph.yaml", GRAPH)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        engine = "engine = 'dask'\n" if name == "run" else ""
+        shell.write("pyproject.toml", f"[tool.placesim]\nscheduler = '{address}'\nscheduler-timeout = 0.2\n{engine}")
+        graph = {"devices": [], "sweep": ["graph.yaml", "--gpu", "0,1"], "plan": ["graph.yaml", "--evaluations", "1"]}
+        ended = shell(name, *graph.get(name, ["graph.yaml"]))
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert ended.code == 0
+    assert "Warning: pyproject.toml:2: ignored scheduler: " in ended.complaint
+    assert "Warning: pyproject.toml:3: ignored scheduler-timeout: " in ended.complaint
+
+
+def test_a_found_file_installs_and_overwrites_nothing(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(shell.directory))
+    monkeypatch.setenv("XDG_DATA_HOME", str(shell.directory / "data"))
+    shell.write("placesim.toml", "install = true\nforce = true\n")
+    shell.write("mine.yaml", "mine")
+    ended = shell("completion", "bash")
+    assert "Warning: placesim.toml:1: ignored install: " in ended.complaint
+    ended = shell("new", "mine.yaml")
+    assert ended.code == 2
+    assert "Warning: placesim.toml:2: ignored force: " in ended.complaint
+    assert (shell.directory / "mine.yaml").read_text() == "mine"
+    assert sorted(path.name for path in shell.directory.iterdir()) == ["mine.yaml", "placesim.toml"]
+
+
+MACHINE = "devices: {cpu: 1, gpu: 3}\n"
+
+
+@pytest.mark.parametrize("way", ["absolute", "upwards", "link"])
+def test_a_found_file_names_only_files_of_its_folder(way: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shell.directory / "theirs").mkdir()
+    shell.write("machine.yaml", MACHINE)
+    shell.write("theirs/machine.yaml", MACHINE)
+    outside = {"absolute": str(shell.directory / "machine.yaml"), "upwards": "../machine.yaml", "link": "link.yaml"}[way]
+    (shell.directory / "theirs/link.yaml").symlink_to(shell.directory / "machine.yaml")
+    monkeypatch.chdir(shell.directory / "theirs")
+    shell.write("theirs/placesim.toml", "inventory = 'machine.yaml'\n")
+    assert gpus(shell) == 3
+    shell.write("theirs/placesim.toml", f"inventory = '{outside}'\n")
+    ended = shell("devices")
+    assert "GPU" not in ended.output
+    said = f"got '{outside}', and a file found in a folder may name only files of that folder"
+    assert ended.complaint.startswith(f"Warning: placesim.toml:1: ignored inventory: {said}; expected it on")
+
+
+def test_a_found_file_feeds_nothing_from_elsewhere(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(shell.directory / "secret.npy", np.float32(42.0))
+    (shell.directory / "theirs").mkdir()
+    np.save(shell.directory / "theirs/own.npy", np.float32(7.0))
+    shell.write("theirs/graph.yaml", GRAPH)
+    monkeypatch.chdir(shell.directory / "theirs")
+    shell.write("theirs/placesim.toml", "feed = ['a=@own.npy']\n")
+    assert shell("run", "graph.yaml").output == "-7.0\n"
+    shell.write("theirs/placesim.toml", "feed = ['a=@../secret.npy']\n")
     ended = shell("run", "graph.yaml")
-    assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith("UsageError: placesim.toml:2: not allowed in a file: got ")
+    assert ended.output == "-1.0\n"
+    assert ended.complaint.startswith("Warning: placesim.toml:1: ignored feed: got 'a=@../secret.npy', and ")
+
+
+def test_the_users_own_file_may_set_all(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.write("graph.yaml", GRAPH)
+    own_settings.write_text("gpu = 2\n[show]\noutput = 'graph.json'\n")
+    assert gpus(shell) == 2
+    ended = shell("show", "graph.yaml")
+    assert (ended.output, ended.complaint) == ("", "")
+    assert (shell.directory / "graph.json").is_file()
+    shell.write("placesim.toml", "gpu = 3\n")
+    assert gpus(shell) == 3
+    monkeypatch.setenv("PLACESIM_CONFIG", "")
+    assert gpus(shell) == 0
+    monkeypatch.setenv("PLACESIM_CONFIG", str(own_settings))
+    assert gpus(shell) == 2
+    monkeypatch.delenv("PLACESIM_CONFIG")
+    own_settings.write_text("gpus = 2\n")
+    assert shell("devices").complaint.startswith(f"UsageError: {own_settings}:1: no such key: got 'gpus'")
+
+
+def test_a_relative_config_home_is_none(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be the folder's."""
+    (shell.directory / "placesim").mkdir()
+    shell.write("placesim/config.toml", "gpu = 2\n")
+    monkeypatch.setenv("HOME", str(shell.directory / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+    assert gpus(shell) == 0
+
+
+def test_settings_in_no_file_end_at_once(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = shell.directory / "pipe"
+    os.mkfifo(pipe)
+    for path, kind in ((str(pipe), "a pipe, not a file"), ("/dev/zero", "a device, not a file"), ("/", "Is a directory")):
+        monkeypatch.setenv("PLACESIM_CONFIG", path)
+        ended = shell("devices")
+        assert (ended.code, ended.complaint) == (
+            2,
+            f"UsageError: cannot read {path}: got '{kind}', expected a settings file\n",
+        )
+    monkeypatch.delenv("PLACESIM_CONFIG")
+    os.mkfifo(own_settings)
+    assert f"cannot read {own_settings}: got 'a pipe, not a file'" in shell("devices").complaint
 
 
 def test_the_environment_may(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +311,7 @@ def test_every_option_has_a_default_elsewhere(name: str, shell: Shell, monkeypat
         variable = f"PLACESIM_{name}_{word[2:].replace('-', '_')}".upper()
         with monkeypatch.context() as patch:
             patch.setenv(variable, "true" if param.is_flag else "1")
-            found = defaults_of(command, name, list(COMMANDS))
+            found = defaults_of(command, name, list(COMMANDS)).values
         assert list(found) == [param.name]
         assert found[str(param.name)].source.name == variable
 

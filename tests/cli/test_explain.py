@@ -142,8 +142,8 @@ def test_a_type_without_a_rate_is_told_of_the_device_that_lacks_it(shell: Shell)
     lines = cost_lines(shell("explain", graph, "y", "--batch", "64", "--edits", "0").output)
     assert " on CPU:0 in step 0" in lines[0]
     assert lines[-3:] == [
-        f"{title}{name}: unavailable: no time for y: Acme X2 has no rate for float64: got rates for float32, float16, bfloat16, int8; "
-        "the nearest is float32"
+        f"{title}{name}: unavailable: no time for y: Acme X2 has no rate for float64: got rates for float32, float16, "
+        "bfloat16, int8; the nearest is float32"
         for title, name in (("  elsewhere       ", "GPU:0"), (" " * 18, "GPU:1"), (" " * 18, "GPU:2"))
     ]
 

@@ -116,8 +116,8 @@ SAID = {
         "nodes:\n  - {op: Const, name: i, value: 3}\n  - {op: Square, name: s, inputs: [i]}\n"
         "  - {gradients: {of: s, with_respect_to: i}}\n",
         [
-            "GraphFileError: g.yaml:4:42: no gradient: got 'i' of int32, and 's' does not depend on it through differentiable ops,"
-            " expected a variable or tensor it depends on, or 'unconnected_gradients: zero'"
+            "GraphFileError: g.yaml:4:42: no gradient: got 'i' of int32, and 's' does not depend on it through "
+            "differentiable ops, expected a variable or tensor it depends on, or 'unconnected_gradients: zero'"
         ],
     ),
     "a result that a body does not make": (
@@ -187,7 +187,8 @@ SAID = {
     "a file as a text": (
         NEG + "run: [{fetch: [y], feed: {x: numbers.csv}}]\n",
         [
-            "GraphFileError: g.yaml:4:30: wrong feed: got the string 'numbers.csv', expected {file: numbers.csv} to read that file"
+            "GraphFileError: g.yaml:4:30: wrong feed: got the string 'numbers.csv', expected {file: numbers.csv} to read that "
+            "file"
         ],
     ),
     "a generator's key": (

@@ -17,7 +17,7 @@ from placesim.core.dtypes import parse_dtype
 from placesim.core.files.writer import PIECE_LETTERS
 from placesim.report import document
 from placesim.report.document import json_line, json_text, result_document, result_pieces
-from placesim.report.results import Result
+from placesim.runtime.sessions.results import Result
 from tests.cli.shell import Shell, start
 from tests.processes import interrupt
 

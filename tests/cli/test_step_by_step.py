@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,12 @@ NODES = [
 ]
 LATE = {"nodes": NODES, "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["product"], "repeat": 100000}]}
 """Two short steps, and then kernels that take longer than anybody waits."""
+IMPATIENT = """import sys
+from placesim.cli import main, progress
+progress.PATIENCE_SECONDS, progress.TICK_SECONDS = 0.05, 0.02
+sys.argv[0] = "placesim"
+sys.exit(main())"""
+"""The command line with a bar after less than a moment, so that it has one for a graph that is not so large."""
 BRANCHES = {
     **CALLED,
     "nodes": [*CALLED["nodes"], {"op": "Neg", "name": "before", "inputs": ["a"]}],
@@ -132,24 +139,25 @@ def test_the_bar_tells_the_time(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
-    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(10_000)]
     (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
     for command in (("place",), ("show",), ("check",), ("convert", str(tmp_path / "out.pb"))):
-        shown = on_a_terminal(command[0], str(tmp_path / "large.json"), *command[1:])
+        shown = on_a_terminal(command[0], str(tmp_path / "large.json"), *command[1:], program=(sys.executable, "-c", IMPATIENT))
         assert re.search(r"reading .*0:0\d", shown), command
         assert "Traceback" not in shown
 
 
 @pytest.mark.slow
 def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
-    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(60_000)]
+    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(10_000)]
     graph = tmp_path / "large.json"
     graph.write_text(json.dumps({"nodes": nodes, "run": [{"fetch": ["n0"]}]}))
+    program = (sys.executable, "-c", IMPATIENT)
     for command in ("simulate", "memory", "place"):
-        shown = ESCAPE.sub("", on_a_terminal(command, str(graph)))
+        shown = ESCAPE.sub("", on_a_terminal(command, str(graph), program=program))
         assert re.search(r"reading KiB .*\d+/\d+ 0:0\d, 0:\d\d left", shown), command
         assert "interrupted" not in shown
-    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(graph), interrupt_at="left"))
+    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(graph), interrupt_at="left", program=program))
     assert re.search(r"interrupted: reading KiB, \d+% done", stopped)
 
 

@@ -10,10 +10,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from placesim.cli import main
+from placesim.core.errors import UsageError
 from placesim.studies.sweeping import processes
-from placesim.studies.sweeping.row_simulation import RowOutcome, simulate_row
+from placesim.studies.sweeping.axes import make_axes
+from placesim.studies.sweeping.row_dependencies import identity_of
+from placesim.studies.sweeping.row_simulation import RowOutcome, SweepJob, simulate_row
+from placesim.studies.sweeping.row_store import read_sweep
 from tests.cli.shell import Shell, rows, start
 from tests.processes import interrupt, read_until, until
 
@@ -254,6 +260,138 @@ def test_rows_of_another_release_are_simulated_again(shell: Shell, graph: str, c
     shell(*arguments)
     assert len(counter.seen) == 4
     assert json.loads(Path("s.json").read_text()) == document
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_two_sweeps_to_one_file_keep_the_rows_of_both(
+    shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """The other begins and ends between the first one's beginning and end, and again between two of its writings."""
+    seen: list[Any] = []
+
+    def simulated(job: Any, values: Any) -> RowOutcome:
+        seen.append(values)
+        if values == (8,):
+            assert main(["sweep", graph, "--jobs", "1", "--output", f"s.{ending}", "--batch", "32,64"]) == 0
+        if values == (16,):
+            assert main(["sweep", graph, "--jobs", "1", "--output", f"s.{ending}", "--batch", "128"]) == 0
+        return simulate_row(job, values)
+
+    monkeypatch.setattr(processes, "simulate_row", simulated)
+    monkeypatch.setattr("placesim.cli.commands.sweep.WRITING_SECONDS", 0.0)
+    assert shell("sweep", graph, "--jobs", "1", "--output", f"s.{ending}", "--batch", "8,16").code == 0
+    assert seen == [(8,), (32,), (64,), (16,), (128,)]
+    found = read_sweep(Path(f"s.{ending}").read_bytes(), ending)
+    assert found is not None
+    assert sorted(row.settings for row in found.rows) == [(8,), (16,), (32,), (64,), (128,)]
+    assert sorted(path.name for path in shell.directory.iterdir()) == ["g.yaml", f"s.{ending}"]
+
+
+def test_another_sweep_in_the_file_is_not_overwritten(shell: Shell, graph: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both begin where there is no file."""
+
+    def simulated(job: Any, values: Any) -> RowOutcome:
+        if values == (8,):
+            assert main(["sweep", graph, "--jobs", "1", "--output", "s.csv", "--gpu", "2", "--batch", "8"]) == 0
+        return simulate_row(job, values)
+
+    monkeypatch.setattr(processes, "simulate_row", simulated)
+    ended = shell("sweep", graph, "--jobs", "1", "--output", "s.csv", "--batch", "8")
+    assert ended.code == 2
+    assert "cannot resume s.csv: got a sweep of other keys, gpu, batch" in ended.complaint
+    assert "gpu,batch" in Path("s.csv").read_text()
+
+
+FED = """
+devices: {cpu: 1, gpu: {count: 2, model: Tesla K80}}
+nodes:
+  - {op: Placeholder, name: x, dtype: float32, shape: [null, 1024]}
+  - {op: Const, name: w, value: 0.1, shape: [1024, 1024]}
+  - {op: MatMul, name: a, inputs: [x, w]}
+feed: {x: {file: n.npy}}
+fetch: [a]
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "theirs"),
+    [
+        (("--feed", "x=@n.npy"), "other options"),
+        (("--feed", "x={file: n.npy}"), "other options"),
+        (("--set", "feed:x=@n.npy"), "other options"),
+        ((), "another graph"),
+    ],
+)
+def test_rows_of_a_file_that_has_changed_are_not_taken(
+    shell: Shell, graph: str, counter: Counter, options: tuple[str, ...], theirs: str
+) -> None:
+    name = graph if options else shell.write("fed.yaml", FED)
+    arguments = ("sweep", name, "--jobs", "1", "--gpu", "2", *options, "--output", "s.json")
+    np.save("n.npy", np.ones((8, 1024), np.float32))
+    for _ in range(2):
+        assert shell(*arguments).code == 0
+    assert len(counter.seen) == 1
+    written = Path("s.json").read_bytes()
+    np.save("n.npy", np.ones((9, 1024), np.float32))
+    ended = shell(*arguments)
+    assert ended.code == 2
+    assert f"cannot resume s.json: got a sweep of {theirs}" in ended.complaint
+    assert Path("s.json").read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    "options", [{"profile": ("f/a", "f/b")}, {"inventory": "f/b"}, {"checkpoint": "f"}, {"checkpoint": "f/x"}]
+)
+@pytest.mark.parametrize("is_axis", [False, True])
+def test_files_of_options_are_known_by_their_contents(shell: Shell, graph: str, options: dict[str, Any], is_axis: bool) -> None:
+    (shell.directory / "f").mkdir()
+    for name in ("f/a", "f/b", "f/x.index", "f/x.data-00000-of-00001", "f/y"):
+        shell.write(name, "1")
+    if is_axis and "profile" in options:
+        with pytest.raises(UsageError, match="unknown key of a sweep"):
+            make_axes([("profile", "f/b")])
+        return
+    axes = make_axes(options.items()) if is_axis else ()
+    job = SweepJob(graph, graph, (), {} if is_axis else options)
+    before = identity_of(job, axes, "1")
+    shell.write("f/x.data-00000-of-00001" if options == {"checkpoint": "f/x"} else "f/b", "2")
+    assert identity_of(job, axes, "1").options != before.options
+    assert identity_of(job, axes, "1").graph == before.graph
+
+
+def test_tensors_beside_an_onnx_model_are_known(shell: Shell) -> None:
+    onnx = pytest.importorskip("onnx", reason="of the extra `onnx`")
+    weights = onnx.numpy_helper.from_array(np.ones((4, 4), np.float32), "w")
+    onnx.external_data_helper.set_external_data(weights, "w.bin")
+    weights.ClearField("raw_data")
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    shell.write("w.bin", np.ones((4, 4), np.float32).tobytes())
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "g", info[:1], info[1:], [weights])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    job = SweepJob(shell.write("m.onnx", model.SerializeToString()), "m.onnx", (), {})
+    before = identity_of(job, (), "1")
+    assert identity_of(job, (), "1") == before
+    shell.write("w.bin", np.zeros((4, 4), np.float32).tobytes())
+    assert identity_of(job, (), "1").graph != before.graph
+
+
+def test_modules_and_arguments_of_a_script_are_known(shell: Shell) -> None:
+    script = shell.write("build.py", "import layers\n")
+    shell.write("layers.py", "from parts import width\n")
+    (shell.directory / "parts").mkdir()
+    shell.write("parts/__init__.py", "")
+    shell.write("parts/width.py", "WIDTH = 1\n")
+    shell.write("data", "1")
+    job = SweepJob(script, script, (), {"arguments": ("--data=data",)})
+    seen = [identity_of(job, (), "1")]
+    for changed in ("layers.py", "parts/__init__.py", "parts/width.py", "data", "build.py"):
+        with open(changed, "a") as file:
+            file.write("# changed\n")
+        seen.append(identity_of(job, (), "1"))
+    assert len(set(seen)) == len(seen)
+    shell.write("parts/other.py", "WIDTH = 2\n")
+    assert identity_of(job, (), "1") == seen[-1]
 
 
 def test_csv_and_json_say_the_same(shell: Shell, graph: str) -> None:

@@ -21,9 +21,9 @@ SMALL = str(ROOT / "graphs/towers.yaml")
 REPORTS = {
     "show": ("scopes", [TOWERS, "--memory"]),
     "explain": ("explanation", [SMALL, "MatMul"]),
-    "diff": ("difference", [TOWERS, "--soft-placement", "--a-gpu", "2", "--b-gpu", "1", "--time", "--memory"]),
-    "memory": ("memory", [TOWERS]),
-    "simulate": ("timing", [TOWERS]),
+    "diff": ("difference", [SMALL, "--soft-placement", "--a-gpu", "4", "--b-gpu", "1", "--time", "--memory"]),
+    "memory": ("memory", [SMALL]),
+    "simulate": ("timing", [SMALL]),
     "plan": ("planning", [SMALL, "--free-all", "--evaluations", "50", "--jobs", "1"]),
     "check": ("findings", [SMALL, "--gpu", "1", "--soft-placement", "--rule", "no-soft-fallback"]),
 }
@@ -70,7 +70,7 @@ def test_tables_of_reports(shell: Shell, command: str) -> None:
 
 @pytest.mark.slow
 def test_cells(shell: Shell) -> None:
-    words = ["simulate", TOWERS, "--top", "2"]
+    words = ["simulate", SMALL, "--top", "2"]
     document = json.loads(shell(*words, "--format", "json").output)
     rows = parsed(shell(*words, "--format", "csv").output)
     assert len(rows) == len(document["nodes"]) > 2
@@ -79,7 +79,7 @@ def test_cells(shell: Shell) -> None:
     assert {row["is_uncertain"] for row in rows} == {"true", "false"}
     listed = shell(*words, "--format", "markdown", "--table", "nodes").output.splitlines()
     assert len(listed) == 6
-    assert listed[-1] == f"{len(rows) - 2} more"
+    assert listed[-1] == f"and {len(rows) - 2} more"
 
 
 def test_what_became_of_nodes(shell: Shell) -> None:

@@ -75,7 +75,7 @@ def snapshot(text: str, name: str = "graph.yaml", **options: Any) -> Snapshot:
     """The snapshot of a graph file's text, with the options of the command line."""
     loaded = load(BytesIO(text.encode()), name)
     assert loaded.error is None, loaded.error
-    return snapshot_of(name, simulate(loaded, make_options(options), SimulationStage.PARTITIONED), loaded.file)
+    return snapshot_of(name, simulate(loaded, make_options(options), SimulationStage.PARTITIONED))
 
 
 def picture(text: str, name: str = "graph.yaml", **options: Any) -> Picture:

@@ -25,7 +25,7 @@ def snapshot(source: str | Path, name: str = "g.yaml", **options: Any) -> Snapsh
     loaded = load(source, str(source)) if isinstance(source, Path) else load(StringIO(source), name)
     report = simulate(loaded, make_options(options), SimulationStage.PARTITIONED)
     assert report.error is None or report.error.exit_code == 1, report.error
-    return snapshot_of(str(source) if isinstance(source, Path) else name, report, loaded.file)
+    return snapshot_of(str(source) if isinstance(source, Path) else name, report)
 
 
 def inquiry(source: str | Path, **options: Any) -> Inquiry:

@@ -24,6 +24,8 @@ IN_PARENTHESES = re.compile(rf"\(({RULE}(?:(?:,| and| to) {RULE})*)\)")
 AT_THE_START = re.compile(rf"\s*({RULE}):")
 NOT_CITATIONS = {"(0.1)", "(2.21)"}
 """Other numbers that stand alone in parentheses: the default of `balance`, TensorFlow's release."""
+NAMED = re.compile(r"""[("']\s*(?:section|appendix|[0-9]{1,2}\.[0-9])|\.md\b""")
+"""How a citation or a file's name looks in a module's source: only a module that has one is parsed."""
 FILE_NAME = re.compile(r"(?<![\w/.-])(?:[\w-]+/)*[\w-]+\.md\b")
 ADDRESS = re.compile(r"https?://\S+")
 """What stands in one is no file of ours."""
@@ -33,8 +35,10 @@ FOREIGN_FILES = {"doc/table_format.md"}
 
 @cache
 def texts(path: Path) -> tuple[str, ...]:
-    """Everything in a module that a person reads: its docstrings, comments, and what it prints."""
+    """Everything in a module that a person reads, where it may cite: its docstrings, comments, and what it prints."""
     source = path.read_text()
+    if not NAMED.search(source):
+        return ()
     nodes = ast.walk(ast.parse(source))
     strings = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     return (*(" ".join(text.split()) for text in strings), *re.findall(r"(?:^ *|  )# (.*)$", source, re.MULTILINE))

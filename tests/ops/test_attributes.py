@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from placesim.ops.attributes import (
     Placeholder,
     Shape,
     TensorValue,
+    as_held_by_kernel,
     c_escape,
     decode_attr_value,
     format_attr_value,
@@ -222,3 +224,22 @@ def test_attr_problem(attrs: dict[str, AttrValue], message: str) -> None:
 @pytest.mark.parametrize("attrs", [{}, {"T": FLOAT, "N": 2, "names": ("b",), "mode": "SAME", "types": ()}, {"other": 1}])
 def test_allowed_attrs(attrs: dict[str, AttrValue]) -> None:
     assert attr_problem(TOY, attrs, "n") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "held"),
+    [
+        (0.2, 0.20000000298023224),
+        ((0.1, -0.5), (0.10000000149011612, -0.5)),
+        (1e300, math.inf),
+        (-1e300, -math.inf),
+        (math.inf, math.inf),
+        (True, True),
+        (7, 7),
+        ((1, 2), (1, 2)),
+        ("0.2", "0.2"),
+    ],
+)
+def test_kernels_read_floats_as_float32(value: AttrValue, held: AttrValue) -> None:
+    assert as_held_by_kernel(value) == held
+    assert type(as_held_by_kernel(value)) is type(value)

@@ -24,6 +24,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from placesim.graph.graph import Graph, TensorRef, split_tensor_name
 from placesim.graph.session_steps import GraphFile
 from placesim.machine.device_names import parse_runtime_name
 from placesim.machine.gpu_options import DeviceOptions
-from placesim.machine.inventory import DeviceSet, build_devices
+from placesim.machine.inventory import DeviceSet, TaskInventory, build_devices
 from placesim.placement.placer import Placement, place_graph
 from placesim.placement.rewrites import rewrite
 from placesim.runtime.partitioning.partition import Partitions, partition
@@ -102,9 +103,14 @@ def place_case(case: Mapping[str, Any]) -> Outcome:
 
 
 def _device_set(file: GraphFile) -> DeviceSet:
-    release = file.graph.registry.rules
-    devices = build_devices(file.inventory or (), DeviceOptions(release=release))
-    master = parse_runtime_name(file.config.master) if file.config.master else None
+    return _devices_of(tuple(file.inventory or ()), file.graph.registry.rules, file.config.master)
+
+
+@cache
+def _devices_of(inventory: tuple[TaskInventory, ...], release: Release, target: str) -> DeviceSet:
+    """The devices of a machine, which many cases share."""
+    devices = build_devices(inventory, DeviceOptions(release=release))
+    master = parse_runtime_name(target) if target else None
     return DeviceSet(devices, master.address_space if master else devices[0].spec.address_space, release=release)
 
 

@@ -33,9 +33,7 @@ MOVING: dict[str, Any] = {
 def found(source: Any, **values: Any) -> tuple[NodeCosts, TimeStudy]:
     options = make_options(values)
 
-    def loaded() -> Any:
-        return load(source, None, options)
-
+    loaded = load(source, None, options)
     return find_costs(loaded, options), study_time(loaded, options, "graph")
 
 

@@ -37,7 +37,7 @@ CLUSTER = {
 
 def drawn(source: Any, **values: Any) -> tuple[TimeStudy, StepSpans]:
     options = make_options(values)
-    study = study_time(lambda: load(source, None, options), options, "graph", is_traced=True)
+    study = study_time(load(source, None, options), options, "graph", is_traced=True)
     assert study.trace is not None
     return study, step_spans(study.trace)
 

@@ -29,7 +29,7 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:{}"
 
 def traced(source: Any, folder: Path, **values: Any) -> tuple[TimeStudy, Trace]:
     options = make_options(values)
-    study = study_time(lambda: load(source, None, options), options, "graph", is_traced=True)
+    study = study_time(load(source, None, options), options, "graph", is_traced=True)
     path = folder / "trace.json"
     path.write_text("".join(trace_text(trace_events(study))))
     return study, read_trace(path)
@@ -155,7 +155,7 @@ def test_what_goes_by_the_network_is_at_both_ends(tmp_path: Path) -> None:
 def test_a_study_without_a_trace_says_so() -> None:
     options = make_options({})
     source = {"nodes": [{"op": "NoOp", "name": "n"}]}
-    study = study_time(lambda: load(source, None, options), options, "graph")
+    study = study_time(load(source, None, options), options, "graph")
     with pytest.raises(ValueError, match="no trace"):
         next(trace_events(study))
 

@@ -39,7 +39,7 @@ ONE_THREAD: dict[str, Any] = {"inter_op_threads": 1, "intra_op_threads": 1}
 
 def study(source: Any, steps: int | None = None, *, tells_helps: bool = False, **values: Any) -> TimeStudy:
     options = make_options(values)
-    return study_time(lambda: load(source, None, options), options, "graph", steps, tells_helps=tells_helps)
+    return study_time(load(source, None, options), options, "graph", steps, tells_helps=tells_helps)
 
 
 def recorded(source: Any, **values: Any) -> tuple[list[Execution], SimulatedMachine]:

@@ -28,7 +28,7 @@ fetch: [c]
 
 def study(batch: int, name: str = "g.yaml") -> MemoryStudy:
     options = make_options({"batch": batch})
-    return study_memory(lambda: load(BytesIO(GRAPH.encode()), name, options), options, name, MemoryStudyRequest(dumps=True))
+    return study_memory(load(BytesIO(GRAPH.encode()), name, options), options, name, MemoryStudyRequest(dumps=True))
 
 
 def test_a_page_needs_no_network_and_is_the_same_each_time() -> None:

@@ -20,9 +20,10 @@ from placesim.core.errors import (
     shown_type,
 )
 from placesim.report.document import json_line, plain_value, result_document
-from placesim.report.results import Result, Results, format_results, full_name
+from placesim.report.results import format_results
 from placesim.report.text.complaint import format_error
 from placesim.report.text.log import classic_order, format_mapping
+from placesim.runtime.sessions.results import Result, Results, full_name
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 

@@ -41,7 +41,7 @@ MAX_MANY_BYTES = 1_000_000
 
 def study(batch: int | None = 2, name: str = "g.yaml", text: str = GRAPH) -> TimeStudy:
     options = make_options({} if batch is None else {"batch": batch})
-    return study_time(lambda: load(BytesIO(text.encode()), name, options), options, name, is_traced=True)
+    return study_time(load(BytesIO(text.encode()), name, options), options, name, is_traced=True)
 
 
 def unpacked(page: str) -> dict[str, Any]:

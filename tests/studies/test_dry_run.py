@@ -28,6 +28,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
 from tests.examples import examples
 from tests.runtime.executors.test_dataflow import cond, loop
+from tests.runtime.sessions.test_models import with_small_layers
 
 DATA = Path(__file__).parent.parent / "data"
 Source = dict[str, Any]
@@ -42,9 +43,9 @@ def size(walked: DryRun) -> float:
 
 def walked(source: Source, **values: Any) -> DryRun:
     options = make_options(values)
-    found = search_dry_run(lambda: load(source, None, options), options, size)
-    if found.report.error is not None:
-        raise found.report.error
+    found = search_dry_run(load(source, None, options), options, size)
+    if found.outcome.error is not None:
+        raise found.outcome.error
     return found
 
 
@@ -69,7 +70,7 @@ def rows_of(recorder: ExecutionRecorder) -> list[list[tuple[Any, ...]]]:
 def study(source: Source, *, is_executed: bool = False, warned: list[str] | None = None, **values: Any) -> TimeStudy:
     options = make_options(values)
     said: list[str] = [] if warned is None else warned
-    return study_time(lambda: load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
+    return study_time(load(source, None, options), options, "graph", is_executed=is_executed, warn=said.append)
 
 
 # --- as numpy executes it ------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def recordings() -> dict[str, Source]:
         with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as file:
             for line in itertools.islice(file, 0, None, stride):
                 case = json.loads(line)
-                found[f"{name}-{case['id']}"] = case["graph"]
+                found[f"{name}-{case['id']}"] = with_small_layers(case)["graph"]
     return found
 
 

@@ -7,24 +7,24 @@ from importlib import import_module
 import click
 
 COMMANDS = {
-    "run": "Load a graph, place it, execute it with numpy, print the results.",
+    "run": "Place a graph, execute it with numpy, and print the results.",
     "place": "Place graphs without executing them, and print the log.",
     "devices": "List the devices of a simulated machine.",
-    "ops": "List TensorFlow's ops and their kernels, or tell all about one.",
-    "explain": "Explain why nodes are where they are, and what would change that.",
-    "check": "Hold a placement to a policy.",
+    "ops": "List TensorFlow's ops and their kernels, or show details of one.",
+    "explain": "Explain why nodes are on their devices, and which edits would move them.",
+    "check": "Check a placement against a policy.",
     "diff": "Compare two placements.",
     "show": "Show a placement as a tree, a picture or a page.",
-    "memory": "Tell what a graph needs of its devices' memory, and what would fit.",
-    "simulate": "Tell how long a step would take, and where the time goes.",
-    "plan": "Search a better placement, with a bound.",
+    "memory": "Report peak memory per device, and the largest batch that fits.",
+    "simulate": "Predict the time of a step, and show its bottlenecks.",
+    "plan": "Search for a faster placement, and bound how fast any could be.",
     "sweep": "Simulate a graph under many combinations of options.",
-    "calibrate": "Measure this machine, for predictions of its time.",
+    "calibrate": "Measure this machine's speed for time predictions.",
     "convert": "Convert a graph between YAML, JSON and TensorFlow's GraphDef.",
-    "new": "Write out a graph file to start from, or list those that there are.",
+    "new": "Write an example graph file, or list the examples.",
     "manual": "Read the manual.",
     "help": "Show the help of a command.",
-    "completion": "Have a shell complete the words of placesim.",
+    "completion": "Set up shell completion.",
 }
 """Each command's line of help; it is the function of its name in the module of its name."""
 

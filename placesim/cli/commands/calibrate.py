@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import output_option
 
 EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
@@ -14,12 +13,14 @@ EXITS = {0: "measured", 2: "options are wrong, or the file can't be written"}
 
 @command("calibrate", exits=EXITS)
 @output_option("Write to a file.")
-@click.option("--quick", is_flag=True, help="Measure little, in seconds: to try it out, not to predict with.")
+@option(
+    "--quick", is_flag=True, help="Measure for a few seconds only: a trial, too inexact for predictions.", folder_values="none"
+)
 def calibrate_command(output: str | None, quick: bool) -> int:
-    """Measure this machine, for `simulate --profile`.
+    """Measure this machine's speed, for `simulate --profile`.
 
-    Runs placesim's own numpy kernels over sizes, with one thread and with all cores, and prints what they take as an
-    inventory's `host`.  It takes about a minute, in which the machine should do nothing else.
+    Runs placesim's numpy kernels on arrays of many sizes, with one thread and with all cores, and prints an inventory's
+    `host` section.  It takes about a minute; nothing else should run meanwhile.
 
     \b
     Examples:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, output_option, placement_options, size_options, source_options
 from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
 
@@ -92,14 +93,21 @@ EXITS = {
 
 @command("check", exits=EXITS)
 @click.argument("graphs", nargs=-1, metavar="[GRAPH]...")
-@click.option("--policy", metavar="FILE", help="A YAML file whose `rules` the placement is held to.")
-@click.option("--rule", "rules", multiple=True, metavar="RULE", help="A rule, as in a policy, or NAME=VALUE; may be repeated.")
-@click.option("--rules", "lists_rules", is_flag=True, help="List all rules and what they can be told, and stop.")
+@option("--policy", metavar="FILE", help="YAML file with the `rules` to check.", folder_values="own files")
+@option(
+    "--rule",
+    "rules",
+    multiple=True,
+    metavar="RULE",
+    help="Rule to check: its name, or NAME=VALUE (repeatable).",
+    folder_values="any",
+)
+@option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
 @machine_options
 @source_options
 @placement_options
-@form_option(FORMS, "The form of the findings.")
+@form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()
 def check_command(
     graphs: tuple[str, ...],
@@ -110,11 +118,11 @@ def check_command(
     output: str | None,
     **values: Any,
 ) -> int:
-    """Hold a placement to a policy, and print where it is broken as FILE:LINE:COL: rule: message.
+    """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
-    GRAPH is whatever `run` takes, a report that `--format json` wrote, or a .jsonl file with one of these a line.  Several are
-    checked one after another; one that can't be read does not stop the rest, and the exit code is the worst.  Without a policy
-    or a rule, only that the graph can be placed is checked.
+    GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one of these per line.
+    All graphs are checked, even if one cannot be read; the exit code is the worst of all.  Without a policy or a rule, the
+    command checks only that the graph can be placed.
 
     \b
     A policy:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from placesim.cli.command import EXITS, command
-from placesim.cli.option_types import Word
+from placesim.cli.option_types import Word, option
 from placesim.core.errors import UsageError
 
 SHELLS = ("bash", "zsh", "fish")
@@ -16,13 +16,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 @command("completion", exits={0: EXITS[0], 2: "the shell is not known, or a file can't be written"})
 @click.argument("shell", type=Word(SHELLS), required=False)
-@click.option("--install", is_flag=True, help="Write it where the shell finds it, instead of printing it.")
+@option("--install", is_flag=True, help="Install the script for the shell instead of printing it.", folder_values="none")
 def completion_command(shell: str | None, install: bool) -> int:
-    """Print what a shell needs to complete the words of placesim, or install it.
+    """Print or install the shell completion script.
 
-    Completed are commands, options, files, the words that an option takes, GPU models, rules, topics, ops, and, where the graph
-    stands before them, its nodes, signatures and devices.  Without a shell's name it is the one that $SHELL names.  For bash
-    and zsh, --install also adds a line to ~/.bashrc or ~/.zshrc, once.
+    It completes commands, options and their values, files, GPU models, rules, manual topics and ops, and the nodes,
+    signatures and devices of a graph named earlier on the line.  The default shell is that of $SHELL.  For bash and zsh,
+    --install also adds one line to ~/.bashrc or ~/.zshrc.
 
     \b
     Examples:

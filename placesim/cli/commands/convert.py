@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
@@ -21,20 +22,29 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @command("convert")
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
-@form_option(_FORMS, "The form of OUT, where its ending doesn't tell; - is YAML.")
-@click.option("--placed", is_flag=True, help="Write the devices that the nodes were placed on, instead of those they ask for.")
-@click.option("--raw", "nodes", flag_value="raw", help="Write YAML's nodes as NodeDefs, as they stand in a GraphDef.")
-@click.option(
+@form_option(_FORMS, "Format of OUT (default: from its extension; YAML for -).")
+@option(
+    "--placed",
+    is_flag=True,
+    help="Write each node's assigned device instead of the requested one.",
+    folder_values="any",
+)
+@option(
+    "--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.", folder_values="any"
+)
+@option(
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables also where attrs that equal their default get lost by it.",
+    help="Write YAML with scopes and variables even if attrs equal to their default are dropped.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--partitioned",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Write what each device runs, with its sends and receives: one GraphDef a device, as .pbtxt with `--format pbtxt`.",
+    help="Write one GraphDef per device, with its sends and receives; `--format pbtxt` writes text.",
+    folder_values="none",
 )
 @source_options
 @machine_options
@@ -42,12 +52,12 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 def convert_command(
     graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
 ) -> int:
-    """Convert a graph between YAML, JSON and TensorFlow's GraphDef, binary or text; write devices into an ONNX model.
+    """Convert a graph between YAML, JSON and TensorFlow's GraphDef (binary or text), or write devices into an ONNX model.
 
-    IN is whatever `run` takes.  OUT's ending tells its form: .yaml, .json, .pb, .pbtxt, or .onnx for an IN that is an ONNX
-    model, which gets the devices of its nodes and stays as it is otherwise; - is standard output.  A GraphDef
-    holds nodes, functions and versions; what else IN has, and OUT has no place for, is named on standard error.  YAML has the
-    scopes, variables and literals that make the very same nodes, and a script's lines, where there are any that do.
+    IN is any graph that `run` reads.  The extension of OUT selects the format: .yaml, .json, .pb, .pbtxt, or .onnx, which
+    needs an ONNX model as IN and changes only the devices of its nodes; - is standard output.  A GraphDef holds nodes,
+    functions and versions; anything else in IN that OUT cannot hold is listed on standard error.  YAML keeps scopes,
+    variables and literals, and the source lines of a script.
 
     \b
     Examples:
@@ -75,17 +85,17 @@ def convert_command(
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
         with show_stages("placing"):
-            report = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
-        if report.error is not None:
-            raise report.error
+            outcome = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
+        if outcome.error is not None:
+            raise outcome.error
         if partitioned is not None:
             from placesim.studies.conversions import partition_files
 
-            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(report, form == "pbtxt")}
+            written |= {Path(partitioned) / path: (data,) for path, data in partition_files(outcome, form == "pbtxt")}
         if placed:
             from placesim.studies.conversions import build_placed_file
 
-            file = build_placed_file(file, report)
+            file = build_placed_file(file, outcome, form)
     if out is None:
         write_files(written, makes_folders=True)
         return 0

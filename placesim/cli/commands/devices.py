@@ -10,6 +10,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
@@ -37,17 +38,17 @@ EXITS = {
 @release_option
 @scheduler_options
 @table_format_option
-@click.option("--log-creation", is_flag=True, help="Print what TensorFlow logs of each GPU that is made instead.")
-@click.option("--gpu-models", is_flag=True, help="List the catalogue of GPU models instead.")
+@option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.", folder_values="any")
+@option("--gpu-models", is_flag=True, help="List the known GPU models instead.", folder_values="any")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
-    """List the devices of a simulated machine, one a line, CPUs first.
+    """List the devices of a simulated machine, one per line, CPUs first.
 
-    With GRAPH they are the devices of its session: the file's machine, under what its config says of GPUs.  In a pipe: full
-    name, type, memory limit in bytes and physical description, with tabs between.  PCI bus ids are those of the guides'
-    machines; any other GPU follows on the bus after the last one, or from bus 05 on.
+    With GRAPH, list the devices of its session, after the GPU options of its config.  In a pipe, the columns are full name,
+    type, memory limit in bytes and physical description, separated by tabs.  PCI bus ids are assigned as in the guides;
+    further GPUs get the following buses, or start at bus 05.
 
-    With --scheduler it lists the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
-    versions that have to agree.
+    With --scheduler, list the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
+    versions that must agree.
 
     \b
     Examples:
@@ -91,7 +92,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
 
 
 def _more(devices: Sequence[Device], told: Sequence[GpuLogLine], log_creation: bool) -> dict[str, Any]:
-    """What the JSON object holds beside the devices: what each GPU's allocator is made from, and the log."""
+    """Further parts of the JSON object: the settings of each GPU's allocator, and the log."""
     allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
     return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
 

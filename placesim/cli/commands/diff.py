@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, REPORT, SIZES, Word, option
+from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, OutputFile, Word, option
 from placesim.cli.options import (
     Command,
     given,
@@ -58,27 +58,30 @@ EXITS = {0: "the same", 1: "different", 2: "the command line or a file is wrong"
 _SIDES = (
     ("cpu", int, "N", "Number of CPU devices of {}."),
     ("gpu", int, "N", "Number of GPUs of {}."),
-    ("gpu-model", str, "NAME", "The model of the GPUs of {}."),
-    ("inventory", str, "FILE", "A YAML file with a `devices:` document for {}."),
-    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "The release of TensorFlow that {} is for."),
-    ("batch", click.IntRange(0), "N", "The first dimension of the placeholders of {} that leave it open."),
+    ("gpu-model", str, "NAME", "GPU model of {}."),
+    ("inventory", str, "FILE", "YAML file that describes the machine of {} (`devices:`)."),
+    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "TensorFlow release for {}."),
+    ("batch", click.IntRange(1), "N", "Batch size of {}: the first dimension of placeholders where it is unknown."),
 )
 _REPEATABLE = ("device",)
-"""What a side is told beside what both are."""
+"""Options of a side that add to the common ones."""
 
 
 def _side_options(command: Command) -> Command:
     """`--a-gpu` and its like, for one side each."""
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
-        command = option(soft, group=MACHINE, default=None, help=f"Soft placement of {side.upper()}.")(command)
+        text = f"Soft placement of {side.upper()}."
+        command = option(soft, group=MACHINE, default=None, help=text, folder_values="any")(command)
         name, metavar = f"--{side}-device", "PATTERN=DEVICE"
-        text = f"Ask for a device for all nodes of {side.upper()} with such a name; may be repeated."
-        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text)(command)
+        text = f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable)."
+        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text, folder_values="any")(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
             group = SIZES if name == "batch" else MACHINE
-            command = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text)(command)
+            values: FolderValues = "own files" if name == "inventory" else "any"
+            decorate = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text, folder_values=values)
+            command = decorate(command)
     return command
 
 
@@ -89,18 +92,19 @@ def _side_options(command: Command) -> Command:
 @machine_options
 @source_options
 @placement_options
-@memory_option("What each device holds at its peak; without it where that is quickly found.")
-@time_option("How long a step takes, and what got slower; without it where that is quickly found.")
+@memory_option("Show peak memory per device (default: only if cheap to compute).")
+@time_option("Show step times, and slower nodes (default: only if cheap to compute).")
 @size_options("memory and time")
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()
 @option(
     "--html",
     group=REPORT,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     metavar="FILE",
-    help="Write a page that shows the steps of both graphs one above the other: what ran when, memory, and what moved.",
+    help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
+    folder_values="none",
 )
 def diff_command(
     a: str,
@@ -113,11 +117,10 @@ def diff_command(
     html: str | None,
     **values: Any,
 ) -> int:
-    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, and errors.
+    """Compare two placements: moved, added and removed nodes, transfers, peak memory, step time and errors.
 
-    A and B are each whatever `run` takes, or a report that `--format json` wrote; a prediction that `simulate --format json`
-    wrote has its times compared.  Without B, A is compared with itself on another machine.  An option without a side holds
-    for both.
+    A and B are graphs that `run` reads, or reports written by `--format json` (those of `simulate` include times).  Without
+    B, compare A with itself on another machine.  Options without --a- or --b- apply to both.
 
     \b
     Examples:
@@ -177,7 +180,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
     from pathlib import Path
 
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.options import shell_environment
     from placesim.cli.output import write_files
     from placesim.machine.options import make_options
@@ -191,7 +194,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     found = []
     for name, side, label in zip(names, sides, labels, strict=True):
         options = make_options({"environment": shell_environment(), **side})
-        study = study_time(graph_loader(name, options), options, graph_name(name), is_traced=True)
+        study = study_time(load_graph(name, options), options, graph_name(name), is_traced=True)
         found.append(SimulatedPlacement(label, study, study.error))
     page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
     write_files({Path(html): [page.encode()]})
@@ -210,7 +213,7 @@ def _check_predictions(before: Snapshot, after: Snapshot) -> None:
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
-    """What holds for one side: the common options under its own."""
+    """Options of one side: the common ones, overridden by its own."""
     common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
     own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}

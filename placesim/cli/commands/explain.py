@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     given,
     machine_options,
@@ -49,13 +50,24 @@ FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _js
 @machine_options
 @source_options
 @placement_options
-@click.option("--edits", type=click.IntRange(0), default=8, metavar="N", help="Show at most N edits for a node; 0 tries none.")
-@click.option(
-    "--cost/--no-cost", "cost", default=None, help="What each NODE takes in a step; without it where that is quickly found."
+@option(
+    "--edits",
+    type=click.IntRange(0),
+    default=8,
+    metavar="N",
+    help="Show at most N edits for a node; 0 tries none (default: 8).",
+    folder_values="any",
+)
+@option(
+    "--cost/--no-cost",
+    "cost",
+    default=None,
+    help="Show the predicted cost of each NODE in a step (default: only if cheap to compute).",
+    folder_values="any",
 )
 @size_options("the cost")
 @profile_option
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "edits", "elsewhere", "kernels")
 @output_option()
 def explain_command(
@@ -68,12 +80,13 @@ def explain_command(
     output: str | None,
     **values: Any,
 ) -> int:
-    """Explain why nodes are where they are, and what would change that.
+    """Explain why nodes are on their devices, and which edits would move them.
 
-    GRAPH is whatever `run` takes, or a report that `--format json` wrote (which says what was asked for, not why).  A PATTERN
-    is a shell pattern over names (`tower_0/*`), or a name scope that ends in `/`.  Without one, each node gets one line.  For a
-    graph that can't be placed: the annotations in conflict, and the edits that mend it.  Each edit was tried by placing.  What
-    a node takes is predicted from its shapes, on its device and on the others that it has a kernel for.
+    GRAPH is any graph that `run` reads, or a report written by `--format json` (which has requests but no reasons).  A
+    PATTERN is a shell pattern for names (`tower_0/*`), or a name scope that ends in `/`.  Without NODE or PATTERN, each
+    node gets one line.  If the graph can't be placed, show the conflicting annotations and the edits that resolve the
+    conflict.  Every suggested edit was tested by placing the edited graph.  Costs are predicted from shapes, for each
+    device with a kernel.
 
     \b
     Examples:

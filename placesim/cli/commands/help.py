@@ -13,7 +13,7 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 @click.argument("name", metavar="[COMMAND]", required=False)
 @click.pass_context
 def help_command(ctx: click.Context, name: str | None) -> int:
-    """Show the help of a command, as its --help does; without one, the list of commands.
+    """Show the help of a command, as its --help does, or the list of commands.
 
     \b
     Examples:

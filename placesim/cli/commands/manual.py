@@ -10,7 +10,7 @@ import click
 
 from placesim.cli.command import EXITS, command
 from placesim.cli.manual_pages import page_pieces, plain_number, read_outline, read_parts, read_sections, topics
-from placesim.cli.option_types import Word
+from placesim.cli.option_types import Word, option
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
 
@@ -33,11 +33,17 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {"graph": _graph_schema, "
 @command("manual", exits={0: EXITS[0], 2: "there is no such page or section"})
 @click.argument("topic", required=False)
 @click.argument("section", nargs=-1)
-@click.option("--schema", type=Word(list(SCHEMAS)), help="Print the JSON Schema of a graph file or a policy, for editors.")
+@option(
+    "--schema",
+    type=Word(list(SCHEMAS)),
+    help="Print the JSON Schema of graph files or policies, for editors.",
+    folder_values="none",
+)
 def manual_command(topic: str | None, section: tuple[str, ...], schema: str | None) -> int:
-    """Read the manual: its topics, a page, or a section of one.
+    """Read the manual: the list of topics, a page, or a section.
 
-    SECTION is the number of a section or a rule, as explanations cite them, or a part of a heading.  In a pipe: Markdown.
+    SECTION is the number of a section or rule, as explanations cite it, or part of a heading.  The output in a pipe is
+    Markdown.
 
     \b
     Examples:
@@ -97,6 +103,6 @@ def _pieces(topic: str, section: str) -> Iterable[str]:
 
 
 def _names(text: str, section: str) -> list[str]:
-    """What a section may have been meant to be: a number where it starts with one, else a heading."""
+    """Likely meanings of a section: a number if it starts with one, else a heading."""
     is_number = plain_number(section)[:1].isdigit()
     return [part.number if is_number else part.title for part in read_parts(text) if part.number or not is_number]

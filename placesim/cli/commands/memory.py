@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 TOP = 10
-"""How many rows of holders a device has unless told otherwise."""
+"""Default number of holders listed for a device."""
 
 
 def _text(study: MemoryStudy, top: int) -> str:
@@ -92,21 +93,28 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @command("memory", exits=EXITS)
 @click.argument("graph")
 @shape_option()
-@click.option(
-    "--batch", type=_Batch(), help="The first dimension of all placeholders that leave it open; auto: the largest that fits."
+@option(
+    "--batch",
+    type=_Batch(),
+    help="Batch size: the first dimension of placeholders where it is unknown; auto: the largest that fits.",
+    folder_values="any",
 )
 @guess_options
 @feed_option
-@click.option("--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes that come.")
-@click.option(
-    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or where it ran out."
+@option("--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes that result.", folder_values="none")
+@option(
+    "--dump",
+    "dumps",
+    is_flag=True,
+    help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory.",
+    folder_values="any",
 )
 @top_option(TOP, "holders to list for each device")
 @machine_options
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("devices", "holders")
 @output_option()
 @open_option
@@ -123,12 +131,11 @@ def memory_command(
     opens: bool,
     **values: Any,
 ) -> int:
-    """Tell what a graph's steps hold of each device's memory, and what it would take to fit.
+    """Report the memory that each device needs during a graph's steps, and what would fit.
 
-    GRAPH is whatever `run` takes.  The steps are walked through in their order and nothing is computed, so that sizes have to
-    be known: `--batch` or `--shape` settle what placeholders leave open.  On a terminal: for each device its curve and who
-    holds most at the peak.  In a pipe, text is a line for each fact, with tabs between.  `html` is one page that needs no
-    network.
+    GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
+    unknown ones with `--batch` or `--shape`.  A terminal shows a memory curve per device and the largest tensors at its
+    peak.  In a pipe, each line is one fact, with columns separated by tabs.  `html` is a single page that needs no network.
 
     \b
     Examples:
@@ -137,26 +144,27 @@ def memory_command(
       placesim memory graphs/alexnet.yaml --output alexnet.html
       placesim memory model.yaml --batch 64 | awk -F'\\t' '$1 == "device" {print $2, $5}'
     """
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
+    from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 
     target = find_target(FORMS, form, output, opens, table)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
     options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
     found = MemoryStudyRequest(execute, batch == AUTO, dumps)
-    load = graph_loader(graph, options)
+    loaded = load_graph(graph, options)
     with show_stages("measuring"):
-        study = study_memory(load, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
+        study = study_memory(loaded, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if target.is_for_reader:
         write(_styled(study, top), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
-        write_error_text(study.error.report.error_text())
+        write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
 

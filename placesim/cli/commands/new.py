@@ -9,17 +9,18 @@ from pathlib import Path
 import click
 
 from placesim.cli.command import EXITS, command
+from placesim.cli.option_types import option
 from placesim.core.errors import UsageError
 
 
 @command("new", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", required=False)
 @click.argument("out", required=False, type=click.Path())
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@option("--force", is_flag=True, help="Overwrite an existing file.", folder_values="none")
 def new_command(name: str | None, out: str | None, force: bool) -> int:
-    """Write out a graph file to start from; without NAME, list those that there are.
+    """Write an example graph file; without NAME, list the examples.
 
-    OUT is NAME.yaml in this folder unless it is given; - is standard output.
+    The default OUT is NAME.yaml in the current folder; - is standard output.
 
     \b
     Examples:

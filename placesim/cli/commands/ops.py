@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from placesim.cli.command import EXITS, command
-from placesim.cli.option_types import Word
+from placesim.cli.option_types import Word, option
 from placesim.cli.options import release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.releases import CURRENT
@@ -37,20 +37,26 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @command("ops", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", metavar="[NAME|PATTERN]", required=False)
-@click.option("--device", type=Word(DEVICE_TYPES), help="Only ops that TensorFlow has a kernel for there.")
-@click.option("--dtype", callback=_check_dtype, metavar="TYPE", help="Only ops whose kernel takes or gives such tensors.")
-@click.option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or can't, execute.")
+@option("--device", type=Word(DEVICE_TYPES), help="Only ops with a kernel for this device type.", folder_values="any")
+@option(
+    "--dtype",
+    callback=_check_dtype,
+    metavar="TYPE",
+    help="Only ops with a kernel that takes or returns tensors of this type.",
+    folder_values="any",
+)
+@option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or cannot, execute.", folder_values="any")
 @release_option
 @table_format_option
 def ops_command(
     name: str | None, device: str | None, dtype: str | None, numpy: bool | None, tensorflow: str | None, form: str
 ) -> int:
-    """List TensorFlow's ops, or tell all that is known of one.
+    """List TensorFlow's ops, or show details of one.
 
-    Of an op: inputs, outputs, flags, attrs with types, allowed values, minima and defaults, the kernels that TensorFlow has for
-    each device type (with the arguments that they keep in host memory), and where its numpy kernel is.  A pattern lists the
-    ops that it matches: `*`, `?`, `[abc]`.  In a pipe: name, signature, device types with a kernel, and `numpy` or `-`, with
-    tabs between.  A kernel for DEFAULT serves every device type that has none of its own.
+    Details are inputs, outputs, flags, attrs (types, allowed values, minima and defaults), TensorFlow's kernels per device
+    type (with their host-memory arguments), and the module of the numpy kernel.  A pattern (`*`, `?`, `[abc]`) lists
+    matching ops.  In a pipe, the columns are name, signature, device types with a kernel, and `numpy` or `-`, separated by
+    tabs.  A DEFAULT kernel serves every device type that has no kernel of its own.
 
     \b
     Examples:

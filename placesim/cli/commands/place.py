@@ -29,8 +29,8 @@ from placesim.cli.options import (
 def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:
     """Place graphs without executing them, and print the device mapping and the log.
 
-    GRAPH is whatever `run` takes, or a .jsonl file with one graph file a line.  Several are placed one after
-    another; one that fails does not stop the rest, and the exit code is the worst.
+    GRAPH is any graph that `run` reads, or a .jsonl file with one graph file per line.  All graphs are placed, even if one
+    fails; the exit code is the worst of all.
 
     \b
     Examples:
@@ -56,6 +56,7 @@ def place_graphs(
     from placesim.cli.report_output import write_report
     from placesim.core.process.gc_pause import collector_paused
     from placesim.machine.options import make_options
+    from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     options = make_options({"log_placement": True, "environment": shell_environment(), **values})
@@ -71,9 +72,8 @@ def place_graphs(
                     break
                 # what passes between devices is in the JSON object and in the summary only
                 with show_stages("placing"):
-                    report = simulate(
-                        loaded, options, SimulationStage.PARTITIONED if form != "text" or summary else SimulationStage.PLACED
-                    )
+                    stage = SimulationStage.PARTITIONED if form != "text" or summary else SimulationStage.PLACED
+                    report = Report.of(simulate(loaded, options, stage))
                 if log_creation:
                     write_creation(report)
                 is_read = write_report(report, form, name if several else None, summary, log_filters)

@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import REPORT, option
+from placesim.cli.option_types import REPORT, OutputFile, Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -93,59 +93,89 @@ EXITS = {
 @link_option
 @profile_option
 @feed_option
-@click.option(
-    "--free", multiple=True, metavar="PATTERN", help="Nodes whose own device may be given up; a name, a scope/ or a pattern."
+@option(
+    "--free",
+    multiple=True,
+    metavar="PATTERN",
+    help="Let these nodes leave the device they request: a name, a scope/ or a pattern (repeatable).",
+    folder_values="any",
 )
-@click.option("--free-all", is_flag=True, help="Give up the devices of all nodes.")
-@click.option(
+@option("--free-all", is_flag=True, help="Let all nodes leave the device they request.", folder_values="any")
+@option(
     "--objective",
-    type=click.Choice(OBJECTIVES),
+    type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
-    help="What is to be least: a step's time; the busiest device's load, where steps overlap; the highest peak of memory.",
+    help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Groups of nodes with such names share no device with each other; a name, a scope/ or a pattern.",
+    help="Keep these groups of nodes on different devices: names, scopes/ or patterns.",
+    folder_values="any",
 )
-@click.option("--contiguous", is_flag=True, help="For throughput: no path leaves a device and comes back.")
-@click.option(
+@option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.", folder_values="any")
+@option(
     "--method",
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="One method alone: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
+    help="Use only this method: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
     "for memory anneal or exact.",
+    folder_values="any",
 )
-@click.option("--explain", is_flag=True, help="Tell what each group of nodes that moves gains.")
-@click.option(
-    "--seconds", type=click.FloatRange(0, 86400, min_open=True), default=SECONDS, show_default=True, help="How long to search."
+@option("--explain", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
+@option(
+    "--seconds",
+    type=click.FloatRange(0, 86400, min_open=True),
+    metavar="SECONDS",
+    default=SECONDS,
+    show_default=True,
+    help="Time limit of the search.",
+    folder_values="any",
 )
-@click.option(
+@option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
-    help="Search so many plans in each lane instead: then one seed gives one plan.",
+    help="Stop after N evaluations per worker instead: reproducible with --seed.",
+    folder_values="any",
 )
-@click.option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Where random numbers begin.")
-@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Processes that search.")
-@top_option(TOP, "groups of nodes that move to list")
+@option(
+    "--seed",
+    type=click.IntRange(0, (1 << 31) - 1),
+    default=0,
+    metavar="N",
+    help="Random seed (default: 0).",
+    folder_values="any",
+)
+@option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Number of search processes.",
+    folder_values="none",
+)
+@top_option(TOP, "moved groups to list")
 @machine_options
 @scheduler_options
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("placements", "moves", "devices")
 @output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
 @option(
     "--html",
     group=REPORT,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     metavar="FILE",
-    help="Write a page that shows the plan beside what it was held against: what ran when, memory, and what moves.",
+    help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
+    folder_values="none",
 )
 def plan_command(
     graph: str,
@@ -168,13 +198,13 @@ def plan_command(
     html: str | None,
     **values: Any,
 ) -> int:
-    """Search the placement that is best for a graph, and say how much better any could be.
+    """Search for the best placement of a graph, and bound how good any placement could be.
 
-    The best is the one with which a step takes least, or what --objective says.
+    The best placement has the shortest step, or the best value of --objective.
 
-    GRAPH is whatever `run` takes.  Nodes go where they have kernels, groups stay together, what asks for a device keeps it
-    unless it is freed, and devices' memory holds.  The plan is simulated beside TensorFlow's own placement, the graph's
-    annotations, one device and round robin, and written as the fewest devices that TensorFlow has to be asked for.
+    GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
+    (unless freed).  It is simulated and compared with TensorFlow's placement, the graph's annotations, a single device and
+    round robin.  The output graph requests as few devices as TensorFlow needs to reproduce the plan.
 
     \b
     Examples:
@@ -184,7 +214,8 @@ def plan_command(
       placesim plan model.yaml --html plan.html
       placesim plan model.yaml --scheduler tcp://10.0.0.1:8786
     """
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
+    from placesim.cli.output import tell
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
@@ -203,21 +234,25 @@ def plan_command(
     target = find_target(FORMS, form, None, table=table)
     aim = Aim(PlanMeasure(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
-    load = graph_loader(graph, options)
+    loaded = load_graph(graph, options)
     if output is not None:
-        check_source(load, Path(output))
+        check_source(loaded, Path(output))
     # what was found until Ctrl-C is told, and written
     with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
         limit = seconds if evaluations is None else None
-        with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
-            study = study_plan(load, options, graph_name(graph), effort, patterns, best.show, aim)
+        try:
+            with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
+                study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
+        except KeyboardInterrupt:
+            tell(f"interrupted: no plan was found yet, {_unwritten(output, html)}\n")
+            raise
         _tell(study, target, top, output)
         if html is not None:
             _write_page(study, html)
         if study.plan is None:
-            return 1
+            return 130 if study.is_interrupted else 1
         if output is not None:
-            _write_graph(study, load(), options, patterns, Path(output))
+            _write_graph(study, loaded, options, patterns, Path(output))
         return 130 if study.is_interrupted else 0
 
 
@@ -230,10 +265,17 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
         write(styled_plan(study, sys.stdout, top, output), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
-    if study.plan is None:
+    if study.plan is None and study.is_interrupted:
+        tell(f"interrupted: no plan that fits was found yet, {_unwritten(output)}\n")
+    elif study.plan is None:
         tell(f"no plan fits: {_what_would(study)}\n")
     elif not study.movable:
         complain(f"nothing to search: {_why_fixed(study)}\n")
+
+
+def _unwritten(*paths: str | None) -> str:
+    named = [path for path in paths if path is not None]
+    return f"and {' and '.join(named)} not written" if named else "and nothing is written"
 
 
 class _BestPlanLine:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
 from placesim.cli.command import command
-from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, Word, option
+from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, OutputFile, Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     "--log-placement/--no-log-placement",
     group=REPORT,
     default=None,
-    help="Print the device mapping and one line a node before the results.",
+    help="Print the device mapping and one line per node before the results.",
+    folder_values="any",
 )
 @machine_options
 @source_options
@@ -53,56 +54,107 @@ if TYPE_CHECKING:
     group=REPORT,
     type=Word(("text", "json", "jsonl")),
     default="text",
-    help="The form of the report; jsonl has a line for each step, when it ends.",
+    help="Output format; jsonl writes a line when a step ends (default: text).",
+    folder_values="any",
 )
-@option("--intra-op-threads", group=MACHINE, type=int, metavar="N", help="Threads inside an op; 0 lets the system pick.")
-@option("--inter-op-threads", group=MACHINE, type=int, metavar="N", help="Threads between ops; 0 lets the system pick.")
+@option(
+    "--intra-op-threads",
+    group=MACHINE,
+    type=int,
+    metavar="N",
+    help="Number of threads within an op; 0: one per core (default: the file's, else 0).",
+    folder_values="none",
+)
+@option(
+    "--inter-op-threads",
+    group=MACHINE,
+    type=int,
+    metavar="N",
+    help="Number of ops that run at the same time; 0: one per core (default: the file's, else 0).",
+    folder_values="none",
+)
 @file_access_options
 @option(
-    "--log-creation", group=REPORT, is_flag=True, help="Print TensorFlow's line for each GPU that is made, to standard error."
+    "--log-creation",
+    group=REPORT,
+    is_flag=True,
+    help="Print TensorFlow's log line for each created GPU to standard error.",
+    folder_values="any",
 )
-@option("--memory-limit", group=MACHINE, metavar="BYTES", help="The most that a run may allocate (4GiB); else what is free.")
 @option(
-    "--no-memory-limit", group=MACHINE, is_flag=True, help="Let devices hold more than they have; their memory is only counted."
+    "--memory-limit",
+    group=MACHINE,
+    metavar="BYTES",
+    help="Memory that a run may allocate, e.g. 4GiB (default: the free memory).",
+    folder_values="none",
 )
-@option("--no-fusion", group=MACHINE, is_flag=True, help="Compute each op by itself, none together with those after it.")
+@option(
+    "--no-memory-limit",
+    group=MACHINE,
+    is_flag=True,
+    help="Count the memory of devices without enforcing their limits.",
+    folder_values="none",
+)
+@option(
+    "--no-fusion",
+    group=MACHINE,
+    is_flag=True,
+    help="Execute every op separately, without fusion.",
+    folder_values="any",
+)
 @option(
     "--optimize/--no-optimize",
     group=MACHINE,
     default=None,
-    help="Compute what depends on constants alone once for all steps, not in each.",
+    help="Fold constants.",
+    folder_values="any",
 )
 @option(
     "--report-tensor-allocations-upon-oom",
     group=REPORT,
     is_flag=True,
-    help="Have the error list what a device that runs out of memory holds, as TensorFlow does.",
+    help="List the tensors of a device that runs out of memory in the error, like TensorFlow.",
+    folder_values="any",
 )
 @option(
     "--log-memory",
     group=REPORT,
     is_flag=True,
-    help="Print TensorFlow's log of a device that runs out of memory, to standard error.",
+    help="Print TensorFlow's log of a device that runs out of memory to standard error.",
+    folder_values="any",
 )
 @option(
     "--checkpoint-every",
     group=CHECKPOINTS,
     type=int,
     metavar="N",
-    help="Save what outlives a step after every N steps and the last, as PREFIX-STEP of --checkpoint PREFIX.",
+    help="Save variables and other state every N steps and after the last, as PREFIX-STEP (see --checkpoint).",
+    folder_values="none",
 )
 @option(
-    "--checkpoint-keep", group=CHECKPOINTS, type=int, metavar="N", help="How many of these are kept (5); 0 keeps all of them."
+    "--checkpoint-keep",
+    group=CHECKPOINTS,
+    type=int,
+    metavar="N",
+    help="Number of checkpoints to keep; 0: all (default: 5).",
+    folder_values="none",
 )
-@option("--restart", group=CHECKPOINTS, is_flag=True, help="Go on from the newest of these, with the step after it.")
-@trace_option("kernels that ran")
+@option(
+    "--restart",
+    group=CHECKPOINTS,
+    is_flag=True,
+    help="Continue from the newest checkpoint.",
+    folder_values="none",
+)
+@trace_option("executed kernels")
 @option(
     "--engine",
     group=CLUSTER,
     type=Word(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="Where the graph runs: in this process, or on workers of a Dask cluster, started for it without --scheduler.",
+    help="Execute in this process, or on the workers of a Dask cluster (a local one without --scheduler).",
+    folder_values="none",
 )
 @scheduler_options
 @worker_options
@@ -110,11 +162,12 @@ if TYPE_CHECKING:
     "--report",
     "performance",
     group=CLUSTER,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     metavar="FILE",
-    help="Write Dask's performance report, a page of HTML; needs Bokeh.",
+    help="Write Dask's performance report as an HTML page; needs Bokeh.",
+    folder_values="none",
 )
-@click.option("--no-execute", is_flag=True, help="Stop after placement.")
+@option("--no-execute", is_flag=True, help="Stop after placement.", folder_values="any")
 def run_command(
     graph: str,
     form: str,
@@ -129,10 +182,11 @@ def run_command(
     engine: str,
     **values: Any,
 ) -> int:
-    """Load a graph, place it, execute it with numpy, print the results.
+    """Place a graph, execute it with numpy, and print the results.
 
-    GRAPH is a graph file, a GraphDef, a MetaGraph, a SavedModel's directory, a Python script, or - for standard input.  Without
-    a flag, the file says what holds.  A script runs as a program does; what follows -- are its arguments.
+    GRAPH is a graph file, a GraphDef, a MetaGraph, an ONNX model, the directory of a SavedModel, a Python script, or - for
+    standard input.  Without options, the settings of the file apply.  A script is executed as a program; its arguments
+    follow --.
 
     \b
     Examples:
@@ -174,6 +228,7 @@ def run_command(
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
     from placesim.machine.options import make_options
+    from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
@@ -189,7 +244,7 @@ def run_command(
             writer.settle()
             progress.update(*counts)
 
-        report = simulate(
+        outcome = simulate(
             loaded,
             options,
             SimulationStage.EXECUTED,
@@ -202,9 +257,9 @@ def run_command(
         )
         progress.close()
         if log_memory:
-            write_memory_log(report)
-        writer.finish(report)
-    return report.error.exit_code if report.error is not None else 0
+            write_memory_log(outcome)
+        writer.finish(Report.of(outcome))
+    return outcome.error.exit_code if outcome.error is not None else 0
 
 
 def _check_without_cluster() -> None:
@@ -217,7 +272,7 @@ def _check_without_cluster() -> None:
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """What makes sessions on a cluster; which devices live elsewhere than was asked for is said."""
+    """Factory of sessions on a cluster; devices that live elsewhere than requested are reported."""
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -232,7 +287,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """What is told of the run; however that ends, what it was told until then is written, from the first step on."""
+    """Measurements of the run; they are written even if the run fails, from the first step on."""
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

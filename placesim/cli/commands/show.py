@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command, same_setting
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     given,
     machine_options,
@@ -106,11 +107,17 @@ FORMS: tuple[Form[Any], ...] = (
 @machine_options
 @source_options
 @placement_options
-@click.option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to the Nth level, whatever their number.")
-@memory_option("What each device holds at its peak; html, svg, png and json tell it by themselves where that is quickly found.")
+@option(
+    "--depth",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Open scopes down to level N.",
+    folder_values="any",
+)
+@memory_option("Show the peak memory of each device (default: in html, svg, png and json, if cheap to compute).")
 @size_options("memory")
-@click.option("--signatures", is_flag=True, help="What the signatures of a model take and give, and no picture.")
-@form_option(FORMS, "The form of the picture.")
+@option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.", folder_values="any")
+@form_option(FORMS, "Output format (default: text, or from the extension of --output).")
 @table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
 @open_option
@@ -125,12 +132,12 @@ def show_command(
     opens: bool,
     **values: Any,
 ) -> int:
-    """Show a placement: its name scopes by device, and what is copied between devices.
+    """Show a placement: its name scopes by device, and the copies between devices.
 
-    GRAPH is whatever `run` takes, or a report that `--format json` wrote.  On a terminal: a tree of scopes, each with a bar of
-    its devices, folded to fit, and a matrix of bytes.  `html` is one page that needs no network, to open scopes, search, and
-    click on an op for its explanation; `svg` and `png` are its first view.  In a pipe, text is a line for each scope and each
-    pair of devices, with tabs between.
+    GRAPH is any graph that `run` reads, or a report written by `--format json`.  A terminal shows a tree of scopes, folded
+    to fit, each with a bar of its devices, and a matrix of transferred bytes.  `html` is a single page that needs no
+    network, with scopes to open, a search and explanations of ops; `svg` and `png` show its first view.  In a pipe, each
+    line is a scope or a pair of devices, with columns separated by tabs.
 
     \b
     Examples:

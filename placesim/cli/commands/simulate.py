@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from placesim.report.text.tables import Tables
 
 TOP = 10
-"""How many rows of the critical path, of nodes and of transfers there are unless told otherwise."""
+"""Default number of rows of the critical path, of nodes and of transfers."""
 MAX_STEPS = 1 << 40
 
 
@@ -81,19 +82,24 @@ EXITS = {
 @click.argument("graph")
 @size_options()
 @guess_options
-@click.option(
-    "--execute", is_flag=True, help="Execute the graph with numpy, and take the sizes, iterations and branches that come."
+@option(
+    "--execute",
+    is_flag=True,
+    help="Execute the graph with numpy, and use the sizes, iterations and branches that result.",
+    folder_values="none",
 )
 @feed_option
 @profile_option
-@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
 @machine_options
 @link_option
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the report.")
+@form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
 @output_option()
 @open_option
@@ -112,13 +118,12 @@ def simulate_command(
     trace: str | None,
     **values: Any,
 ) -> int:
-    """Tell how long a graph's step would take on the machine, and where the time goes.
+    """Predict the time of a graph's step on a machine, and show its bottlenecks.
 
-    GRAPH is whatever `run` takes.  The steps are walked through and nothing is computed, so that sizes have to be known:
-    `--batch` or `--shape` settle what placeholders leave open.  A loop runs as often as the graph fixes it, else once; of
-    branches, where nothing tells which one is taken, the dearest counts.  Each node takes what its shapes cost on its device,
-    transfers share links, and the report says what bounds the step.  `html` is one page that needs no network: what ran when
-    on each device, down to single nodes.
+    GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
+    unknown ones with `--batch` or `--shape`.  A loop whose trip count is unknown runs once, and an undecided branch counts
+    as its most expensive side.  Node times follow from shapes and devices, transfers share links, and the report names what
+    limits the step.  `html` is a single page that needs no network: a timeline of each device, down to single nodes.
 
     \b
     Examples:
@@ -127,20 +132,21 @@ def simulate_command(
       placesim simulate graphs/alexnet.yaml --output alexnet.html
       placesim simulate model.yaml --batch 64 | awk -F'\\t' '$1 == "node" {print $7, $2}'
     """
-    from placesim.cli.graph_arguments import graph_loader, graph_name
+    from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text, write_trace
     from placesim.cli.progress import show_stages
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
+    from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
     target = find_target(FORMS, form, output, opens, table)
     known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
     options = make_options(given(values | known))
-    load = graph_loader(graph, options)
+    loaded = load_graph(graph, options)
     with show_stages("simulating"):
         study = study_time(
-            load,
+            loaded,
             options,
             graph_name(graph),
             steps,
@@ -158,9 +164,7 @@ def simulate_command(
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
-        report = study.error.report
-        if report is not None:
-            write_error_text(report.error_text())
+        write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
 

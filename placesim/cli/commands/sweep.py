@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from placesim.cli.options import (
 from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
 
 if TYPE_CHECKING:
-    from placesim.prediction.sweep_rows import Sweep
+    from placesim.prediction.sweep_rows import Sweep, SweepRow, Value
     from placesim.runtime.cluster.connection_settings import Connection
     from placesim.studies.sweeping.processes import ProcessCount
     from placesim.studies.sweeping.sweep import SweepRun
@@ -86,39 +86,63 @@ EXITS = {
 
 
 def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    return click.option(name, metavar=metavar, help=text)
+    return option(name, metavar=metavar, help=text, folder_values="any")
 
 
 @command("sweep", exits=EXITS)
 @click.argument("graph")
-@_axis("--gpu", "LIST", "Numbers of GPUs, such as 1..8 or 1,2,4.")
-@_axis("--gpu-model", "LIST", "Models of the GPUs, as `devices --gpu-models` lists them.")
-@_axis("--batch", "LIST", "First dimensions of all placeholders that leave it open.")
+@_axis("--gpu", "LIST", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
+@_axis("--gpu-model", "LIST", "GPU models; `devices --gpu-models` lists them.")
+@_axis("--batch", "LIST", "Batch sizes: first dimensions of placeholders where these are unknown.")
 @_axis("--cpu", "LIST", "Numbers of CPU devices.")
-@click.option(
-    "--set", "sets", multiple=True, metavar="KEY=LIST", help="Values of another option or of one part of it; may be repeated."
+@option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=LIST",
+    help="Values of another option, or of one part of it (repeatable).",
+    folder_values="none",
 )
-@click.option("--examples", type=click.IntRange(1), metavar="N", help="How many examples a step takes; without it, its batch.")
-@click.option(
+@option(
+    "--examples",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Examples per step, for throughput (default: the batch size).",
+    folder_values="any",
+)
+@option(
     "--jobs",
     type=click.IntRange(1),
     metavar="N",
-    help="How many processes; without it, as many as processors here, or as the cluster has room for.",
+    help="Number of processes (default: one per core, or per free slot of the cluster).",
+    folder_values="none",
 )
-@click.option(
-    "--max-combinations", type=click.IntRange(1), metavar="N", help="How many combinations there may be; 10000 without it."
+@option(
+    "--max-combinations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Maximum number of combinations (default: 10000).",
+    folder_values="none",
 )
-@click.option("--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="How often the last step runs.")
+@option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 @shape_option()
 @feed_option
-@option("--inventory", metavar="FILE", help="A YAML file with a `devices:` document.", group=MACHINE)
+@option(
+    "--inventory",
+    metavar="FILE",
+    help="YAML file that describes the machine (`devices:`).",
+    group=MACHINE,
+    folder_values="own files",
+)
 @link_option
 @profile_option
 @scheduler_options
 @source_options
 @placement_options
 @file_access_options
-@form_option(FORMS, "The form of the table.")
+@form_option(FORMS, "Output format (default: text).")
 @output_option()
 @open_option
 def sweep_command(
@@ -138,12 +162,12 @@ def sweep_command(
     opens: bool,
     **values: Any,
 ) -> int:
-    """Simulate a graph under every combination of options, and tell how long each takes.
+    """Simulate a graph under every combination of options, and compare the step times.
 
-    LIST has commas between its values; a number may be a range: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each
-    combination is a row with its step time, examples a second, peak memory, whether it fits, transfers, and what bounds it;
-    one that fails is a row with its error.  `html` is one page that needs no network.  With `--output` to a file in csv, json
-    or html, rows that are finished stay, and are not simulated again.
+    LIST is separated by commas and may contain ranges: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each combination
+    is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination that
+    fails is a row with its error.  `html` is a single page that needs no network.  A csv, json or html file given to
+    `--output` keeps finished rows, which are not simulated again.
 
     \b
     Examples:
@@ -157,8 +181,9 @@ def sweep_command(
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.machine.options import make_options
     from placesim.studies.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
+    from placesim.studies.sweeping.row_dependencies import identity_of
     from placesim.studies.sweeping.row_simulation import SweepJob
-    from placesim.studies.sweeping.row_store import identity_of, read_finished_rows
+    from placesim.studies.sweeping.row_store import read_finished_rows
     from placesim.studies.sweeping.sweep import SweepRun
 
     connection = take_connection(values)
@@ -175,16 +200,20 @@ def sweep_command(
     keys = tuple(axis.key for axis in axes)
     job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
     identity = identity_of(job, axes, __version__)
-    is_kept = output is not None and form != "text"
-    kept = read_finished_rows(Path(output), form, keys, identity) if is_kept and output is not None else {}
-    run = SweepRun(job, axes, kept)
-    combined = set(run.combinations)
-    others = [row for row in kept.values() if row.settings not in combined]
+
+    def read_kept() -> Mapping[tuple[Value, ...], SweepRow]:
+        return {} if output is None or form == "text" else read_finished_rows(Path(output), form, keys, identity)
+
+    run = SweepRun(job, axes, read_kept())
 
     def sweep() -> Sweep:
+        """The rows, and those of the file that are not among them, which another sweep may just have written."""
         from placesim.prediction.sweep_rows import Sweep
 
-        return Sweep(job.name, keys, (*run.ordered, *others), identity)
+        own = {row.settings for row in run.ordered}
+        return Sweep(
+            job.name, keys, (*run.ordered, *(row for row in read_kept().values() if row.settings not in own)), identity
+        )
 
     with _hands(connection, run, jobs) as hands:
         _run(run, hands, _RowOutput(sweep, form, output))
@@ -193,7 +222,7 @@ def sweep_command(
 
 
 class _RowOutput:
-    """Where the rows go: a file that is written now and then, a table in the end, or lines as they come."""
+    """Output of rows: a file that is written from time to time, a table at the end, or lines as they come."""
 
     def __init__(self, sweep: Any, form: str, output: str | None) -> None:
         from placesim.cli.output import is_terminal
@@ -218,15 +247,20 @@ class _RowOutput:
 
     def finish(self) -> None:
         """Writes all that there is."""
-        from placesim.cli.output import write, write_files
+        from placesim.cli.output import unwritable, write, write_files
+        from placesim.core.files.locking import lock_path
 
         if self.is_stream:
             return
-        text = self._told()
         if self.path is None:
-            write(text, is_styled=self.is_table)
-        else:
-            write_files({self.path: [text.encode()]})
+            write(self._told(), is_styled=self.is_table)
+            return
+        try:
+            # another sweep may write to the same file
+            with lock_path(self.path) if self._is_kept else nullcontext():
+                write_files({self.path: [self._told().encode()]})
+        except OSError as error:
+            raise unwritable(self.path, error) from error
 
     def _told(self) -> str:
         """All that there is, in its form."""

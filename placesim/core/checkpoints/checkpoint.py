@@ -83,7 +83,7 @@ class Checkpoint:
         return _key(name) in self.entries
 
     def entry(self, name: str) -> TensorEntry:
-        """What the index says of a tensor; NotFoundError where it has none."""
+        """Index entry of a tensor; NotFoundError if it has none."""
         return self._entry(_key(name))
 
     def _entry(self, key: bytes) -> TensorEntry:

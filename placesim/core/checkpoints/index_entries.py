@@ -1,4 +1,4 @@
-"""What the index of a checkpoint tells: the header, and for each tensor its type, shape and place.
+"""Entries of a checkpoint's index: the header, and for each tensor its type, shape and position.
 
 Source: TensorFlow's `tensor_bundle.proto`, `tensor_shape.proto`, `tensor_slice.proto`, `versions.proto`.
 """

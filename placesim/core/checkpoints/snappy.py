@@ -10,7 +10,7 @@ _MAX_RATIO = 64
 
 
 def expand_snappy(data: bytes) -> bytes:
-    """What was compressed.  Raises DataLossError."""
+    """Decompress Snappy data. Raises DataLossError."""
     with wire_errors():
         size, position = read_varint(data, 0, len(data))
     if size > len(data) * _MAX_RATIO:

@@ -17,7 +17,7 @@ from placesim.core.errors import DataLossError
 from placesim.core.protobuf_wire import read_varint, write_varint
 
 TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
-"""What a table file ends with."""
+"""Magic number at the end of a table file."""
 _FOOTER_BYTES = 48
 _TRAILER_BYTES = 5
 _MAX_KEY_BYTES = 1 << 16

@@ -15,7 +15,7 @@ FULL = -1
 
 
 class Extent(NamedTuple):
-    """What a region takes of one dimension; by default all of it."""
+    """Part of one dimension in a region; by default all of it."""
 
     start: int = 0
     length: int = FULL

@@ -3,5 +3,6 @@
 - `reading` reads ordinary files, and says what else a path names
 - `writing` writes beside a file's place and renames what is whole
 - `containment` keeps a path inside its directory
+- `locking` locks a path that several processes write
 - `access` says which files a graph may read and write
 """

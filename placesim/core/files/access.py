@@ -1,4 +1,4 @@
-"""Which files a graph may read and write while it runs: the one place that decides.
+"""Access of a running graph to files: the only place that decides.
 
 Running a graph is running someone's program.  It may read what lies below its own folder and what its user names, and write
 nothing, until its user allows more.

@@ -10,8 +10,11 @@ import errno
 import os
 import re
 import stat
+import sys
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, Any, BinaryIO
+
+from placesim.core.process.free_memory import free_bytes
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -20,7 +23,18 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _DESCRIPTOR = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
-"""What this process was handed, open, by whoever started it."""
+"""Open file descriptors passed to this process by its caller."""
+
+
+GRAPH_BYTES = 2 << 30
+"""A file that holds a graph is not read beyond this, which no message of protocol buffers exceeds."""
+_PIECE = 1 << 24
+_FEW_BYTES = 1 << 24
+"""Read without a look at the machine's memory."""
+
+
+class FileSizeError(OSError):
+    """A file is larger than whoever reads it takes, or than the machine's memory."""
 
 
 class NoFileError(OSError):
@@ -56,7 +70,7 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def describe_special_file(path: Path) -> str:
-    """What is at a path that is neither a file nor a directory, such as `a pipe`; empty for those and for nothing."""
+    """Kind of a path that is neither a file nor a directory, such as `a pipe`; empty for those and for a missing path."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -68,18 +82,34 @@ def _kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "something else")
 
 
-def read_file(path: str | Path) -> bytes:
-    """The bytes of an ordinary file.  Raises as `open_file`."""
+def read_file(path: str | Path, most: int = sys.maxsize) -> bytes:
+    """The bytes of an ordinary file.  Raises as `open_file`, and FileSizeError as `check_size`."""
     with open_file(path) as file:
+        check_size(os.fstat(file.fileno()).st_size, path, most)
         return file.read()
 
 
+def check_size(size: int, path: str | Path, most: int = sys.maxsize) -> None:
+    """Before so much is read: FileSizeError where that is more than `most` bytes, or than the machine has free."""
+    if size > most:
+        raise FileSizeError(errno.EFBIG, f"{size} bytes, expected at most {most}", str(path))
+    if size > _FEW_BYTES and size > (free := free_bytes()):
+        raise FileSizeError(errno.ENOMEM, f"{size} bytes, and the machine has {free} bytes free", str(path))
+
+
+def file_size(path: str | Path) -> int:
+    """The size of an ordinary file.  Raises as `open_file`."""
+    with open_file(path) as file:
+        return os.fstat(file.fileno()).st_size
+
+
 def read_part(path: str | Path, offset: int, size: int) -> bytes:
-    """So many bytes of an ordinary file from an offset on.  Raises as `open_file`, and ShortenedError where there are fewer."""
+    """So many bytes of an ordinary file from an offset on.  Raises as `read_file`, and ShortenedError where there are fewer."""
     found = b""
     with open_file(path) as file:
         # looked at before the memory is asked for: a size is only what some index says
         if offset + size <= os.fstat(file.fileno()).st_size:
+            check_size(size, path)
             file.seek(offset)
             found = file.read(size)
     if len(found) < size:
@@ -87,12 +117,23 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
     return found
 
 
-def read_stream_path(path: str | Path) -> bytes:
+def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
     """The bytes of an ordinary file, or of a stream that this process was started with, as `<(...)` of a shell gives it."""
     if not is_stream(path):
-        return read_file(path)
+        return read_file(path, most)
     with open(path, "rb") as stream:
-        return stream.read()
+        return bytes(read_to_end(stream, path, most))
+
+
+def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> Any:
+    """All that is left in a stream of bytes or text, piece by piece.  Raises FileSizeError as `check_size`."""
+    pieces = [stream.read(_PIECE)]
+    size = len(pieces[0])
+    while pieces[-1]:
+        pieces.append(stream.read(_PIECE))
+        size += len(pieces[-1])
+        check_size(size, name, most)
+    return pieces[0][:0].join(pieces)
 
 
 def is_stream(path: str | Path) -> bool:

@@ -66,7 +66,7 @@ class WholeFiles:
 
     def open(self, path: Path, makes_folders: bool = False) -> BinaryIO:
         """A file to write into; it is closed with the block.  A link stays, and what it leads to is written."""
-        target = path.resolve()
+        target = Path(os.path.realpath(path))
         if makes_folders:
             self._make_folders(target.parent)
         mode = _mode_of(target)

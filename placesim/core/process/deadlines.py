@@ -6,6 +6,7 @@ in a thread that ends when it returns, or with the process.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,9 +20,9 @@ from placesim.core.errors import DeadlineExceededError
 Found = TypeVar("Found")
 
 GRACE_SECONDS = 0.3
-"""How long interrupted work may take to clean up behind itself."""
+"""Time for interrupted work to clean up."""
 TURN_SECONDS = 0.1
-"""How long a thread that can be interrupted waits at a time: an interrupt reaches it in between."""
+"""Time slice of a waiting thread that can be interrupted: an interrupt reaches it in between."""
 
 
 class ThreadInterruption(SystemExit):
@@ -45,11 +46,11 @@ class _Work(Generic[Found]):
             self._error = error
         self._ended.set()
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it ended within that time."""
+    def wait(self, seconds: float, watch: Callable[[], object] = bool) -> bool:
+        """Whether it ended within that time; `watch` is called now and then."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._ended.wait(min(left, TURN_SECONDS)):
-            pass
+            watch()
         return self._ended.is_set()
 
     def outcome(self) -> Found:
@@ -97,18 +98,18 @@ def has_abandoned_work() -> bool:
     return _given_up.is_set()
 
 
-def run_within(seconds: float | None, work: Callable[[], Found]) -> Found:
-    """What the work gives; None is no limit, and runs it in this thread.
+def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable[[], object] | None = None) -> Found:
+    """Return the work's result; None is no limit, and without a `watch`, which may raise to end the work, it runs here.
 
-    Raises DeadlineExceededError once the time has passed, and whatever the work raises.
+    Raises DeadlineExceededError once the time has passed, and whatever the work or the watch raises.
     """
-    if seconds is None:
+    if seconds is None and watch is None:
         return work()
     worker = _idle.pop() if _idle else _Worker()
     started = _Work(work)
     try:
         worker.start(started)
-        ended = started.wait(seconds)
+        ended = started.wait(math.inf if seconds is None else seconds, watch or bool)
     except BaseException:  # an interrupt of this thread goes for the work as well
         _give_up(worker, started)
         raise

@@ -1,4 +1,4 @@
-"""How far long work is, for whoever watches: the work says once where to look, and nothing slows it while it is looked at."""
+"""Progress of long work for a watcher: the work registers its counters once, and reading them does not slow it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 Look = Callable[[], tuple[int, int | None]]
-"""How much of something is done, and of how much, where that is known; called from another thread at any time."""
+"""Completed and total count, if known; called from another thread at any time."""
 
 
 class ProgressStage(NamedTuple):
@@ -28,11 +28,11 @@ class ProgressWatcher:
         self._last: tuple[float, dict[str, tuple[int, int | None]]] | None = None
 
     def keep(self) -> None:
-        """What is seen now is all that is seen from now on: the work is broken off."""
+        """Freeze the current values: the work was interrupted."""
         self._last = self._last or self.counts()
 
     def counts(self) -> tuple[float, dict[str, tuple[int, int | None]]]:
-        """What is counted now, from the outside in, or where nothing is, what is being done; and since when."""
+        """Current counts, from the outside in, or else the current action; and its start."""
         if self._last is not None:
             return self._last
         found = [(stage, stage.look()) for stage in list(self.stages)]
@@ -44,7 +44,7 @@ _current: ContextVar[ProgressWatcher | None] = ContextVar("watcher", default=Non
 
 
 def current_watcher() -> ProgressWatcher | None:
-    """Who watches what this thread does."""
+    """Watcher of this thread's work."""
     return _current.get()
 
 

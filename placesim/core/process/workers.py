@@ -17,7 +17,7 @@ from typing import IO, Any, Protocol
 
 _PACKAGE_PARENT = str(Path(__file__).parents[3])
 DONE = None
-"""What a module that answers a question as often as it likes answers last."""
+"""Last answer of a module that answers a question repeatedly."""
 _END_SECONDS = 5.0
 """A process that answers no more has ended, or ends within this."""
 
@@ -67,7 +67,7 @@ class Worker:
         self._process.stdin.close()
 
     def answer(self) -> Any:
-        """What it answers next.  Raises EOFError where it has ended, and whatever an answer does that can't be read."""
+        """The next answer. Raises EOFError if it has ended, and any error from an unreadable answer."""
         assert self._process.stdout is not None
         return pickle.load(self._process.stdout)
 

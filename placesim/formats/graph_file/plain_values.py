@@ -1,4 +1,4 @@
-"""What stands in a YAML tree -> types, shapes, sizes, numbers, texts and tensors; attrs are made of these in `node_attrs`.
+"""Convert a YAML tree to types, shapes, sizes, numbers, texts and tensors; `node_attrs` makes attrs of these.
 
 Every function raises `InvalidValue` with what was found and what was expected.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from placesim.core.dtypes import NAMES, DataType, parse_dtype
 from placesim.core.errors import GraphBuildError
+from placesim.core.escaping import escape_line
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.problems import InvalidValue, spell
 from placesim.graph.constants import make_constant
@@ -44,7 +45,7 @@ _OTHER_NAMES = {
     "bytes": "string",
     "complex": "complex64",
 }
-"""What other languages and libraries call TensorFlow's types."""
+"""Names of TensorFlow's types in other languages and libraries."""
 
 
 def dtype_value(value: Any) -> DataType:
@@ -131,6 +132,14 @@ def text_value(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a string")
     return value
+
+
+def line_value(value: Any, what: str) -> str:
+    """A text that reports print within a line: InvalidValue where a control character in it would end or hide that."""
+    text = text_value(value, what)
+    if escape_line(text) != text:
+        raise InvalidValue(f"bad {what}: got {spell(text)}, expected a text without control characters")
+    return text
 
 
 def number_value(value: Any, what: str) -> float:

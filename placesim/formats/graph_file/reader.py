@@ -127,7 +127,7 @@ def _seems_raw(text: str) -> bool:
 
 
 class _Content:
-    """What has been read of one file; without a `registry` the file says of which release its ops are."""
+    """Content read from one file; without a `registry` the file names the release of its ops."""
 
     def __init__(self, file: str, registry: Registry | None) -> None:
         self._file = file

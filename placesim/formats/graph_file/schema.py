@@ -120,7 +120,7 @@ def _entry_of(kind: str, more: Mapping[str, Schema] = {}) -> Schema:
 
 
 def _literal() -> Schema:
-    """What a tensor is made of; numpy's own types too, in a mapping of Python's."""
+    """Schema of a tensor's elements; numpy's own types too, in a mapping of Python's."""
     of_mapping = {"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {"bytes": TEXT, "tensor": {}}}
     return union_schema(
         {"type": ["number", "boolean", "string", "null"]}, list_schema(_LITERAL), of_mapping | {"additionalProperties": False}
@@ -145,7 +145,7 @@ def _attr() -> Schema:
 
 
 def _train() -> Schema:
-    """What stands under `train`, with what each optimizer is given."""
+    """Schema of `train`, with the parameters of each optimizer."""
     training = make_training(ScopedGraphBuilder(load_registry()))
     of_kinds: dict[str, Schema] = {}
     alone: list[str] = []
@@ -195,7 +195,7 @@ def _config() -> Schema:
 
 
 def _read_field(name: str, value: Any) -> Any:
-    """What a field's reader makes of a value; None where it reports a problem."""
+    """Value read from a field; None if its reader reports a problem."""
     problems = FileProblems("config")
     found = FIELD_READERS[name](value, name, {name: value}, problems)
     return None if problems else (True if found is None else found)
@@ -243,7 +243,7 @@ _FIGURES: Mapping[str, Schema] = {
     "text": TEXT,
     "variable": TEXT,
 }
-"""What an optimizer's parameters of each kind take."""
+"""Schemas of an optimizer's parameters of each kind."""
 _GRADIENTS = mapping_schema(
     ("of", "with_respect_to", *GRADIENT_OPTIONS),
     {
@@ -309,7 +309,7 @@ _ENTRIES: Mapping[str, Mapping[str, Schema]] = {
     "gradients": {**_COMMON, "name": TEXT, "gradients": _GRADIENTS},
     "train": {**_COMMON, "name": TEXT},
 }
-"""What is known of the values of each kind of entry."""
+"""Schemas of the values of each kind of entry."""
 _STEP: Mapping[str, Schema] = {
     "nodes": list_schema({"$ref": "#/$defs/entry"}),
     "fetch": union_schema(TEXT, list_schema(union_schema(TEXT, {"type": "object", "additionalProperties": TEXT}))),

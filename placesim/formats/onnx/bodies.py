@@ -41,7 +41,7 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 _MOST_COPIED_BYTES = 256
 """A constant as small as this is written into a body, where its content is then known; a larger one comes in as an argument."""
 _MOST_TRIALS = 4
-"""How often a loop's body is read to learn which sizes stay as they are, before all are taken as open."""
+"""Number of times that a loop's body is read to find the constant sizes, before all are taken as open."""
 _MOST_NESTED_TRIALS = 3
 """Loops within loops whose sizes are learned: each such level reads what is in it again."""
 
@@ -119,7 +119,7 @@ class TrialReader(BodyReader):
 
 
 def emitter_of(reading: GraphReader) -> OnnxNode:
-    """What adds ops to the graph that is being read."""
+    """Factory of ops in the graph that is being read."""
     from onnx import NodeProto
 
     return OnnxNode(reading, NodeProto(), "", 0, (), {})
@@ -132,7 +132,7 @@ def reader_of(node: OnnxNode) -> GraphReader:
 
 
 def maker_of(reading: GraphReader) -> FunctionMaker:
-    """What makes conditionals and loops in the graph that is being read."""
+    """Factory of conditionals and loops in the graph that is being read."""
     if reading.maker is None:
         reading.maker = make_functions(reading.builder)
     return cast("FunctionMaker", reading.maker)
@@ -185,7 +185,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 
 
 class IterationResult(NamedTuple):
-    """What a turn of a loop gives: whether it goes on (None: always), values for the next turn, values to be gathered."""
+    """Result of a loop's iteration: whether it continues (None: always), values for the next one, values to be collected."""
 
     goes_on: Value | None
     carried: list[Value]
@@ -197,7 +197,7 @@ Turn = Callable[[OnnxNode, Value, Value, list[Value]], IterationResult]
 
 
 class Loop(NamedTuple):
-    """What a loop comes to: what is carried at its end, and what was gathered, along a new first axis."""
+    """Result of a loop: the final values of loop-carried variables, and the collected values along a new first axis."""
 
     carried: list[Value]
     gathered: list[Value]
@@ -286,7 +286,9 @@ def scalar(node: OnnxNode, value: Value) -> TensorRef:
 
 
 class _Trial(NamedTuple):
-    """What is known of turns: whether all go on, so that their count alone ends them; the element types of what is gathered."""
+    """Knowledge of iterations: whether all continue, so that their count alone ends the loop; the element types of collected
+    values.
+    """
 
     is_counted: bool
     gathered: list[DataType]

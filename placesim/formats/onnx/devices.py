@@ -1,4 +1,4 @@
-"""What an ONNX model says of devices -> the devices that its nodes ask for.
+"""Device requests of an ONNX model's nodes, from its device annotations.
 
 Two sources: ONNX's own annotations of a model for several devices (IR version 11: `configuration` of the model,
 `device_configurations` of its nodes; the ONNX Multi-Device Proposal among onnx/onnx's documents), and the layers that the key
@@ -27,7 +27,7 @@ DeviceOf = Callable[[Any], str | None]
 
 
 class NodeDevices:
-    """What nodes ask for under a model's first configuration.
+    """Requests of nodes under a model's first configuration.
 
     A node whose tensors all lie on one device asks for that one; tensors that are split over devices, or on several, are no
     request, as no op of TensorFlow runs on more than one.  A node that only has a pipeline stage asks for the device of the
@@ -160,7 +160,7 @@ def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
 
 
 def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
-    """What the nodes of a ModelProto ask for: the device of their layer, else that of the model's first configuration."""
+    """Devices requested by the nodes of a ModelProto: that of their layer, else that of the model's first configuration."""
     configured = NodeDevices(proto.configuration, proto.graph.node)
 
     def device_of(node: Any) -> str | None:
@@ -175,7 +175,7 @@ def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
 
 
 def drop_device(node: Any) -> str | None:
-    """What nodes of a model ask for whose requests are dropped."""
+    """Request of a model's node when requests are dropped."""
     return None
 
 

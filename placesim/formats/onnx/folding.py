@@ -68,7 +68,7 @@ MOST_KNOWN = 1 << 20
 
 
 def _size(op: str, inputs: Sequence[Any]) -> int:
-    """How many elements an op gives, or takes."""
+    """Number of elements that an op returns, or takes."""
     if op == "Range":
         start, end, step = (item.item() for item in inputs)
         return int(max((end - start) // step, 0)) if step else 0

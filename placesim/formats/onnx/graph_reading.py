@@ -24,7 +24,7 @@ from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import TensorValue
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
-_MOST_NESTED = 50
+MOST_NESTED = 50
 """Functions within functions: a function that calls itself is no ONNX."""
 _MOST_KNOWN = 4096
 """Elements of a constant that what reads it is told when its outputs are inferred."""
@@ -38,7 +38,7 @@ KnownVersions = Callable[[str, str], Sequence[int]]
 
 @dataclass
 class Model:
-    """What all graphs of a model share: opsets by domain, functions by domain, name and overload, tensors, problems."""
+    """Common part of all graphs of a model: opsets by domain, functions by domain, name and overload, tensors, problems."""
 
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Any]
@@ -75,11 +75,11 @@ class GraphReader:
         self.given_attrs = given_attrs or {}
         self.depth = depth
         self.device: str | None = None if outer is None else outer.device
-        """What the node that is being read asks for; what is within it asks for the same, unless it says otherwise."""
+        """Request of the node that is being read; nested nodes request the same, unless they have their own."""
         self.made: dict[str, tuple[int, int]] = {}
         """The nodes that each of ONNX's became, the first one and the one after the last, by the first of its outputs."""
         self.maker: Any = None
-        """What makes conditionals and loops in the graph of the builder (see `bodies`), once some are met."""
+        """Factory of conditionals and loops in the builder's graph (see `bodies`), once it is needed."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
         self.declared: dict[str, Any] = {}
@@ -106,7 +106,7 @@ class GraphReader:
         return self.outer.lookup(name)
 
     def define(self, name: str, value: Value) -> None:
-        """What a name stands for from here on.  Raises UnsupportedNodeError where it stands for something already."""
+        """Define a name from here on. Raises UnsupportedNodeError if it is defined already."""
         if name in self.names:
             raise UnsupportedNodeError(f"duplicate value '{name}': got a second definition, expected one")
         self.names[name] = value
@@ -266,7 +266,7 @@ class GraphReader:
         return found
 
     def _value(self, node: OnnxNode, index: int, made: Any, known: Sequence[Any] | None) -> Value | None:
-        """What a row gave for an output, with what is known of it."""
+        """Value of an output that a row made, with the known facts of it."""
         if made is None:
             return None
         value = made if isinstance(made, Value) else Value(made)
@@ -374,7 +374,7 @@ class GraphReader:
 
     def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
         """Add the nodes of a FunctionProto; gives its outputs."""
-        if self.depth >= _MOST_NESTED:
+        if self.depth >= MOST_NESTED:
             raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
         defaults = {attr.name: attr for attr in function.attribute_proto}
         opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in function.opset_import}
@@ -403,7 +403,7 @@ class GraphReader:
 
 
 REFUSED = UnsupportedNodeError("an input was refused")
-"""What is wrong is reported already."""
+"""Marker for a node whose problem is reported already."""
 _WAY_OUT = "; --allow-unknown cpu,gpu places it on these devices without computing it"
 _DATA = {
     "float32": 1,
@@ -423,7 +423,7 @@ _DATA = {
 
 
 def _applied(row: Row, node: OnnxNode) -> Outputs:
-    """What a row gives; Unsupported where the node's attributes and constants make no sense to it."""
+    """Outputs of a row; Unsupported if the node's attributes and constants make no sense to it."""
     try:
         return row(node)
     except GraphBuildError:

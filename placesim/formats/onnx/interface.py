@@ -59,7 +59,7 @@ def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Va
 
 
 def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, TensorRef]:
-    """What is fetched for an output, by the name that it has then: `y`, or `y[0]`, `y[1]` for members of `y`."""
+    """Fetches for an output, by their names then: `y`, or `y[0]`, `y[1]` for members of `y`."""
     if value.items is not None:
         found: dict[str, TensorRef] = {}
         is_optional = value.type.WhichOneof("value") == "optional_type"

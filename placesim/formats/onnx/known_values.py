@@ -1,4 +1,4 @@
-"""What is known of a node's outputs before anything runs: the arithmetic with shapes that exported models do.
+"""Known values of a node's outputs before execution: the shape arithmetic of exported models.
 
 Elements that are not known, such as a size that is open, are None among others that are.
 """

@@ -153,12 +153,12 @@ def pushed(node: OnnxNode, handle: TensorRef, item: TensorRef) -> TensorRef:
 
 
 def shape_operand(dims: Dims | None) -> Any:
-    """What `element_shape` is given."""
+    """Value of `element_shape`."""
     return np.int32(-1) if dims is None else np.array(open_sizes(dims), np.int32)
 
 
 def list_length(node: OnnxNode, handle: TensorRef) -> TensorRef:
-    """How many members a TensorList has: an int32 scalar."""
+    """Number of members of a TensorList: an int32 scalar."""
     return node.emit("TensorListLength", handle)
 
 
@@ -188,7 +188,7 @@ def _optional(node: OnnxNode, value: Value) -> TensorRef:
 
 
 def optional_content(node: OnnxNode, value: Value) -> Value:
-    """What is in an Optional."""
+    """Content of an Optional."""
     kind = element_type(value)
     is_tensor = kind.WhichOneof("value") == "tensor_type"
     dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if is_tensor else VARIANT

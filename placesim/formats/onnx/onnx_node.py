@@ -18,7 +18,7 @@ from placesim.ops.attributes import TensorValue
 Tensor = TensorRef
 Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
 Row = Callable[["OnnxNode"], Outputs]
-"""What turns a node into ops: it gives the node's outputs, None for one that nobody can read."""
+"""Converter of a node into ops: it returns the node's outputs, None for one that cannot be read."""
 Rows = dict[tuple[Any, ...], Row]
 """`{("Gemm", 7, 9, 11, 13): gemm}`: an op of ONNX (with its domain, `com.x::Op`, where it is another than ONNX's own), the
 versions since which it is as the row takes it, and the row."""
@@ -31,7 +31,7 @@ def describe_row(row: Row, text: str) -> Row:
 
 
 class UnsupportedNodeError(GraphBuildError):
-    """What a row can't turn into ops, said in a sentence."""
+    """Feature that a row cannot convert to ops, in a sentence."""
 
 
 class NodeReading(Protocol):
@@ -96,7 +96,7 @@ class OnnxNode:
 
     @property
     def outputs(self) -> int:
-        """How many outputs are listed."""
+        """Number of listed outputs."""
         return len(self.proto.output)
 
     # --- what is known ----------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ class OnnxNode:
         return None if value is None else value.shape
 
     def rank(self, tensor: TensorRef) -> int | None:
-        """How many dimensions a tensor has; None where that is not known."""
+        """Number of dimensions of a tensor; None if it is unknown."""
         shape = self.shape(tensor)
         return None if shape is None else len(shape)
 
@@ -168,8 +168,20 @@ class OnnxNode:
         return ref
 
     def cast(self, tensor: TensorRef, dtype: DataType) -> TensorRef:
-        """A tensor as another type; the tensor itself where it has that."""
-        return tensor if self.dtype(tensor) is dtype else self.emit("Cast", tensor, DstT=dtype)
+        """A tensor as another type; the tensor itself where it has that.
+
+        Raises UnsupportedNodeError for integers that are known and too large for a narrower integer type.
+        """
+        own = self.dtype(tensor)
+        if own is dtype:
+            return tensor
+        is_narrowed = own.numpy.kind in "iu" and dtype.numpy.kind in "iu"
+        if is_narrowed and (content := self.content(tensor)) is not None and content.size:
+            limits = np.iinfo(dtype.numpy)
+            for value in (int(content.min()), int(content.max())):
+                if not limits.min <= value <= limits.max:
+                    raise UnsupportedNodeError(f"number too large: got {value}, expected one of {dtype.size * 8} bits")
+        return self.emit("Cast", tensor, DstT=dtype)
 
     def like(self, value: Any, tensor: TensorRef) -> TensorRef:
         """A scalar Const of a tensor's type."""

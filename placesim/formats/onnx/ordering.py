@@ -53,7 +53,7 @@ def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
 
 
 def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> str:
-    """What to say of nodes that are left: the circle that is reached from the first of them against their edges."""
+    """Message about the remaining nodes: the cycle that is reached from the first of them against their edges."""
     seen: dict[int, int] = {}
     index = min(left)
     while index not in seen:

@@ -13,6 +13,7 @@ from placesim.core.process.gc_pause import collector_paused
 from placesim.core.protobuf_wire import WireError
 from placesim.formats.device_annotations import device_annotations
 from placesim.formats.onnx.devices import LayerRule, find_requested_devices
+from placesim.formats.onnx.expansion import expansion_problem
 from placesim.formats.onnx.families import find_row, known_versions
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, GraphReader, Model
 from placesim.formats.onnx.interface import model_input, model_outputs
@@ -33,9 +34,11 @@ MAX_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """What was read: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of nodes.
+    """Content of an ONNX file: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of
+    nodes.
 
-    `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes.
+    `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes,
+    `tensor_files` those beside it that hold tensors.
     """
 
     file: GraphFile
@@ -44,6 +47,7 @@ class OnnxFile:
     annotations: Mapping[str, int] = field(default_factory=dict)
     made: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     data: bytes = b""
+    tensor_files: Sequence[Path] = ()
 
 
 def read_onnx(
@@ -80,9 +84,11 @@ def _read(
 ) -> OnnxFile:
     problems = FileProblems(name, MAX_PROBLEMS)
     _check_model(proto, problems)
+    functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
+    if problem := expansion_problem(proto.graph.node, functions):
+        problems.add(0, problem)
     problems.raise_if_any()
     opsets = {("" if entry.domain in DEFAULT_DOMAINS else entry.domain): entry.version for entry in proto.opset_import}
-    functions = {(_domain(function), function.name, function.overload): function for function in proto.functions}
     model = Model(opsets, functions, TensorReader(views, directory), problems, find_row, known_versions, opaque_ops)
     if layers is not None:
         with _problem_reporter(problems, 0, "annotations of devices"):
@@ -119,11 +125,11 @@ def _read(
     steps = (GraphStep(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
     file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
     fed = {given: _text(builder, ref) for given, ref in inputs.items()}
-    return OnnxFile(file, fed, texts, device_annotations(file), reading.made)
+    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=model.tensors.files)
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:
-    """What a model must say for its nodes to mean anything."""
+    """Report facts that a model lacks and its nodes need."""
     from onnx import defs
 
     if not proto.HasField("graph"):

@@ -12,7 +12,7 @@ from placesim.formats.problems import one_of, spell
 
 
 class _FormalInput(NamedTuple):
-    """What an op's definition says of an input."""
+    """Definition of an op's input."""
 
     name: str
     is_required: bool
@@ -20,7 +20,7 @@ class _FormalInput(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """What is asked of a node, in the form in which it is asked."""
+    """Checks of a node, in the form in which they are applied."""
 
     inputs: tuple[_FormalInput, ...]
     is_variadic: bool

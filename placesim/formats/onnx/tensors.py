@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from placesim.core.dtypes import DataType
-from placesim.core.errors import GraphBuildError
+from placesim.core.errors import GraphBuildError, InvalidArgumentError
+from placesim.core.files.containment import resolve_inside
+from placesim.core.files.reader import file_size, read_part
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER
 from placesim.formats.onnx.weights import LIFTED
+from placesim.formats.problems import spell
 from placesim.graph.constants import check_size
 from placesim.ops.attributes import TensorValue
 
@@ -30,7 +33,16 @@ class TensorReader:
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:
         self._views = views
         self._directory = directory
-        self._files: dict[str, bytes] = {}
+        self._parts: dict[tuple[str, int, int], bytes] = {}
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files beside the model that were read."""
+        return (
+            ()
+            if self._directory is None
+            else tuple(self._directory / name for name in dict.fromkeys(name for name, *_ in self._parts))
+        )
 
     def read(self, tensor: Message) -> TensorValue:
         """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
@@ -40,10 +52,10 @@ class TensorReader:
         shape = tuple(tensor.dims)
         if any(dim < 0 for dim in shape):
             raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected dimensions of 0 or more")
-        if tensor.data_location == 1:
-            return TensorValue(dtype, self._array(tensor, dtype.numpy, dtype.name, shape, self._content(tensor)))
-        if tensor.raw_data:
-            return TensorValue(dtype, self._array(tensor, dtype.numpy, dtype.name, shape, tensor.raw_data))
+        if tensor.data_location == 1 or tensor.raw_data:
+            size = _content_bytes(dtype, shape)
+            content = tensor.raw_data if tensor.data_location != 1 else self._content(tensor, size)
+            return TensorValue(dtype, self._array(dtype.numpy, dtype.name, shape, _checked(content, size)))
         if dtype.name == "string":
             return TensorValue(dtype, _sized(np.array([*tensor.string_data, b""], object)[:-1], shape))
         from onnx import numpy_helper
@@ -69,48 +81,44 @@ class TensorReader:
             raise GraphBuildError(f"invalid sparse tensor of shape {list(dims)}: {error}") from None
         return TensorValue(values.dtype, dense)
 
-    def _content(self, tensor: Message) -> memoryview:
+    def _content(self, tensor: Message, size: ContentSize) -> bytes | memoryview:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         if LIFTED in entries:
             number = entries[LIFTED]
             if not number.isdecimal() or int(number) >= len(self._views):
                 raise GraphBuildError(f"no content of a tensor: got {LIFTED} '{number}'")
             return self._views[int(number)]
-        return self._external(entries)
+        return self._external(entries, size)
 
-    def _external(self, entries: dict[str, str]) -> memoryview:
-        from placesim.core.files.reader import read_file
-
+    def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
+        """A part of a file beside the model, of which no more is read than the tensor's type and shape ask for."""
         location = entries.get("location", "")
         if self._directory is None:
             raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
-        path = (self._directory / location).resolve()
-        if not location or Path(location).is_absolute() or not path.is_relative_to(self._directory.resolve()):
-            raise GraphBuildError(f"no weights file: got location '{location}', expected a file beside the model")
-        if location not in self._files:
-            try:
-                self._files[location] = read_file(path)
-            except (OSError, ValueError) as error:
-                reason = getattr(error, "strerror", None) or str(error)
-                raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
-        content = memoryview(self._files[location])
-        start, size = _number(entries, "offset", 0), _number(entries, "length", None)
-        end = len(content) if size is None else start + size
-        if end > len(content) or start > end:
-            raise GraphBuildError(f"weights file '{location}' too short: got {len(content)} bytes, expected {end}")
-        return content[start:end]
+        wanted = "expected a file beside the model"
+        if not location or Path(location).is_absolute():
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {wanted}")
+        try:
+            path = resolve_inside(self._directory / location, self._directory)
+        except InvalidArgumentError as error:
+            raise GraphBuildError(f"no weights file: got location {spell(location)}, {wanted}: {error}") from None
+        start, length = _number(entries, "offset", 0), _number(entries, "length", None)
+        try:
+            there = file_size(path)
+            end = there if length is None else start + length
+            if end > there or start > end:
+                raise GraphBuildError(f"weights file '{location}' too short: got {there} bytes, expected {end}")
+            _check_bytes(end - start, expected)
+            part = (location, start, end)
+            if part not in self._parts:
+                self._parts[part] = read_part(path, start, end - start)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise GraphBuildError(f"cannot read the weights file '{location}': {reason}") from None
+        return self._parts[part]
 
-    def _array(
-        self, tensor: Message, numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any
-    ) -> np.ndarray[Any, Any]:
-        count = math.prod(shape)
-        if name == "string":
-            raise GraphBuildError("invalid tensor: got strings as raw data")
-        bits = _PACKED.get(name)
-        expected = count * numpy.itemsize if bits is None else -(-count * bits // 8)
-        if len(content) != expected:
-            wanted = f"{expected} for {name} of shape {list(shape)}"
-            raise GraphBuildError(f"wrong size of a tensor's content: got {len(content)} bytes, expected {wanted}")
+    def _array(self, numpy: np.dtype[Any], name: str, shape: tuple[int, ...], content: Any) -> np.ndarray[Any, Any]:
+        count, bits = math.prod(shape), _PACKED.get(name)
         if bits is None:
             return np.frombuffer(content, numpy).reshape(shape)
         raw = np.frombuffer(content, np.uint8)
@@ -119,6 +127,32 @@ class TensorReader:
             signed = parts.astype(np.int8)
             return np.where(signed >= 1 << bits - 1, signed - (1 << bits), signed).astype(numpy).reshape(shape)
         return (parts.view(numpy) if name.startswith("float") else parts.astype(numpy)).reshape(shape)
+
+
+class ContentSize(NamedTuple):
+    """Number of bytes of a tensor's content, and its reason: type and shape."""
+
+    num_bytes: int
+    reason: str
+
+
+def _content_bytes(dtype: DataType, shape: tuple[int, ...]) -> ContentSize:
+    if dtype.name == "string":
+        raise GraphBuildError("invalid tensor: got strings as raw data")
+    count, bits = math.prod(shape), _PACKED.get(dtype.name)
+    size = count * dtype.numpy.itemsize if bits is None else -(-count * bits // 8)
+    return ContentSize(size, f"{dtype.name} of shape {list(shape)}")
+
+
+def _check_bytes(got: int, expected: ContentSize) -> None:
+    if got != expected.num_bytes:
+        wanted = f"{expected.num_bytes} for {expected.reason}"
+        raise GraphBuildError(f"wrong size of a tensor's content: got {got} bytes, expected {wanted}")
+
+
+def _checked(content: bytes | memoryview, expected: ContentSize) -> bytes | memoryview:
+    _check_bytes(len(content), expected)
+    return content
 
 
 def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:

@@ -1,4 +1,4 @@
-"""What an ONNX name stands for while a graph is read: a tensor of the graph that is built, and what is known of it."""
+"""Meaning of an ONNX name while a graph is read: a tensor of the graph that is built, and its known facts."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from placesim.core.protobuf_wire import BYTES, field_head, fields, message_field
 LIFTED = "placesim:lifted"
 """The key of `external_data` under which the number of a view stands."""
 _LARGE_BYTES = 1024
-"""What is smaller stays where it is: shapes and axes are read while rows are applied."""
+"""Size below which tensors stay in the model: shapes and axes are read while rows are applied."""
 _RAW, _FLOATS, _DOUBLES = 9, 4, 10
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 _CONTENT = (_RAW, _FLOATS, _DOUBLES)

@@ -19,7 +19,7 @@ _IR_VERSION, _GRAPH, _NODE, _OUTPUT = 1, 7, 1, 2
 _NAME, _DEVICE_COUNT, _DEVICE = 1, 2, 3
 _ID, _SHARDING, _TENSOR, _ON = 1, 2, 1, 2
 _LEAST_IR_VERSION = 11
-"""That which brought these annotations."""
+"""The IR version that introduced these annotations."""
 
 Pieces = Iterator[bytes | memoryview]
 

@@ -10,7 +10,7 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 ENDING = ".yaml"
 _INSTALLED = Path("share") / "placesim" / "graphs"
-"""Where an installation has them, below the folder that its packages or its data are in."""
+"""Location of the examples in an installation, below the folder of its packages or data."""
 
 
 def titles() -> dict[str, str]:

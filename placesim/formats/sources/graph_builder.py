@@ -54,12 +54,12 @@ class _Level:
         self.is_body = functions is not None
         self.open_types: Mapping[str, Any] = open_types or {}
         self.error: Exception | None = None
-        """What a body was refused for: it can't go on, as its nodes have been counted."""
+        """Error that rejected a body: it cannot continue, as its nodes have been counted."""
         self._functions = functions
 
     @property
     def functions(self) -> FunctionMaker:
-        """What makes conditionals and loops here."""
+        """Factory of conditionals and loops for this graph."""
         from placesim.formats.graph_file.entries.node_makers import make_functions
 
         if self._functions is None:
@@ -107,7 +107,7 @@ class GraphBuilder:
         return f"<placesim.GraphBuilder {self.name}: {len(self)} nodes>"
 
     def __len__(self) -> int:
-        """How many nodes there are, those of functions left aside."""
+        """Number of nodes, without those of functions."""
         return len(self._file.graph)
 
     def add(
@@ -293,7 +293,7 @@ class GraphBuilder:
 
     @contextmanager
     def _making(self, what: str) -> Iterator[FunctionMaker]:
-        """What makes a conditional or loop here; where that is refused, nothing of it stays."""
+        """Context with the factory of a conditional or loop; if it is rejected, none of its nodes remain."""
         from placesim.core.errors import GraphBuildError
 
         level = self._levels[-1]
@@ -311,7 +311,7 @@ class GraphBuilder:
             raise
 
     def _writer(self, body: Callable[..., Any], single: list[bool] | None = None) -> Callable[..., list[Any]]:
-        """What calls a body's Python in its graph."""
+        """Function that calls a body's Python in its graph."""
 
         def write(functions: FunctionMaker, nodes: Sequence[int]) -> list[Any]:
             from placesim.core.errors import GraphBuildError
@@ -344,7 +344,7 @@ class GraphBuilder:
 
     @contextmanager
     def _adding(self) -> Iterator[None]:
-        """Where nodes are refused they are taken back; a body in which that happened is refused itself."""
+        """Context that removes rejected nodes; a body in which that happened is rejected itself."""
         level = self._levels[-1]
         if level.error is not None:
             raise level.error
@@ -429,7 +429,7 @@ class GraphBuilder:
         return tuple(found)
 
     def _operands(self, op: str, full_name: str, inputs: Iterable[Any]) -> list[Any]:
-        """What the builder beneath takes; variables from outside are read before other tensors are brought in."""
+        """Inputs for the inner builder; variables from outside are read before other tensors are captured."""
         from placesim.formats.graph_file.entries.references import takes_handle
 
         level, items = self._levels[-1], list(_flat(inputs))
@@ -451,7 +451,7 @@ class GraphBuilder:
         return capture_outer(level.functions, outside.functions, _tensor_of(item), full_name, as_handle)
 
     def _outer(self, item: Any) -> Any:
-        """What conditionals and loops are given, or give: a tensor, a variable, an op that gives nothing, or a literal."""
+        """Input or output of conditionals and loops: a tensor, a variable, an op without outputs, or a literal."""
         from placesim.formats.graph_file.entries.control_flow_entries import OP_ITSELF, capture_outer
         from placesim.graph.graph import Node, TensorRef
 
@@ -521,7 +521,7 @@ def _node_name(made: NodeHandle) -> str:
 
 
 def _named(given: Any) -> list[tuple[str, Any]]:
-    """What a function's body gives, each by its name."""
+    """Outputs of a function's body, each by its name."""
     if isinstance(given, Mapping):
         return list(given.items())
     if isinstance(given, list | tuple):

@@ -8,11 +8,22 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
-from placesim.core.errors import GraphBuildError, GraphFileError, Location, PlacesimError, Problem, UsageError
-from placesim.core.files.reader import is_stream, read_stream_path
+from placesim.core.errors import (
+    DeadlineExceededError,
+    GraphBuildError,
+    GraphFileError,
+    Location,
+    PlacesimError,
+    Problem,
+    ResourceExhaustedError,
+    UsageError,
+)
+from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_stream_path, read_to_end
+from placesim.core.process.deadlines import run_within
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.options import SimulationOptions
@@ -26,6 +37,9 @@ if TYPE_CHECKING:
     from placesim.ops.registry import Registry
 
     Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
+
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +69,73 @@ class LoadedGraph:
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
     """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
+    from placesim.formats.recognition import is_script
+
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
     directory = Path() if place is None else place.parent
     folder = place if place is not None and os.path.isdir(place) else directory
+    options = options or SimulationOptions()
     try:
-        loaded = _with_devices(_load(source, name, directory, options or SimulationOptions()), options or SimulationOptions())
+        given = run_script(source, options) if isinstance(source, str | Path) and is_script(source) else None
+        if options.timeout is not None:
+            _import_readers(options)
+        loaded = read_limited(
+            options, name or source_name(source), lambda: _with_devices(_load(source, name, directory, options, given), options)
+        )
         return replace(loaded, folder=folder)
     except PlacesimError as error:
         return LoadedGraph(None, directory, error)
 
 
-def _load(source: Source, name: str | None, directory: Path, options: SimulationOptions) -> LoadedGraph:
+def _import_readers(options: SimulationOptions) -> None:
+    """What reading a graph file takes of modules and tables: that is no time that the graph takes."""
+    import placesim.formats.graph_file.reader  # noqa: F401
+    from placesim.ops.registry import load_registry
+
+    load_registry(options.release.name)
+
+
+def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found]) -> Found:
+    """What the work reads of a file, within the time and the memory that the options allow.
+
+    Raises DeadlineExceededError or ResourceExhaustedError where it takes more, and whatever the work raises.
+    """
+    limit = memory_limit(options)
+    if limit is None and options.timeout is None:
+        return work()
+    watch = None
+    if limit is not None:
+        from placesim.ops.process.memory_limit import LOOK_AFTER, ProcessMemory
+
+        watch = partial(ProcessMemory(limit).worked, LOOK_AFTER)
+    try:
+        return run_within(options.timeout, work, watch)
+    except DeadlineExceededError:
+        raise DeadlineExceededError(f"Timed out reading {name}: it takes more than {options.timeout:g} seconds") from None
+    except ResourceExhaustedError:
+        message = f"OOM reading {name}: it takes more than {limit} bytes, expected a smaller graph or a larger --memory-limit"
+        raise ResourceExhaustedError(message) from None
+
+
+def memory_limit(options: SimulationOptions) -> int | None:
+    """`memory_limit`, bytes or a text with a unit, as a number of bytes; UsageError for what is no size."""
+    from placesim.formats.graph_file.plain_values import size_value
+    from placesim.formats.problems import InvalidValue
+
+    given = options.memory_limit
+    if given is None:
+        return None
+    try:
+        return size_value(int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 20 else given)
+    except InvalidValue as wrong:
+        raise UsageError(f"memory limit: {wrong}") from None
+
+
+def _load(source: Source, name: str | None, directory: Path, options: SimulationOptions, built: bytes | None) -> LoadedGraph:
+    """`built` is what a script built."""
     from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8
     from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
-    from placesim.formats.recognition import Format, is_script, recognise
+    from placesim.formats.recognition import Format, recognise
 
     registry = _registry_of(options)
     if isinstance(source, GraphBuilder):
@@ -81,7 +148,7 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
         if os.path.isdir(source):
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
-        content: str | bytes = run_script(source, options) if is_script(source) else read_bytes(source)
+        content: str | bytes = read_bytes(source) if built is None else built
     elif not hasattr(source, "read"):
         got = type(source).__name__
         raise UsageError(f"no graph: got {got}, expected a path, a mapping, an open file or a GraphBuilder")
@@ -98,12 +165,37 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
             return _load_onnx(content, file, directory, options)
         if kind.format is not Format.GRAPH_FILE:
             return _load_tensorflow(file, content, kind, options, directory)
+        _check_content(content, file)
     text = content if isinstance(content, str) else decode_utf8(content, file)
     return replace(_loaded(read_graph_file(text, file, registry), directory, options), text=text)
 
 
+_BINARY_NAMES = {
+    ".onnx": "an ONNX model",
+    **dict.fromkeys((".pb", ".pbtxt"), "a GraphDef, a MetaGraphDef or a SavedModel"),
+}
+
+
+def _check_content(content: bytes, name: str) -> None:
+    """GraphFileError for a file without a graph whose name says of what kind it ought to be."""
+    from placesim.formats.recognition import is_text
+
+    expected = _BINARY_NAMES.get(os.path.splitext(name)[1].lower())
+    if expected is not None and (not content.strip() or not is_text(content) or not _is_utf8(content)):
+        got = f"{len(content)} bytes that are none" if content.strip() else "an empty file"
+        raise GraphFileError((Problem(Location(name, 0, 0), f"no graph: got {got}, expected {expected}"),))
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _registry_of(options: SimulationOptions) -> Registry | None:
-    """That of the release which the options name; None where the file may say."""
+    """Registry of the release that the options name; None if the file may name it."""
     if options.tensorflow is None:
         return None
     from placesim.ops.registry import load_registry
@@ -131,7 +223,7 @@ def _check_directory(directory: Path) -> None:
 def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
     """A file's bytes; `what` is what it ought to be.  Raises GraphFileError where it cannot be read, or is none."""
     try:
-        return read_stream_path(path)
+        return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
@@ -163,9 +255,9 @@ def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
-    """What is left in an open file.  Raises GraphFileError where it cannot be read, such as a standard input that is closed."""
+    """Rest of an open file. Raises GraphFileError if it cannot be read, such as a standard input that is closed."""
     try:
-        return stream.read()
+        return read_to_end(stream, name, GRAPH_BYTES)
     except OSError as error:
         message = f"cannot read it: got '{error.strerror or error}', expected a readable graph file"
         raise GraphFileError((Problem(Location(name, 0, 0), message),)) from None
@@ -202,7 +294,7 @@ def load_line(path: str, name: str, line: bytes, options: SimulationOptions | No
 
 
 def kept_source(source: Any, options: SimulationOptions) -> Any:
-    """What `source_again` makes a source of, as often as it takes: the bytes of an open file, and what a script built."""
+    """Source that `source_again` can load any number of times: the bytes of an open file, and a script's graph."""
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         return run_script(source, options) if is_path and str(source).endswith(".py") else source
@@ -218,7 +310,7 @@ def source_again(kept: Any) -> Any:
 
 
 def source_name(source: Any) -> str:
-    """What reports call a graph."""
+    """Name of a graph in reports."""
     if isinstance(source, GraphBuilder):
         return source.name
     if isinstance(source, Mapping):
@@ -276,7 +368,7 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
 
 
 def _device_text(pattern: str, device: str) -> str:
-    """What nodes of the pattern ask for, as they say it; UsageError for what is no device."""
+    """Request of the pattern's nodes, in their notation; UsageError for an invalid device."""
     from placesim.machine.device_names import format_spec, parse_python_spec
 
     try:
@@ -337,7 +429,7 @@ def _load_tensorflow(
 
 
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
-    """What a loader runs once, then the signature.
+    """Steps of a model: a loader's initialization, once, then the signature.
 
     Where no values came with the model, its variables' own initializers run first.
     """

@@ -20,7 +20,7 @@ from placesim.machine.options import SimulationOptions
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
 from placesim.tf1.running.process import main; main()"
-"""What the process begins with: the package as it is here, and nothing else of ours on the path."""
+"""Start of the process: this installation of the package, and nothing else of ours on the path."""
 _PACKAGE_PARENT = str(Path(__file__).parents[3])
 _END_SECONDS = 1.0
 
@@ -49,7 +49,7 @@ def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence
 
 
 MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link", "environment")
-"""What a script sees of the options that its graph is asked for with: the machine."""
+"""Options of a command that its script sees: the machine."""
 
 
 def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
@@ -96,7 +96,7 @@ def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int
 
 
 def _standard_error() -> int:
-    """Where what a script prints goes, so that standard output holds the result alone."""
+    """Destination of a script's prints, so that standard output holds the result alone."""
     try:
         return sys.stderr.fileno()
     except (OSError, ValueError, AttributeError):  # a test or a notebook has its own

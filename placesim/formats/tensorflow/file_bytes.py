@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from placesim.core.errors import UsageError
-from placesim.core.files.reader import read_stream_path
+from placesim.core.files.reader import GRAPH_BYTES, read_stream_path
 
 
 def file_bytes(path: str | Path) -> bytes:
     """The content of a file.  Raises UsageError where it cannot be read."""
     try:
-        return read_stream_path(path)
+        return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read '{path}': {reason}") from None

@@ -35,7 +35,7 @@ _MAX_SEARCHES = 3
 
 
 class _Parts(NamedTuple):
-    """Where the parts of a GraphDef stand: nodes and functions as starts and ends; the rest as the bytes of a GraphDef."""
+    """Positions of the parts of a GraphDef: nodes and functions as starts and ends; the rest as the bytes of a GraphDef."""
 
     nodes: array[int]
     functions: array[int]

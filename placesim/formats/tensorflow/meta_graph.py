@@ -100,15 +100,17 @@ def _meta_graph(file: GraphFile, message: Message) -> MetaGraph:
     signatures = {name: _signature(message.signature_def[name]) for name in sorted(message.signature_def)}
     info = message.meta_info_def
     return MetaGraph(
-        file,
-        tuple(info.tags),
-        {name: signature for name, signature in signatures.items() if name != _INIT_SIGNATURE},
-        collections,
-        _variables(collections),
-        message.saver_def.restore_op_name,
-        _init_op(signatures, collections),
-        {split_index(asset.tensor_info.name): asset.filename for asset in message.asset_file_def if asset.tensor_info.name},
-        info.tensorflow_version,
+        file=file,
+        tags=tuple(info.tags),
+        signatures={name: signature for name, signature in signatures.items() if name != _INIT_SIGNATURE},
+        collections=collections,
+        variables=_variables(collections),
+        restore_op=message.saver_def.restore_op_name,
+        init_op=_init_op(signatures, collections),
+        assets={
+            split_index(asset.tensor_info.name): asset.filename for asset in message.asset_file_def if asset.tensor_info.name
+        },
+        tensorflow_version=info.tensorflow_version,
     )
 
 
@@ -147,15 +149,15 @@ def _variable(value: Any) -> VariableUse:
     message = parse("VariableDef", value.encode() if isinstance(value, str) else value)
     part = message.save_slice_info_def
     return VariableUse(
-        split_index(message.variable_name),
-        message.initializer_name,
-        message.initial_value_name,
-        message.snapshot_name,
-        message.is_resource,
-        message.trainable,
-        part.full_name,
-        tuple(part.full_shape),
-        tuple(part.var_offset),
+        name=split_index(message.variable_name),
+        initializer=message.initializer_name,
+        initial_value=message.initial_value_name,
+        snapshot=message.snapshot_name,
+        is_resource=message.is_resource,
+        is_trainable=message.trainable,
+        full_name=part.full_name,
+        full_shape=tuple(part.full_shape),
+        offset=tuple(part.var_offset),
     )
 
 

@@ -31,7 +31,7 @@ _FEW_NODES = 64
 
 
 class _NodeTemplate(NamedTuple):
-    """What nodes have in common whose bytes differ in name and inputs alone; or in the number of the constant `tensor` too."""
+    """Common part of nodes whose bytes differ in name and inputs alone; or in the number of the constant `tensor` too."""
 
     op: str
     device: str
@@ -87,7 +87,9 @@ class NodeReader:
         return nodes
 
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
-        """What the next node with the same op, device and attrs is like: with all of these, or all but a constant's number."""
+        """Learn the form of the next node with the same op, device and attrs: with all of these, or all but a constant's
+        number.
+        """
         attrs = node.attrs
         if not op or REST in attrs or len(self._alike) >= _MAX_CACHED or (number is None and node.op == "Const"):
             return
@@ -239,7 +241,7 @@ def _large_content(value: AttrValue) -> memoryview | None:
 
 
 def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
-    """What stands before the content of a tensor that is an attr of a node."""
+    """Bytes before the content of a tensor that is an attr of a node."""
     tensor = serialise(write_tensor(value, without_content=True)) + field_head(_TENSOR_CONTENT, size)
     tensor = field_head(_TENSOR, len(tensor) + size) + tensor
     key = name.encode()

@@ -31,7 +31,7 @@ _PAD = bytes(_HEAD)
 """Behind the last node, so that its end can be asked for a tag."""
 _CONST = b"Const"
 NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
-"""What stands before the only number of a constant."""
+"""Bytes before the only number of a constant."""
 
 
 class NodeParts(NamedTuple):
@@ -91,7 +91,7 @@ def _cut(text: str, starts: Column, ends: Column) -> list[str]:
 
 
 def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.ndarray[Any, Any]) -> Column:
-    """Where the texts of fields end that have this tag and end before `end`; `is_usual` is cleared for all others."""
+    """Ends of the texts of fields with this tag that end before `end`; `is_usual` is cleared for all others."""
     length = found[field + 1]
     text_end = field + _HEAD + length
     is_usual &= (found[field] == tag) & (length <= _SHORT) & (text_end <= end)

@@ -21,7 +21,7 @@ from placesim.ops.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class TensorFlowFile:
-    """What was read.
+    """Content of a file of TensorFlow's.
 
     `inputs` and `outputs` map the arguments of the chosen signature to tensors; `annotations` devices to the number of nodes
     that ask for them; `init_op` is run once before anything else, with `asset_feeds`; both are empty for most files.

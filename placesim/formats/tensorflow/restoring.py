@@ -1,4 +1,4 @@
-"""Which variable gets which tensor of a checkpoint: read off the graph's own restore op, without running it.
+"""Variables of a checkpoint's tensors: read from the graph's own restore op, without running it.
 
 A restore op leads to `Assign` and `AssignVariableOp` nodes, in the graph (TF1) or in functions that it calls (TF2); the value
 of each comes from an output of `RestoreV2`, whose inputs are constants that name the tensors.
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """Where names are looked up: nodes by name, and for a function's arguments the tensors of the caller."""
+    """Scope for names: nodes by name, and for a function's arguments the tensors of the caller."""
 
     place: Callable[[str], _Place | None]
     names: Sequence[str]
@@ -54,7 +54,7 @@ class _Scope(NamedTuple):
 
 
 def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVariable]:
-    """What a restore op does, in no order that matters; empty where the graph has no such op.
+    """Effects of a restore op, in no order that matters; empty if the graph has no such op.
 
     Raises InvalidArgumentError where it leads to too many nodes.
     """
@@ -218,7 +218,7 @@ def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorVal
 
 
 def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[RestoredVariable]:
-    """What the names of variables find.  Raises NotFoundError where there are variables, and none finds a value."""
+    """Variables restored by their names. Raises NotFoundError if there are variables, and none finds a value."""
     keys = _object_keys(checkpoint)
     variables = [node for node in graph.nodes if node.op in VARIABLES]
     found = []

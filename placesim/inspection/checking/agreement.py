@@ -13,7 +13,7 @@ from placesim.inspection.snapshot import Snapshot
 
 
 def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
-    """What differs from a baseline."""
+    """Differences from a baseline."""
     baseline: Snapshot = values["file"]
     difference = compare(baseline, subject.snapshot)
     for move in difference.moved:

@@ -1,4 +1,4 @@
-"""What a check finds: one row for each place where a rule is broken."""
+"""Findings of a check: one row for each violation of a rule."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class _RuleReader:
 
     @staticmethod
     def _given(rule: PolicyRule, told: Any) -> dict[str, Any]:
-        """What a rule is told by name; a value that is no mapping is the first thing that it can be told."""
+        """Parameters of a rule by name; a value that is not a mapping is the first parameter."""
         if told is None or told is True:
             return {}
         if isinstance(told, dict):
@@ -260,7 +260,7 @@ def policy_schema() -> Schema:
 
 
 def _rule_schema(rule: PolicyRule) -> Schema:
-    """What a rule can be told: by name, its first thing alone, or nothing where it needs nothing."""
+    """Schema of a rule's parameters: a mapping, the first parameter alone, or nothing if none is required."""
     parameters = {parameter.name: _parameter_schema(parameter) for parameter in rule.parameters}
     required = [parameter.name for parameter in rule.parameters if parameter.required]
     forms = [closed_schema(parameters, required)]

@@ -1,4 +1,4 @@
-"""What a rule is: a name, what it can be told, and the function that finds where it is broken."""
+"""Definition of a rule: a name, parameters, and the function that finds violations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.core.styled_text import StyledText
 from placesim.inspection.checking.subject import Subject
 
 Values = Mapping[str, Any]
-"""What a rule was told, by parameter; what it was not told has its default."""
+"""Values of a rule's parameters, by name, with defaults for missing ones."""
 
 
 class Breach(NamedTuple):
@@ -28,7 +28,7 @@ Check = Callable[[Subject, Values], Iterator[Breach]]
 
 
 class RuleParameter(NamedTuple):
-    """What a rule is told: `kind` says how it is read (see `policy.READERS`); a rule's first may be given alone."""
+    """Parameter of a rule: `kind` selects its reader (see `policy.READERS`); a rule's first may be given alone."""
 
     name: str
     kind: str

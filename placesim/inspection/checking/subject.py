@@ -1,4 +1,4 @@
-"""What a check looks at: a snapshot, with what several rules ask of it."""
+"""Subject of a check: a snapshot, with values that several rules use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked, with what several rules ask of it."""
+    """Subject of a check, with values that several rules use."""
 
     snapshot: Snapshot
 
@@ -92,13 +92,13 @@ class Subject:
 
     @property
     def time(self) -> TimeStudy:
-        """How long the steps would take, which the rules that need it are asked about."""
+        """Predicted times of the steps, computed for rules that need them."""
         found = self.snapshot.time
         assert found is not None, "a rule that needs times is checked only with them"
         return found
 
     def at(self, node: PlacedNode) -> Location:
-        """Where a node stands; in a report it stands nowhere."""
+        """Position of a node in its file; none in a report."""
         return node.location or self.snapshot.start
 
 

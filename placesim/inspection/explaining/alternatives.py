@@ -1,4 +1,4 @@
-"""What would change a node's placement: single edits, each tried by placing the edited graph, the smallest first."""
+"""Alternatives to a node's placement: single edits, each tried by placing the edited graph, the smallest first."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def _size(outcome: Trial) -> tuple[int, int, int]:
 
 
 def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """What may change a node's device: first what is at the node, the session and the machine, then the rest of its group."""
+    """Edits that may change a node's device: first those of the node, the session and the machine, then those of the rest of
+    its group.
+    """
     graph = setting.graph
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)

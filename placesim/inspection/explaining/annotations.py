@@ -1,4 +1,4 @@
-"""What a person wrote into a graph that decides devices: `device` at an entry or a scope, and colocation labels.
+"""Annotations in a graph that decide devices: `device` at an entry or a scope, and colocation labels.
 
 One annotation is one line that can be changed.  It may stand for many nodes: a scope's device for all nodes inside, a
 variable's for all that the variable expands to.
@@ -21,7 +21,7 @@ from placesim.placement.colocation_labels import class_labels
 
 
 class AnnotationKind(IntEnum):
-    """What an annotation is: a device at a node's entry, at a scope, or at an entry that makes several nodes; or a label."""
+    """Kind of an annotation: a device at a node's entry, at a scope, or at an entry that makes several nodes; or a label."""
 
     ENTRY = 0
     SCOPE = 1
@@ -69,7 +69,7 @@ class Annotations:
         return (*self.origins(node), *self.labels(node))
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
-        """Where a node's request was written.
+        """Annotations that make up a node's request.
 
         Scopes that give the whole of it are its origin.  Where they do not, its own entry is (it has a `device` or a
         `colocate_with`), and those scopes that fill in the job, replica or task.

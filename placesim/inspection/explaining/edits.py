@@ -18,7 +18,7 @@ from placesim.machine.inventory import Device, DeviceSet
 
 
 class Reach(IntEnum):
-    """How far an edit reaches; of two, the one that reaches less is the smaller."""
+    """Extent of an edit; the edit with the smaller extent is the smaller one."""
 
     NODE = 0
     GROUP = 1
@@ -29,7 +29,7 @@ class Reach(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is placed: a graph as it was written, its annotations, and the devices.
+    """Subject of an explanation: a graph as written, its annotations, and the devices.
 
     `sizes` are the numbers of nodes that each placement of the session had: the graph may have grown between steps.
     """

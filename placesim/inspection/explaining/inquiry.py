@@ -80,7 +80,7 @@ class Inquiry:
 
     @property
     def trials(self) -> Trials:
-        """What is left of the trials that one command may make."""
+        """Remaining trials of the command."""
         if self._trials is None:
             self._trials = Trials(self._setting, self._placement, self._budget)
         return self._trials

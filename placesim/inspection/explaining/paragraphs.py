@@ -29,7 +29,7 @@ MAX_SHOWN = 8
 """Of long lists this many are shown, and how many more there are."""
 
 NODE = "\N{OBJECT REPLACEMENT CHARACTER}"
-"""Where a paragraph's text names a node."""
+"""Placeholder of a node in a paragraph's text."""
 
 _CHOICES = {
     DeviceChoice.DEFAULT: "The first candidate.",

@@ -29,7 +29,7 @@ _SHOWN_REQUESTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """What made one group of two: an edge or a label, or a function, that ties `node` to `other`."""
+    """Union of two groups: an edge or a label, or a function, that ties `node` to `other`."""
 
     node: str
     other: str
@@ -71,7 +71,7 @@ class IgnoredLabelProof(NamedTuple):
 
 
 class GroupBounds(NamedTuple):
-    """What a node's group was held to before a device was chosen; empty where it was not."""
+    """Bounds of a node's group before a device was chosen; empty where there was none."""
 
     requested: str
     resource: str
@@ -128,12 +128,12 @@ class Proof:
 
     @property
     def location(self) -> Location | None:
-        """Where it stands in its file."""
+        """Its position in its file."""
         return self.proofs.graph.location(self._node)
 
     @property
     def device(self) -> str | None:
-        """Where it was placed; None where an error came first."""
+        """Its assigned device; None if an error came first."""
         return None if self.reason.device is None else self.reason.device.name
 
     @property
@@ -161,7 +161,7 @@ class Proof:
 
     @cached_property
     def origins(self) -> tuple[Annotation, ...]:
-        """Where its request was written."""
+        """Annotations that make up its request."""
         return self.proofs.origins(self._node)
 
     @property
@@ -176,7 +176,7 @@ class Proof:
 
     @property
     def held_to(self) -> GroupBounds:
-        """What the group, or the node alone, was held to."""
+        """Bounds of the group, or of the node alone."""
         reason = self.reason
         return GroupBounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
 
@@ -199,7 +199,7 @@ class Proof:
 
     @property
     def soft_steps(self) -> tuple[StyledText, ...]:
-        """What soft placement gave up, in sentences."""
+        """Steps of soft placement, in sentences."""
         return self.proofs.soft_steps(self._node, self.reason)
 
     @property
@@ -209,7 +209,7 @@ class Proof:
 
     @property
     def rule(self) -> str:
-        """How the device was chosen among the candidates: a key of the choices."""
+        """Rule by which the device was chosen among the candidates: a key of the choices."""
         reason = self.reason
         body = self.proofs.body
         if reason.device is None:
@@ -235,7 +235,7 @@ class Proof:
 
     @property
     def choice(self) -> str:
-        """How the device was chosen, as a sentence."""
+        """Rule by which the device was chosen, as a sentence."""
         return _CHOICES[self.rule].format(followed=self.followed, call="" if self.body is None else self.body.call)
 
 
@@ -273,7 +273,7 @@ class Proofs:
         return name, self._written.location(self._written.node(name)) if name in self._written.ids else None
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
-        """Where a node's request was written; nowhere for a node that a rewrite made, but in a body that was lowered."""
+        """Annotations that make up a node's request; none for a node that a rewrite made, except in a lowered body."""
         if node.name in self._written.ids:
             return self._annotations.origins(self._written.node(node.name))
         found = body_node(self.graph, node.name)
@@ -306,7 +306,7 @@ class Proofs:
         return Merge(self.named(node), self.named(other), union.cause.name.lower(), str(union.detail), location)
 
     def soft_steps(self, node: Node, reason: Reason) -> tuple[StyledText, ...]:
-        """What soft placement gave up, which is the same for all of a group."""
+        """Steps of soft placement, the same for all nodes of a group."""
         first = reason.members[0] if reason.members else node.id
         if first not in self._steps:
             self._steps[first] = tuple(_soft_steps(self.placement.groups, node, reason))

@@ -42,7 +42,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDifference:
-    """What the current release does otherwise with a node: a rule and the device it leads to, and other kernels.
+    """Differences of the current release for a node: rules with the devices to which they lead, and other kernels.
 
     `rules` are sentences with the devices to which each, by itself, leads; `kernels` the device types that have a kernel there,
     None where they are the same.
@@ -62,7 +62,7 @@ class ReleaseTrials:
         self._release = setting.graph.registry.rules
 
     def difference(self, name: str) -> ReleaseDifference | None:
-        """What would be otherwise with a node of the placed graph; None where nothing would."""
+        """Differences for a node of the placed graph; None if there are none."""
         if self._release is CURRENT or self._placement.error is not None:
             return None
         node = self._placement.graph.node(name)

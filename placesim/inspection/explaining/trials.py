@@ -1,4 +1,4 @@
-"""What an edit leads to: the edited graph is placed for real, and compared with how it was placed before.
+"""Trial of an edit: the edited graph is placed for real, and compared with the previous placement.
 
 At 100,000 nodes one placement takes a tenth of a second, so that whole graphs are placed and nothing is assumed about how far
 an edit reaches; the number of trials is bounded by the nodes that they place (`Trials.budget`).
@@ -45,7 +45,7 @@ class Trials:
         self._general: dict[Edit, Placement] = {}
 
     def attempt(self, edit: Edit, node: str) -> Trial:
-        """What an edit does to a node, and to how many others."""
+        """Effect of an edit on a node, and the number of other nodes that move."""
         placement = self._general.get(edit) or self.place(edit.apply(self.setting))
         if edit.reach in (Reach.SESSION, Reach.MACHINE):
             self._general[edit] = placement  # asked again for every node

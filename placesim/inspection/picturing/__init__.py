@@ -1,1 +1,1 @@
-"""What can be seen of a placement: its scopes, the edges and copies between them, what is open and drawn: what `show` draws."""
+"""Visible structure of a placement: its scopes, the edges and copies between them, and the state drawn by `show`."""

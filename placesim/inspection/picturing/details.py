@@ -1,4 +1,4 @@
-"""What a picture tells of a device or a node beside where it stands: work, tasks, shapes, attributes, what a request allows."""
+"""Details of a device or a node in a picture: work, tasks, shapes, attributes, devices that a request allows."""
 
 from __future__ import annotations
 

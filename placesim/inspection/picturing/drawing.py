@@ -33,7 +33,7 @@ class Drawing:
 
 
 def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
-    """What is seen of a picture where the scopes in `opened` are open."""
+    """Drawing of a picture with the scopes in `opened` open."""
     boxes: list[Scope | int] = []
     box_of = [0] * len(picture.nodes)
     waiting: list[Scope | int] = [root]

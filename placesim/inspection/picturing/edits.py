@@ -22,7 +22,7 @@ NODE_BUDGET = 300_000
 
 
 class NodeEdits(NamedTuple):
-    """What would change a node's device; where the graph can't be placed because of it, what would mend that."""
+    """Edits that would change a node's device; if the graph can't be placed because of it, edits that fix that."""
 
     node: int
     device: str | None

@@ -18,7 +18,7 @@ from placesim.inspection.picturing.scopes import Scope, walk
 
 
 class ScopePiece(NamedTuple):
-    """What a closed scope, or a node by its id, has on one device: a scope on two devices stands in both lanes.
+    """Part of a closed scope, or of a node by its id, on one device: a scope on two devices is in both lanes.
 
     `nodes` are its ids there; `column` is from 0 on, `place` its place in the order of execution.
     """
@@ -31,7 +31,7 @@ class ScopePiece(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """What is copied for all edges from one piece to another; `target` is None where only the lane is known.
+    """Copies for all edges from one piece to another; `target` is None if only the lane is known.
 
     `lane` is the device where it arrives.  Between pieces of one lane it is what passes there, and nothing is copied.
     """

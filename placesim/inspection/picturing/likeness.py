@@ -43,7 +43,7 @@ class Likeness:
         return [part for group in found.values() for part in ([group] if len(group) >= LIKE_FROM else [[one] for one in group])]
 
     def _links(self, inside: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
-        """Which siblings read which, by their numbers."""
+        """Siblings that read each other, by their numbers."""
         box_of = {node_id: box for box, node_ids in enumerate(inside) for node_id in node_ids}
         return {
             (box_of[source.node], box)

@@ -63,7 +63,7 @@ class Copy(NamedTuple):
 
 
 class Asides(NamedTuple):
-    """What is copied and is no transfer.
+    """Copies that are not transfers.
 
     `host` has for each device the tensors that pass between its memory and the host's; `signals` how many control edges (and
     tensors without elements) lead from one device to another.
@@ -75,7 +75,7 @@ class Asides(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """What can be seen of a placement; behind the graph's nodes come those of the bodies that it calls.
+    """Picture of a placement; the graph's nodes are followed by those of the bodies that it calls.
 
     `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
     reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
@@ -98,7 +98,7 @@ class Picture:
     command: str = ""
 
     def matrix(self) -> dict[tuple[int, int], Amount]:
-        """What passes from one device to another in one run of each step, by source and then target."""
+        """Transfers from one device to another in one run of each step, by source and then target."""
         return dict(sorted(amounts_by(((copy.src, copy.dst), copy.bytes) for copy in self.copies).items()))
 
 

@@ -22,7 +22,7 @@ SERIES_FROM = 36
 """From so many children on, series of at least MIN_SERIES are folded, so that what differs stands out."""
 MIN_SERIES = 4
 FIRST_BOXES = 24
-"""How many boxes the first picture of the page may have."""
+"""Maximum number of boxes in the first picture of the page."""
 _NUMBER = re.compile(r"\d+")
 _COUNTER = re.compile(r"_\d+$")
 
@@ -248,7 +248,7 @@ class _Grower:
 
 
 def _stem(label: str) -> str:
-    """What names that differ in numbers have in common: `Mul` and `Mul_3` -> `Mul`, `conv1` and `conv2` -> `conv*`."""
+    """Common part of names that differ in numbers: `Mul` and `Mul_3` -> `Mul`, `conv1` and `conv2` -> `conv*`."""
     return _NUMBER.sub("*", _COUNTER.sub("", label))
 
 
@@ -293,7 +293,7 @@ def page_tree(nodes: Sequence[PictureNode]) -> tuple[Scope, set[Scope]]:
 
 
 def walk(root: Scope, opened: Set[Scope]) -> Iterator[tuple[int, Scope | int | None]]:
-    """What is in sight, in order, each with its level from 1 on; None where an opened scope ends.
+    """Visible items, in order, each with its level from 1 on; None at the end of an opened scope.
 
     The stack is its own: scopes may be nested deeper than Python's.
     """

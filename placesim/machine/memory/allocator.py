@@ -204,7 +204,7 @@ class BfcAllocator:
 
     @property
     def bytes_in_use(self) -> int:
-        """What the chunks in use have together."""
+        """Total size of the chunks in use."""
         return self._bytes_in_use
 
     # One allocation
@@ -358,7 +358,7 @@ class BfcAllocator:
         return satisfied
 
     def _queued_chunks(self) -> Iterator[Chunk]:
-        """What is queued and still free: since then a record may have been handed out, deleted, or used for another chunk."""
+        """Queued chunks that are still free: since a chunk was queued, its record may have been used or deleted."""
         return (chunk for chunk in self._timestamped if chunk.size and chunk.allocation_id == FREE)
 
     def _still_chunks(self, addresses: Iterable[int]) -> Iterator[Chunk]:

@@ -1,4 +1,4 @@
-"""What TensorFlow logs of a BFC allocator, as values: its dump when there is no room, its warnings, its statistics.
+"""Log of a BFC allocator as TensorFlow writes it, as values: its dump when there is no room, its warnings, its statistics.
 
 The texts, the blanks missing or too many in them included, and the line numbers are those of `bfc_allocator.cc` in TensorFlow
 2.21, `HumanReadableNumBytes` of `numbers.cc` and `AllocatorStats::DebugString` of `allocator.cc`.

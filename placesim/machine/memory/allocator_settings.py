@@ -1,4 +1,4 @@
-"""What an allocator is told: its options, and what it shares with others of its process."""
+"""Settings of an allocator: its options, and the state that it shares with others of its process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class BfcOptions:
 
 
 class FailureLog:
-    """How many failures a process has logged: one for all its allocators, which fall silent together."""
+    """Number of failures that a process has logged: one for all its allocators, which stop logging together."""
 
     __slots__ = ("logged",)
 
@@ -56,7 +56,7 @@ class TimingCounter:
 
 
 def max_waste_bytes(name: str, memory_limit: int, fraction: float) -> int:
-    """How much larger than asked for a chunk may be handed out, in bytes."""
+    """Largest excess of a chunk over the requested size, in bytes."""
     if not fraction > 0:
         return DEFAULT_MAX_WASTE_BYTES
     waste = fraction * memory_limit

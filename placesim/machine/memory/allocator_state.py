@@ -1,4 +1,4 @@
-"""What an allocator's memory consists of, as values: chunks in regions, figures by bin, statistics.
+"""Contents of an allocator's memory, as values: chunks in regions, figures by bin, statistics.
 
 The names are those of TensorFlow's `bfc_allocator.h`.  All sizes are bytes.
 """

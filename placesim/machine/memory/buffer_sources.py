@@ -1,4 +1,4 @@
-"""What devices' buffers come from: an allocator with a limit, or a count without one; and what they held when it was most."""
+"""Sources of devices' buffers: an allocator with a limit, or a count without one; and their contents at the peak."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_BYTES = (1 << 63) - 1
 
 
 class Clock:
-    """What runs now, for the journals of several sources: the `node`, and a `moment`, which only a recorder lets go on."""
+    """Clock for the journals of several sources: the current `node`, and a `moment`, which only a recorder advances."""
 
     __slots__ = ("moment", "node")
 

@@ -1,17 +1,17 @@
-"""Where an allocator's regions come from: the driver's memory of a device, simulated as ranges of addresses."""
+"""Source of an allocator's regions: the driver's memory of a device, simulated as ranges of addresses."""
 
 from __future__ import annotations
 
 from typing import Literal, Protocol
 
 BASE_ADDRESS = 0x7F0000000000
-"""Where the first range begins unless told otherwise; the driver of a real device chooses freely."""
+"""Default start of the first range; the driver of a real device chooses freely."""
 UNLIMITED_BYTES = 1 << 62
 PAGE_BYTES = 4096
 
 
 class SubAllocator(Protocol):
-    """What an allocator asks of its driver."""
+    """Driver interface of an allocator."""
 
     @property
     def coalesces(self) -> bool:
@@ -55,7 +55,7 @@ class AddressRanges:
 
     @property
     def bytes_out(self) -> int:
-        """What has not come back."""
+        """Number of bytes not returned yet."""
         return self._out
 
     def allocate(self, num_bytes: int) -> int | None:

@@ -31,7 +31,7 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """What a link has carried, and for how many seconds at least one transfer was on it, latencies aside."""
+    """Bytes carried by a link, and the seconds during which at least one transfer was on it, without latencies."""
 
     bytes: float
     busy_seconds: float
@@ -145,7 +145,7 @@ class SharedLinks:
 
     @property
     def now(self) -> float:
-        """When something last changed."""
+        """Time of the last change."""
         return self._now
 
     def begin(self, time: float, transfer: int, num_bytes: float, route: Sequence[int]) -> None:
@@ -166,7 +166,7 @@ class SharedLinks:
             self._share(time, taken, transfer, num_bytes)
 
     def next_change(self) -> float:
-        """When a latency is over or a transfer ends next, if nothing begins before; infinity where nothing is under way."""
+        """Time of the next end of a latency or transfer, if nothing begins before; infinity if nothing is under way."""
         return self._ended[0][0] if self._ended else self._next()
 
     def advance(self, until: float) -> list[tuple[float, int]]:
@@ -176,7 +176,7 @@ class SharedLinks:
         return ended
 
     def traffic(self) -> tuple[Traffic, ...]:
-        """What each link has been given to carry, and how long it was in use until the last change."""
+        """Bytes that each link was given to carry, and the time it was in use until the last change."""
         num_bytes = [0.0] * len(self._links)
         for numbers, route in self._routes.items():
             for number in numbers:
@@ -332,7 +332,7 @@ class SharedLinks:
 
 
 def transfer_ends(links: Sequence[Link], flows: Sequence[Flow]) -> list[float]:
-    """When each flow ends, in seconds; raises as `SharedLinks` does."""
+    """End of each flow, in seconds; raises as `SharedLinks` does."""
     shared = SharedLinks(links)
     for number in sorted(range(len(flows)), key=lambda number: flows[number].start):
         start, num_bytes, route = flows[number]

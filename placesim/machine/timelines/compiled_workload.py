@@ -32,7 +32,7 @@ CIRCLE_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """What is to be done, in columns by phase; nothing of it changes in a simulation.
+    """Workload in columns by phase; constant during a simulation.
 
     `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for most transfers; `seconds` what it takes,
     SHARED where links decide.  `hosts` has the host of each place, negative ones too.  `consumers` are the phases that wait for
@@ -69,7 +69,7 @@ class WorkloadPlan:
         ]
 
     def work(self) -> tuple[list[float], list[float]]:
-        """How many seconds each resource takes for its phases alone one after another, and how many those are of one core."""
+        """Seconds that each resource needs for its phases one after another, and the single-core part of these."""
         seconds = [0.0] * len(self.hosts)
         core_seconds = [0.0] * len(self.hosts)
         for place, takes, cores in zip(self.places, self.seconds, self.asked, strict=True):
@@ -79,7 +79,7 @@ class WorkloadPlan:
         return seconds[:count], core_seconds[:count]
 
     def traffic(self) -> list[Traffic]:
-        """What the transfers that share no links come to on each link."""
+        """Total traffic of each link from transfers that share no links."""
         num_bytes = [0.0] * len(self.links)
         busy = [0.0] * len(self.links)
         routes: dict[tuple[int, ...], float] = {}
@@ -197,7 +197,20 @@ def make_plan(
             most_asked[place] = max(cores, most_asked[place])
     consumers, missing, in_order = _waits(tasks, places, hosts, phases)
     order = None if in_order else _order(tasks)
-    plan = WorkloadPlan(tasks, resources, links, hosts, places, seconds, asked, most_asked, streams, consumers, missing, order)
+    plan = WorkloadPlan(
+        tasks=tasks,
+        resources=resources,
+        links=links,
+        hosts=hosts,
+        places=places,
+        seconds=seconds,
+        asked=asked,
+        most_asked=most_asked,
+        streams=streams,
+        consumers=consumers,
+        missing=missing,
+        order=order,
+    )
     plan.settle_transfers()
     return plan
 
@@ -205,7 +218,7 @@ def make_plan(
 def _waits(
     tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
 ) -> tuple[list[list[int]], list[int], bool]:
-    """What waits for each phase, for how many each waits, and whether all wait for smaller numbers only.
+    """Waiting phases of each phase, the number that each waits for, and whether all wait only for smaller numbers.
 
     Where there is a launch it is what waits, for the inputs; for those on the same stream only until they are launched.
     """
@@ -271,7 +284,7 @@ def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
 
 
 def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
-    """Which tasks wait for each other, where these could not begin."""
+    """Tasks that wait for each other and could not begin."""
     number = min(left)
     path: dict[int, None] = {}
     while number not in path:

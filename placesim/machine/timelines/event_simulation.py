@@ -35,7 +35,7 @@ def simulate(
 
 
 def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
-    """When everything of a plan ran; raises InvalidArgumentError for figures of links and sizes that make no sense."""
+    """Simulate a plan and return the times of its phases; raises InvalidArgumentError for invalid link figures and sizes."""
     with collector_paused():
         loop = _Loop(plan)
         with report_stage("simulating", loop.look):
@@ -44,7 +44,7 @@ def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
 
 
 def plan_seconds(plan: WorkloadPlan) -> float:
-    """How long everything of a plan takes; raises as `simulate_plan` does."""
+    """Duration of a whole plan; raises as `simulate_plan` does."""
     with collector_paused():
         loop = _Loop(plan)
         with report_stage("simulating", loop.look):
@@ -53,8 +53,8 @@ def plan_seconds(plan: WorkloadPlan) -> float:
 
 
 class _CrowdedCores:
-    """What runs on cores that may be asked for more than they are: at `at`, each task has had `done` of its seconds, counted
-    from when the cores were last idle.
+    """Tasks on oversubscribed cores: at `at`, each task has had `done` of its seconds, counted from when the cores were last
+    idle.
 
     All of them proceed at one `speed`, so that `due` has for each the value of `done` at which it is through, the first on top.
     """
@@ -82,7 +82,7 @@ class _CrowdedCores:
         self._ask(asked)
 
     def end(self, until: float) -> list[tuple[float, int]]:
-        """What ends by then, if nothing begins before; when, and the phase."""
+        """Tasks that end by then, if nothing begins before: time and phase."""
         ended = []
         while self.due and (time := self.end_of_first()) <= until:
             self.done, phase, asked = heappop(self.due)
@@ -92,7 +92,7 @@ class _CrowdedCores:
         return ended
 
     def end_of_first(self) -> float:
-        """When the next task is through, if nothing begins before."""
+        """Time at which the next task ends, if nothing begins before."""
         return self.at + max(0.0, self.due[0][0] - self.done) / self.speed if self.due else math.inf
 
     def _ask(self, cores: int) -> None:
@@ -131,7 +131,7 @@ class _Loop:
         self.now = 0.0
 
     def look(self) -> tuple[int, int]:
-        """How many phases have begun, of how many, for who watches."""
+        """Numbers of begun phases and of all phases, for progress displays."""
         return sum(start == start for start in self.starts), len(self.starts)  # what has not begun is no number
 
     def run(self) -> None:
@@ -330,11 +330,11 @@ class _Loop:
         return last
 
     def seconds(self) -> float:
-        """When the last of it ended."""
+        """End of the last phase."""
         return max(self.ends[: self.plan.count], default=0.0)
 
     def timeline(self) -> WorkloadTimeline:
-        """What came of it."""
+        """The resulting timeline."""
         plan, count = self.plan, self.plan.count
         launched = [place != NOWHERE for place in plan.places[count:]]
         runs = self.starts[:count]

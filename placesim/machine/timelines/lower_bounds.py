@@ -1,4 +1,4 @@
-"""What no order could beat: limits below the time that a simulation can come to."""
+"""Lower bounds of a simulated time that hold for every order."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def path_seconds(plan: WorkloadPlan) -> float:
 
 
 def link_seconds(plan: WorkloadPlan) -> list[float]:
-    """How long each link takes for its bytes if it never waits."""
+    """Time of each link for its bytes without waiting."""
     carried = [0.0] * len(plan.links)
     for number in plan.streams:
         transfer = plan.transfer(number)
@@ -88,7 +88,7 @@ def link_seconds(plan: WorkloadPlan) -> list[float]:
 
 
 def resource_seconds(plan: WorkloadPlan) -> list[float]:
-    """How long each resource takes if it never waits: cores as many threads and cores as they have, transfers each alone."""
+    """Time of each resource without waiting: cores with as many threads as they have, each transfer alone."""
     seconds, core_seconds = plan.work()
     figures = {route: (route_latency(route, plan.links), byte_seconds(route, plan.links)) for route in plan.routes()}
     for number, streams in plan.streams.items():

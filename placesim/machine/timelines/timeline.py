@@ -1,4 +1,4 @@
-"""What happened, as values: when each task ran, what it waited for, how busy everything was."""
+"""Results of a simulation, as values: times of tasks, their waits, and the use of resources."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ResourceUsage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkloadTimeline:
-    """What happened: for each task and transfer, by number, when it began and ended.
+    """Start and end of each task and transfer, by number.
 
     `starts` and `ends` are those of the run; `launch_starts` and `launch_ends` those of the launch, which are the start of the
     run where there is none, and empty where no task has one.  `usage` has a row for each resource, `traffic` one for each link.
@@ -94,7 +94,7 @@ def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeli
 
 
 def slices(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[TaskSlice, ...]:
-    """What ran on streams and cores, by resource and start; a transfer once for each of its streams, launches left out."""
+    """Task slices on streams and cores, by resource and start; a transfer once for each of its streams, without launches."""
     found = []
     for number, (task, start, end) in enumerate(zip(tasks, timeline.starts, timeline.ends, strict=True)):
         on = (task.resource,) if isinstance(task, Task) else tuple(dict.fromkeys(task.streams))

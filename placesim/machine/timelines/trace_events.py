@@ -1,4 +1,4 @@
-"""What a trace shows, as values: slices on tracks, arrows between them, counters.
+"""Contents of a trace, as values: slices on tracks, arrows between them, counters.
 
 Times are whole nanoseconds from the beginning of the trace.  Slices of a track do not overlap, unless one lies in the other.
 """
@@ -98,5 +98,5 @@ def memory_counts(device: str, changes: Iterable[tuple[int, int]]) -> Iterator[C
 
 
 def node_args(name: str, op: str, inputs: Iterable[str]) -> dict[str, Any]:
-    """What TensorFlow's timeline says of a node."""
+    """Arguments of a node in TensorFlow's timeline."""
     return {"name": name, "op": op} | {f"input{number}": given for number, given in enumerate(inputs)}

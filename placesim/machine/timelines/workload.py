@@ -1,4 +1,4 @@
-"""What is to be done, and by what: tasks, transfers, streams and cores, as values.
+"""Workload description, as values: tasks, transfers, streams and cores.
 
 Tasks and transfers stand in one sequence, and resources in another: a number is a place in it, from 0 on.
 """

@@ -22,7 +22,7 @@ _OVER_INPUT = forwards(0)
 
 
 binary_memory: MemoryRule = BroadcastForwardingRule()
-"""What an op of two inputs does with memory: it writes over the first of them that it may write to."""
+"""Memory rule of an op with two inputs: it writes over the first of them that it may write to."""
 
 
 def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False, has_in_place: bool = False) -> Kernel:

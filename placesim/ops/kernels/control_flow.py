@@ -59,7 +59,7 @@ def _infer_switch_n(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_merge(context: ShapeContext) -> Sequence[Dims]:
-    """What all inputs agree on: a dimension in which they differ is unknown, so is the rank."""
+    """Common dimensions of all inputs: a dimension in which they differ is unknown, so is the rank."""
     found = context.shapes[0]
     for dims in context.shapes[1:]:
         # nothing else can be told, but the second output is a scalar in any case

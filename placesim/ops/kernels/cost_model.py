@@ -42,7 +42,7 @@ kernel that takes large tensors in parts.  `copy`: it moves elements; `view`: it
 
 
 class Passes(NamedTuple):
-    """How often a kernel goes over its elements, by what it does with them.
+    """Number of passes of a kernel over its elements, by kind of work.
 
     `plain` is what a processor does as fast as it reads; `chosen` where each element takes one of two values, which processors
     guess; `special` what is computed one element after the other.

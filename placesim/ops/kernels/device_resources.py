@@ -1,4 +1,4 @@
-"""What outlives a step on one device: variables and other resources, by container and name."""
+"""Resources of one device that outlive a step: variables and others, by container and name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tensor = np.ndarray[Any, Any]
 REF_VARIABLE_TYPE = "N10tensorflow9LegacyVarE"
 """The type of a reference variable's resource."""
 VARIABLE_TYPE = "N10tensorflow3VarE"
-"""How TensorFlow's messages spell the type of a resource variable."""
+"""TensorFlow's spelling of the type of a resource variable in messages."""
 VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
 """Ops that make a variable, and the type of the resource that holds it."""
 
@@ -103,7 +103,7 @@ class ResourceManager:
     def __init__(self) -> None:
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
         self.private_count = 0
-        """How many names were given that no other resource of this device has."""
+        """Number of names given that no other resource of this device has."""
         self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:

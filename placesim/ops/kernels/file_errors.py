@@ -31,7 +31,7 @@ STATUS: dict[int | None, type[OpError]] = {
     errno.EINVAL: InvalidArgumentError,
     errno.ENAMETOOLONG: InvalidArgumentError,
 }
-"""Which of TensorFlow's classes an error of the system is."""
+"""TensorFlow's classes for errors of the system."""
 
 
 def file_error(name: str, error: OSError) -> OpError:

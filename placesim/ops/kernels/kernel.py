@@ -1,4 +1,4 @@
-"""What a kernel is: one row that says how an op computes, what shape it gives and what it costs."""
+"""Definition of a kernel: one row with the function of an op, its shape function and its cost."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ Table = dict[str, Kernel]
 
 @dataclass(slots=True)
 class KernelContext:
-    """What a kernel with state may reach.
+    """Context of a kernel with state.
 
     `node_state` is the node's own (a generator's position), kept from step to step; `resources` are its device's;
     `step_resources` are gone when the step ends (stacks, tensor arrays); `files` says which files it may open.
@@ -133,7 +133,7 @@ def zeros(shape: tuple[int, ...], dtype: DataType) -> Tensor:
 
 
 def undeclared_type(context: KernelContext, given: str, declared: DataType, index: int = 0) -> InternalError:
-    """What TensorFlow's executor says of an output of another type than the node's attrs declare; no kernel checks that."""
+    """Error of TensorFlow's executor for an output of another type than the node's attrs declare; no kernel checks that."""
     return InternalError(
         f"Output {index} of type {given} does not match declared output type {declared.name} "
         f"for node {{{{node {context.node}}}}}"

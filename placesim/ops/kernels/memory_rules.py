@@ -1,4 +1,4 @@
-"""What a kernel does with memory: outputs allocated, forwarded, aliased or cut out of an input, and temporaries.
+"""Memory rules of kernels: outputs allocated, forwarded, aliased or cut out of an input, and temporaries.
 
 A kernel's row names a rule (`Kernel.memory`), a function that tells a `KernelMemory`, in the kernel's own order, what it
 does.  A row without one allocates its outputs in their order.  The same rules serve a step that runs and one that is only
@@ -158,7 +158,7 @@ class StoreMemory:
 
 
 class KernelMemory:
-    """What one run of one kernel does with memory; a rule calls the methods in the kernel's order.
+    """Memory of one run of one kernel; a rule calls the methods in the kernel's order.
 
     `inputs` and `outputs` have known shapes; `variables` and `stores` are by the position of the input that names them, or
     `ITSELF`.  `source` is the device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything

@@ -24,11 +24,11 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, forma
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
-"""Where resources are that name no container, and those that are gone when the step ends."""
+"""Containers of resources that name none, and of those that are gone when the step ends."""
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]
-"""What follows a handle of either form."""
+"""Function that follows a handle of either form."""
 
 
 def name_resource(attrs: Attrs, context: KernelContext, kind: str, by_node: bool = False) -> ResourceHandle:
@@ -78,7 +78,7 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
 
 
 def build_finder(kind: str) -> Finder:
-    """What looks up the resource of this C++ type by a handle of either form.
+    """Function that looks up the resource of this C++ type by a handle of either form.
 
     InvalidArgumentError for a handle of another type, NotFoundError where there is none (the older form tells no type).
     """

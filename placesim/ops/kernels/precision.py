@@ -27,7 +27,7 @@ def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def packet_size(dtype: np.dtype[Any]) -> int:
-    """How many floats of a type Eigen takes at once with AVX: 32 bytes, but no more than 8."""
+    """Number of floats of a type that Eigen processes at once with AVX: 32 bytes, but no more than 8."""
     return min(32 // dtype.itemsize, 8)
 
 

@@ -27,14 +27,14 @@ class ShapeError(InvalidArgumentError):
 
 
 class HandleShape(NamedTuple):
-    """What a resource handle is known to hold."""
+    """Known contents of a resource handle."""
 
     dtype: DataType
     shape: Dims
 
 
 class ShapeContext:
-    """What is known of one node's inputs while its output shapes are inferred.
+    """Known facts of one node's inputs while its output shapes are inferred.
 
     `shapes[i]` is the shape of input i; `value(i)` its constant value or None; `handles[i]` what a resource input holds.
     """
@@ -134,7 +134,14 @@ def element_count(dims: Dims) -> int | None:
     return count
 
 
+RANK_LIMIT = 254
+"""A shape of TensorFlow's has fewer dimensions."""
+
+
 def unknown_dims(rank: int | None) -> Dims:
+    """A shape of unknown dimensions.  Raises ShapeError for a rank that no tensor has."""
+    if rank is not None and rank >= RANK_LIMIT:
+        raise ShapeError(f"Shape must be at most rank {RANK_LIMIT - 1} but is rank {rank}")
     return None if rank is None else (-1,) * rank
 
 

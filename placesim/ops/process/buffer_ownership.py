@@ -1,4 +1,4 @@
-"""Who holds a tensor's memory.
+"""Owners of a tensor's memory.
 
 A kernel may write into it where only its variable holds it, and no other op reads it meanwhile; what a step gives must be held
 by nobody else, as whoever gets it may write into it.
@@ -53,7 +53,7 @@ def _references(variable: VariableResource) -> int:
 
 
 _OWN_REFERENCES = _references(VariableResource("", FLOAT, np.zeros(1, np.float32)))
-"""What is counted where only a variable holds its value: interpreters count their own hold on it differently."""
+"""Reference count of a value that only a variable holds: interpreters count their own hold on it differently."""
 
 
 def own_all(results: MutableMapping[int, Any], memory: ProcessMemory) -> None:
@@ -82,7 +82,7 @@ def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
 
 
 def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
-    """What is counted, in a function as the one above, where only the results hold an array, and only that its memory."""
+    """Reference counts, in a function as the one above, of an array held only by the results, and of its memory."""
     value = results[index]
     held = sys.getrefcount(value)
     base = value.base

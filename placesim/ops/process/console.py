@@ -1,4 +1,4 @@
-"""Where ops that print write: this process's own streams, or whoever takes what they say."""
+"""Output of ops that print: this process's own streams, or an observer."""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def _libm() -> ctypes.PyDLL | None:
 
 
 def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Which floats or doubles, of any shape, are denormal: by their bits, as for arithmetic that flushes them they are zero."""
+    """Mask of floats or doubles, of any shape, that are denormal: by their bits, since arithmetic that flushes them treats them
+    as zero.
+    """
     fraction = {4: 23, 8: 52}[x.dtype.itemsize]
     unsigned = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(x.shape) << 1
     return np.asarray((unsigned != 0) & (unsigned >> (fraction + 1) == 0))

@@ -1,4 +1,4 @@
-"""What becomes of the memory of tensors that are gone: the process keeps it for the next step's.
+"""Reuse of freed tensor memory: the process keeps it for the next step.
 
 glibc's malloc gives every large block back to the system as soon as it is freed.  The next one of that size is then new: the
 system clears it, and maps it page by page as it is first written, which takes about as long as the kernel that fills it.

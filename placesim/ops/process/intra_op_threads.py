@@ -203,7 +203,7 @@ def _blas() -> Any:
 
 
 def blas_text() -> str:
-    """Which library multiplies numpy's matrices, its version and the kernels that it chose for this processor."""
+    """Name of the library that multiplies numpy's matrices, its version and its kernels for this processor."""
     found: dict[str, Any] = next((entry for entry in _blas().info() if entry["user_api"] == "blas"), {})
     return " ".join(str(found[key]) for key in ("internal_api", "version", "architecture") if found.get(key)) or "none"
 

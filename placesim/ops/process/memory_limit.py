@@ -1,4 +1,4 @@
-"""How much a run may still allocate, and TensorFlow's error where a tensor needs more.
+"""Remaining memory of a run, and TensorFlow's error if a tensor needs more.
 
 What is free is asked of the machine when a large tensor is about to be made: its memory, and that of the control group that
 the process is in.  A limit of the run's own is held against what the process has grown by since the session was opened.  Many
@@ -27,22 +27,22 @@ except ImportError:  # where there is no POSIX
 
 from placesim.core.dtypes import DTYPES, STRING, VARIANT, DataType
 from placesim.core.errors import InvalidArgumentError, ResourceExhaustedError
+from placesim.core.process.free_memory import free_bytes
+from placesim.core.tensor_fields import OBJECT_BYTES
 from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.process.freed_memory import give_back, keep_freed_memory
 
 FEW_ELEMENTS = 1 << 20
 """Tensors of fewer elements are made without a look at the machine's memory."""
 MAX_ELEMENTS = (1 << 63) - 1
-OBJECT_BYTES = 8
-"""Of a string, a resource or a variant: the reference to it."""
 ELEMENT_BYTES = 120
 """Of an element of a tensor array or list, as the Python object that stands for it."""
 LOOK_AFTER = 256
 """Nodes and elements of datasets between two looks at the process: of few bytes each, they come to a limit at most."""
 OWN_BYTES = 64 << 20
-"""What the process may grow by beside a limit: modules that are imported, nodes that are compiled."""
+"""Growth of the process allowed beside a limit: imported modules, compiled nodes."""
 RESERVE_BYTES = 128 << 20
-"""What a run without a limit leaves to the machine."""
+"""Memory that a run without a limit leaves to the machine."""
 LOOK_SHARE = 1 / 16
 """Of what the machine has free: so much is given away until it is asked again, which takes as long as a pass over megabytes."""
 LOOK_SECONDS = 0.5
@@ -62,7 +62,7 @@ class AllocationRefusal(Exception):
 
 
 class ProcessMemory:
-    """What a session may allocate: `limit` bytes beside what the process had, and no more than the machine has free."""
+    """Memory limit of a session: `limit` bytes beside the process's own, and no more than the machine has free."""
 
     def __init__(self, limit: int | None = None) -> None:
         keep_freed_memory()
@@ -194,12 +194,12 @@ def current_memory() -> ProcessMemory:
 
 @cache
 def _outside() -> ProcessMemory:
-    """What kernels ask that no session runs."""
+    """Memory limit for kernels outside of a session."""
     return ProcessMemory()
 
 
 def tensor_bytes(shape: Sequence[int], dtype: DataType) -> int:
-    """What a tensor takes; of strings and the like only the references to them."""
+    """Bytes of a tensor; of strings and the like only the references to them."""
     return math.prod(shape) * (dtype.size or OBJECT_BYTES)
 
 
@@ -218,48 +218,12 @@ def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
 
 
 def allocator_name(device: str) -> str:
-    """What TensorFlow calls the allocator of a device."""
+    """TensorFlow's name for the allocator of a device."""
     spec = parse_runtime_name(device) if device else None
     return f"GPU_{spec.id}_bfc" if spec is not None and spec.type == "GPU" else "cpu"
 
 
 # --- what the machine says ------------------------------------------------------------------------------------------
-
-
-def free_bytes() -> int:
-    """The bytes that the machine, and the process's control group, can still give; a huge number where neither tells."""
-    return min(_available_bytes(), _group_bytes())
-
-
-def _available_bytes() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_bytes().splitlines():
-            if line.startswith(b"MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return sys.maxsize
-
-
-def _group_bytes() -> int:
-    """The rest of a control group's limit, of the second version of those and of the first."""
-    root = Path("/sys/fs/cgroup")
-    for group, limit, used in (
-        (root, "memory.max", "memory.current"),
-        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
-    ):
-        try:
-            in_use = int((group / used).read_text()) - _cached_bytes(group)
-            return max(0, int((group / limit).read_text()) - in_use)
-        except (OSError, ValueError):
-            continue
-    return sys.maxsize
-
-
-def _cached_bytes(group: Path) -> int:
-    """What a control group holds of files and would give up at once."""
-    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
-    return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))
 
 
 def _resident_bytes() -> int:

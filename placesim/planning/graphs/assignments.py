@@ -1,4 +1,4 @@
-"""Which device each node of a placement has -> a device for each task, and back."""
+"""Convert between devices of a placement's nodes and devices of tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def planned_devices(drawn: GraphProblem, devices: Sequence[int]) -> dict[str, st
 
 
 def assignment_of(drawn: GraphProblem, file: GraphFile) -> tuple[int, ...] | None:
-    """How TensorFlow places a graph, as an assignment; None where it refuses to, or where a group may not be there."""
+    """TensorFlow's placement of a graph as an assignment; None if it refuses the graph, or places a group on an excluded
+    device.
+    """
     placement = SessionPlacer(drawn.device_set, drawn.is_soft).place(file.graph)
     if placement.error is not None:
         return None

@@ -44,7 +44,8 @@ class StepTasks(NamedTuple):
 
 @dataclass
 class MemoryLifetimes:
-    """What tasks hold from before the first step on, in bytes by task, and the tensors of all steps; moments are the session's.
+    """Memory held by tasks from before the first step on, in bytes by task, and the tensors of all steps; moments are the
+    session's.
 
     `kept_since` has for each task that keeps something the moments at which it began to, and the bytes that were asked for;
     `asked` the bytes of each tensor as they were asked for.
@@ -62,7 +63,7 @@ def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
 
 
 def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
-    """What the steps held; `constants` are the tasks of constants by their names, whose buffers are made before any step."""
+    """Lifetimes in the steps; `constants` are the tasks of constants by their names, whose buffers are made before any step."""
     return _Finder(recorder, steps, constants).find()
 
 
@@ -86,7 +87,7 @@ def add_scratch(
     known: Mapping[int, Counter[int]],
     only_on: frozenset[int],
 ) -> None:
-    """What tasks take while they run on some devices, beyond what is `known` wherever they are."""
+    """Add the scratch memory of tasks on some devices, beyond the part that is `known` for every device."""
     runs = {task: step.first + n for step in steps for n, tasks in reversed(list(enumerate(step.tasks))) for task in tasks}
     for task, found in sizes.items():
         more = found - known.get(task, Counter())
@@ -219,7 +220,7 @@ class _Finder:
             self._append(entry.buffer, own, self._moment(made), [(task, self._moment(keeper))], is_kept=True)
 
     def _keep(self, buffer: Buffer, task: int, moment: int, holders: Sequence[_Place]) -> None:
-        """What outlives the steps, and its copies, each of which lives for a step at most."""
+        """Record a buffer that outlives the steps, and its copies, each of which lives for a step at most."""
         self._found.kept_since.append((task, moment, buffer.size))
         if moment < self._firsts[0]:
             self._found.kept[task] = self._found.kept.get(task, 0.0) + _rounded(buffer.size)
@@ -314,7 +315,7 @@ def _of_step(held: MemoryLifetimes, order: StepOrder, groups: Sequence[int], hom
 def _alone(
     own: Sequence[tuple[int, ProblemTensor]], order: StepOrder, groups: Sequence[int], before: Mapping[int, float]
 ) -> list[float]:
-    """What each task has on its device as it runs."""
+    """Memory of each task on its device while it runs."""
     read: dict[int, list[int]] = {}
     made: dict[int, list[int]] = {}
     for size, tensor in own:

@@ -1,4 +1,4 @@
-"""What goes elsewhere in a plan, and what it would cost if it stayed."""
+"""Groups that a plan moves, and the cost of leaving each in place."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def _losses(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
-    """How much more the plan comes to with a group put back: simulated as a graph, for those where that is likely most."""
+    """Increase of the plan's value with a group put back: simulated as a graph, for the groups with the largest expected
+    increase.
+    """
     problem, measured = drawn.problem, measure(drawn.problem)
 
     def put_back(group: int) -> tuple[int, ...]:

@@ -109,7 +109,7 @@ def meets_constraints(drawn: GraphProblem, devices: Sequence[int], aim: Aim) -> 
 
 
 def share_effort(effort: Effort, share: float) -> Effort:
-    """That share of the seconds, or of the evaluations."""
+    """Fraction `share` of the seconds, or of the evaluations."""
     counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
     return replace(effort, seconds=effort.seconds * share, evaluations=counted)
 

@@ -18,7 +18,7 @@ DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 
 
 class PlanMeasure(Enum):
-    """What a plan of a graph is measured by; less is better."""
+    """Measure of a plan of a graph; less is better."""
 
     LATENCY = "latency"
     """A step's seconds, one step after the other."""
@@ -29,7 +29,7 @@ class PlanMeasure(Enum):
 
 
 class Aim(NamedTuple):
-    """What is sought; `needs_contiguous` where no path may leave a device and come back, `explains` where gains are told.
+    """Objective of a search; `needs_contiguous` if no path may leave a device and come back, `explains` if gains are reported.
 
     With `is_traced` the simulations of placements keep what their traces are made from.
     Of groups with nodes whose names fit one pattern of `apart` no two share a device.
@@ -67,7 +67,7 @@ class SimulatedPlacement(NamedTuple):
         return self.study.step.seconds if self.study is not None else math.inf
 
     def value(self, sought: PlanMeasure) -> float:
-        """What is sought, of this placement; endless where it does not run."""
+        """Value of the objective for this placement; infinite if it does not run."""
         if self.study is None:
             return math.inf
         match sought:
@@ -139,7 +139,7 @@ class PlanStudy:
 
     @property
     def before(self) -> SimulatedPlacement | None:
-        """What the graph's placement is now, as far as it runs; where nothing better was found, the best of the others."""
+        """Current placement of the graph, as far as it runs; if the search found nothing better, the best of the others."""
         runs = [placed for placed in self.placements if placed.study is not None]
         for label in (ANNOTATED, DEFAULT):
             own = next((placed for placed in runs if placed.label == label), None)
@@ -152,7 +152,7 @@ class PlanStudy:
 
     @property
     def gap(self) -> float:
-        """How much less it could be at most, as a share of the plan's."""
+        """Largest possible improvement, as a share of the plan's value."""
         if self.plan is None or not self.value:
             return 0.0
         return max(0.0, 1 - self.bound.value / self.value)

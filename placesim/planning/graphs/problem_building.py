@@ -91,7 +91,7 @@ def possible_devices(placement: Placement) -> list[NodeGroup]:
 
 
 class _Part(NamedTuple):
-    """What a task takes on a kind of device: see `ProblemTask`; `alone` is the sum of its kernels' times."""
+    """Cost of a task on a kind of device: see `ProblemTask`; `alone` is the sum of its kernels' times."""
 
     alone: float
     seconds: float
@@ -112,7 +112,7 @@ class _Draft(NamedTuple):
 
 
 class ProblemRequest(NamedTuple):
-    """What is sought; `peak` bytes were held at once by all devices together, where the step was walked.
+    """Request for a planning problem; `peak` is the largest number of bytes held by all devices together during the dry run.
 
     Where the least memory is sought, `recorder` knows what all steps held, and `on_host` what they did with all of it on a CPU.
     """
@@ -230,7 +230,7 @@ class _ProblemBuilder:
     # --- memory
 
     def _held(self) -> MemoryLifetimes | None:
-        """What all steps hold, where the least memory is sought."""
+        """Memory lifetimes of all steps, if the objective is memory."""
         if self._wanted.recorder is None:
             return None
         constants = {
@@ -258,7 +258,7 @@ class _ProblemBuilder:
         ]
 
     def _least_peak(self, held: MemoryLifetimes, problem: PlanningProblem, movable: Sequence[NodeGroup]) -> float:
-        """What no placement has less of; see `bound_peak`."""
+        """Lower bound of the peak of any placement; see `bound_peak`."""
         reads, makes = [True] * len(problem.tasks), [True] * len(problem.tasks)
         for node, task in enumerate(self._task_of):
             on_host = self._on_host(self._nodes[node])
@@ -276,7 +276,7 @@ class _ProblemBuilder:
         return bound_peak(held, orders, problem.group_of, homes)
 
     def _on_host(self, node: StepNode) -> MemoryTypes:
-        """What a node would read and make in its host's memory if it were on a GPU; of what is not the graph's all."""
+        """Inputs and outputs that a node would have in host memory on a GPU; all for a node outside the graph."""
         graph = self._prepared.placement.graph
         if not node.is_own or node.name not in graph.ids:
             return MemoryTypes((True,), (True,))
@@ -294,7 +294,7 @@ class _ProblemBuilder:
         return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
 
     def _parts(self, nodes: Sequence[StepNode]) -> tuple[_Part, ...]:
-        """What nodes take on each kind of device, found once for single ones that are alike."""
+        """Costs of nodes on each kind of device, computed once for equal single nodes."""
         node, execution = nodes[0], nodes[0].executions[0]
         site = execution.site
         key: tuple[object, ...] | None = None
@@ -310,7 +310,7 @@ class _ProblemBuilder:
         return found
 
     def _task(self, draft: _Draft, share: float) -> ProblemTask:
-        """What is made counts by the share of it that is held at once."""
+        """Make the task; outputs count by the share of them that is held at once."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
             case PlanMeasure.MEMORY:
@@ -330,7 +330,7 @@ class _ProblemBuilder:
         )
 
     def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
-        """What of each task is certainly moved to whichever other device reads it; see `ProblemTask.sends`.
+        """Bytes of each task that are certainly moved to any other device that reads them; see `ProblemTask.sends`.
 
         Nothing is sure of what runs several times, what is only waited for, and what a GPU would have in its host's memory.
         """
@@ -372,7 +372,7 @@ class _ProblemBuilder:
         groups: Sequence[Sequence[int]],
         movable: Sequence[NodeGroup],
     ) -> None:
-        """Where parts must be contiguous: not counted are gradients and what reads them, and what nothing can move."""
+        """Mark the parts that need not be contiguous: gradients and their readers, and tasks that cannot move."""
         if not self._wanted.needs_contiguous:
             return
         waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
@@ -540,7 +540,9 @@ def _is_gradient(name: str) -> bool:
 
 
 def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> PlanningProblem:
-    """What groups hold is an estimate: one that would have room nowhere is judged by its simulation, and not left out here."""
+    """Relax capacities, since the memory of groups is an estimate: a group without room anywhere is judged by its simulation,
+    and not excluded here.
+    """
     tasks = list(problem.tasks)
     for members, held, known in zip(problem.groups, problem.held, movable, strict=True):
         most = max(problem.devices[device].capacity for device in known.choices)

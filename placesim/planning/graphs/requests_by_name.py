@@ -20,7 +20,7 @@ _MAX_DEPTH = 64
 
 
 def request(name: str, device_set: DeviceSet) -> DeviceName:
-    """What is asked for to get a device: where there is one task alone, no more than its type and number."""
+    """Request that yields a device: with a single task, only its type and number."""
     full = parse_runtime_name(name)
     assert full is not None
     tasks = {device.name.partition("/device:")[0] for device in device_set.devices}
@@ -87,7 +87,7 @@ class _Scope:
 
 
 class _Choice:
-    """Which scopes are asked for as one: of a scope and what a row around it gives, the cheapest."""
+    """Choice of scopes to request as one: of a scope and of the row around it, the cheapest."""
 
     def __init__(self, moved: AbstractSet[str], where: Mapping[str, str]) -> None:
         self._moved = moved
@@ -96,7 +96,7 @@ class _Choice:
         self._least: dict[tuple[str, str | None], tuple[int, str | None]] = {}
 
     def cost(self, path: str, scope: _Scope, given: str | None) -> int:
-        """How many rows what is in a scope takes, its own among them, where a row around it gives it this device."""
+        """Number of rows for a scope's contents, its own among them, if a row around it requests this device."""
         found = self._least.get((path, given))
         if found is None:
             options = [(self._inside(path, scope, given), given)]

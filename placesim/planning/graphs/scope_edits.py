@@ -44,7 +44,7 @@ _WRAP = 1 + 3 * _CHANGED
 """A new scope is one more device."""
 _NEVER = 1e6
 _Context = DeviceName | None
-"""What the scopes around an entry ask for; None inside of colocation, where other nodes' devices count."""
+"""Request of the scopes around an entry; None inside of colocation, where other nodes' devices count."""
 
 
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
@@ -85,7 +85,7 @@ class _Use:
 
 
 class _Rules(NamedTuple):
-    """What a request has to be: by node name the planned device, what is asked for and has to stay, and what must be asked.
+    """Rules for requests: by node name the planned device, the requests that must stay, and the requests that are needed.
 
     `default` is where each node goes by itself, None where a request that can't be met may not be written.
     """
@@ -208,7 +208,7 @@ class _Clash(NamedTuple):
 
 
 class _Choice:
-    """Which entries ask for which device, and which runs of entries get a scope that does."""
+    """Choice of the entries that request devices, and of the runs of entries that get a scope with a request."""
 
     def __init__(self, texts: EditableText, graph: Graph, rules: _Rules, *, wraps: bool) -> None:
         self._texts = texts
@@ -329,7 +329,7 @@ class _Choice:
         return next((scopes[1:] for scopes in self._scopes_of.values() if len(scopes) > 1), [])
 
     def _options(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Iterator[Own]:
-        """What an entry may ask for: what it does, nothing, or a device that one of its nodes wants."""
+        """Possible requests of an entry: its current one, none, or a device that one of its nodes needs."""
         yield entry.own
         if entry.is_colocated or any(context is None for _, context in uses):
             return
@@ -358,7 +358,7 @@ class _Choice:
     # --- what it costs
 
     def _cost_of(self, uses: Sequence[tuple[_Use, _Context]], own: Own) -> float:
-        """How many devices it takes if an entry asks for this; _NEVER more for each node that it can't put in its place."""
+        """Number of requests needed with this one at the entry; _NEVER more for each node that it puts on a wrong device."""
         entry = uses[0][0].entry
         cost = 0.0
         if own != ABSENT:
@@ -395,7 +395,7 @@ class _Choice:
         return self._texts.list_with(copy[0].entry)
 
     def _inner(self, entry: NodeEntry, context: _Context, own: Own) -> list[_Context]:
-        """What is asked for inside of an entry, for each of its copies."""
+        """Requests inside of an entry, for each of its copies."""
         if entry.is_colocated:
             context = None
         return [_within(text, context) for text in own] if isinstance(own, list) else [_within(own, context)]
@@ -423,7 +423,7 @@ class _Choice:
 
 
 def _literals(clash: _Clash) -> Literals:
-    """What an entry whose nodes go to several devices reads as literals.  Raises UneditableText where those are not all."""
+    """Literal inputs of an entry whose nodes go to several devices. Raises UneditableText if not all are literals."""
     if len(clash.uses) != 1 or clash.entry.op is None:
         raise UneditableText
     *literals, node = clash.uses[0].nodes
@@ -480,7 +480,7 @@ def _differ(graph: Graph, other: Graph) -> bool:
 
 
 def _initializer_groups(graph: Graph) -> set[str]:
-    """What runs initializers has, where they are on several devices, a `NoOp` for each of these."""
+    """Groups that run initializers on several devices, with a `NoOp` for each of these."""
     found = set()
     for node in graph.nodes:
         if node.op == "NoOp" and node.location:
@@ -500,7 +500,7 @@ def _through(graph: Graph, inputs: Sequence[str], groups: AbstractSet[str]) -> I
 
 
 def _choices(placement: Placement) -> dict[str, frozenset[str]]:
-    """Where each node could be."""
+    """Possible devices of each node."""
     devices = placement.device_set.devices
     return {
         name: frozenset(devices[number].name for number in group.choices)

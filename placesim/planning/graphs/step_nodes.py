@@ -1,4 +1,4 @@
-"""What a step executed -> its nodes, and which of them wait for which."""
+"""Convert a step's executions to its nodes and the dependencies between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.runtime.recording.recorder import Execution
 
 @dataclass
 class StepNode:
-    """What a node does in the step; `is_own` where it is of the graph and not of a function's body."""
+    """Execution of a node in the step; `is_own` if it belongs to the graph and not to a function's body."""
 
     name: str
     op: str

@@ -108,7 +108,7 @@ def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
 
 
 class Segment:
-    """What a run of groups in an order would load a device with, while it grows by one group after another.
+    """Load of a device with a run of groups in an order, while the run grows by one group after another.
 
     `seconds` by kind of device, `moved` seconds for what crosses its ends, `held` of the capacity.
     """
@@ -221,7 +221,7 @@ def _usual_pace(problem: PlanningProblem) -> float:
 
 
 def used_counts(kinds: Sequence[DeviceClass]) -> list[tuple[int, ...]]:
-    """How many devices of each kind may be taken, none first."""
+    """Possible numbers of devices of each kind, none first."""
     found: list[tuple[int, ...]] = [()]
     for kind in kinds:
         found = [(*counts, n) for counts in found for n in range(len(kind.devices) + 1)]

@@ -23,7 +23,7 @@ from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
 
 MOVED = (0.0, 0.1, 0.3, 1.0, 3.0)
-"""How many seconds of a task's end a second of transfers to it is worth."""
+"""Weight of a second of transfers to a task, in seconds of the task's end."""
 AHEAD = (0.0, 0.3, 1.0)
 """The same for transfers to the readers, where the plan before has them."""
 NOISES = (0.0, 0.0, 0.1, 0.5)
@@ -42,7 +42,7 @@ _LOOK = 4096
 
 
 class Weights(NamedTuple):
-    """What counts beside when a task would end: seconds of transfers to it and to its readers, and chance.
+    """Weights beside a task's end: seconds of transfers to it and to its readers, and chance.
 
     Where the host is spared, nothing that a device with a stream of its own could run goes there.
     """
@@ -137,7 +137,7 @@ class Dispatcher:
         pinned: Sequence[int] = (),
         is_over: Callable[[], bool] = lambda: False,
     ) -> tuple[float, list[int]] | None:
-        """When all has ended, about, and a device for each task; None where a unit finds no room, or it `is_over`.
+        """Simulate a dispatch: the approximate end, and a device for each task; None if a unit finds no room, or it `is_over`.
 
         `before` are devices of tasks that readers may be expected on, `pinned` those of units that are decided, or -1.
         """
@@ -145,7 +145,7 @@ class Dispatcher:
 
 
 class Units(NamedTuple):
-    """What goes to one device: the unit of each task; its seconds by device, what it holds, and where it may go."""
+    """Units that move together: the unit of each task; its seconds by device, the memory it holds, and its allowed devices."""
 
     of_task: Sequence[int]
     seconds: list[list[float]]
@@ -261,7 +261,7 @@ class _Pass:
         return True
 
     def _best(self, task: int, unit: int, choices: Sequence[int]) -> int:
-        """Where it would end first, and what counts beside that."""
+        """Device with the earliest end, with the other weights counted."""
         machine, now, joined, ends, devices = self.machine, self.now, self.joined, self.ends, self.devices
         inputs, makes, moves, backlog = machine.problem.inputs[task], machine.makes, self.moves, self.backlog
         seconds, launches = machine.seconds[task], machine.launches[task]
@@ -378,7 +378,7 @@ class _Pass:
             self.queued[host].append(task)
 
     def _occupy(self, task: int, host: int) -> None:
-        """How fast cores are when it begins counts to its end."""
+        """Occupy cores; their speed at the task's start counts until its end."""
         machine, device, now = self.machine, self.devices[task], self.now
         self.threads[host] -= 1
         is_launched = machine.streams[device] != _NONE
@@ -524,7 +524,7 @@ class _Passes:
             yield plan
 
     def _anew(self) -> Iterator[Plan]:
-        """What runs in some part of the step, or a few units anywhere, is decided anew."""
+        """Decide some part of the step, or a few units anywhere, anew."""
         draw, best = self._search.random, self._best
         assert best is not None
         number = draw.randrange(len(self._units))

@@ -339,7 +339,7 @@ class _Makespan:
         return int(min(seconds * self.scale, 2 * _UNITS))
 
     def _time(self, task: int, on: Sequence[Any]) -> None:
-        """When a task begins and ends, within what comes before and behind it on its device."""
+        """Add the start and end of a task, between those before and behind it on its device."""
         begin = self.model.new_int_var(0, _UNITS, f"begin of {task}")
         windows, can = self._windows, [d for d in self._devices if not _is_never(on[d])]
         end = begin + sum(on[d] * self._units(windows.paths[task, d]) for d in can)
@@ -439,7 +439,7 @@ def _most(problem: PlanningProblem) -> float:
 
 
 def _hold(model: Any, problem: PlanningProblem, on: list[list[Any]], device: int) -> None:
-    """What is held, rounded down, is within the capacity, rounded up: nothing that fits is excluded."""
+    """Constrain the held memory, rounded down, to the capacity, rounded up: no plan that fits is excluded."""
     capacity = problem.devices[device].capacity
     unit = max(capacity, 1e-300) / _UNITS
     sizes = [int(min(held / unit, 2.0 * _UNITS)) for held in problem.held]

@@ -91,7 +91,7 @@ def _schedule(problem: PlanningProblem, ranks: list[float]) -> list[int] | None:
 def _begin(
     problem: PlanningProblem, task: int, device: int, devices: list[int], ends: list[float], free: list[list[float]]
 ) -> float:
-    """When the device is free and all inputs are there."""
+    """Time at which the device is free and all inputs have arrived."""
     begin = free[device][0]
     for source in problem.inputs[task]:
         there = ends[source]

@@ -11,7 +11,7 @@ from placesim.planning.schedules import PrioritySchedules, tails
 from placesim.planning.search_budget import Search
 
 DRAWN = 200
-"""How many times ranks are disturbed before they are annealed."""
+"""Number of random changes of ranks before annealing."""
 NOISES = (0.02, 0.05, 0.1, 0.2)
 FIRST_ROUND = 40_000
 WARM, COLD = 0.0002, 0.0001
@@ -19,7 +19,7 @@ WARM, COLD = 0.0002, 0.0001
 SWAPS = 0.5
 _LOOK = 64
 _LATE = 6
-"""How much more the makespan counts than how unevenly devices end."""
+"""Weight of the makespan relative to the imbalance of the devices' ends."""
 
 
 def rank_by_tails(problem: PlanningProblem, search: Search) -> Iterator[Plan]:

@@ -1,1 +1,1 @@
-"""What numpy's kernels do on a host, counted: one module for each way of working."""
+"""Loads of numpy's kernels on a host: one module for each way of working."""

@@ -49,7 +49,7 @@ def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float =
 
 
 def _runs(node: NodeShapes) -> float:
-    """How many inner loops numpy makes: as many as rows, where a row is what no operand stretches along."""
+    """Number of numpy's inner loops: one per row, a stretch along which every operand is contiguous."""
     if not node.outputs:
         return 1
     out = node.outputs[0]

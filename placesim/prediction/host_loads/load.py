@@ -1,4 +1,4 @@
-"""What a kernel does: counts of what a profile has a rate for, and bytes that pass by."""
+"""Load of a kernel: counts of work that a profile has rates for, and moved bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Amounts:
         return self
 
     def join(self, other: Amounts, times: float = 1.0) -> Amounts:
-        """What another does, so many times."""
+        """Sum with another load taken `times` times."""
         for name, count in other.counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count * times
         self.traffic += [(num_bytes * times, among) for num_bytes, among in other.traffic]
@@ -38,7 +38,7 @@ class Amounts:
 
 
 class Load(NamedTuple):
-    """What a kernel does: `alone` in the thread that runs it, and `shared` in `parts` that an op's threads share.
+    """Load of a kernel: `alone` in the thread that runs it, and `shared` in `parts` among an op's threads.
 
     `family` is whose factor and interval it has.
     """

@@ -38,7 +38,7 @@ _COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", 
 
 
 def host_load(node: NodeShapes) -> Load | None:
-    """What the node's kernel does; None where that is nothing."""
+    """Load of the node's kernel; None if it does nothing."""
     kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
@@ -55,7 +55,7 @@ def host_load(node: NodeShapes) -> Load | None:
 
 
 def _take_type(node: NodeShapes, load: Load) -> None:
-    """What another type than float32 makes of the counts, which are those of float32.
+    """Scale the counts, which are those of float32, to the node's type.
 
     A processor computes half as many of twice the size at once; halves are widened first, and rounded at the end; BLAS has no
     integers, which numpy multiplies one by one.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 FAR_END = (0.85, 0.78, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 MIDDLE = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
-"""Where along a curve its label may stand, as shares of its length, the best place first."""
+"""Possible positions of a curve's label, as shares of its length, the best first."""
 _STEPS = 40
 """So many straight parts stand for a curve where its length is measured."""
 
@@ -51,7 +51,7 @@ class Curve:
         return f"M{x:.1f} {y:.1f}" + "".join(f"L{a:.1f} {b:.1f}" for a, b in corners) + "Z"
 
     def labelled(self, leaving: int, coming: int) -> Iterator[tuple[float, float]]:
-        """Where its label may stand, the best first: near the end that it shares with fewer others.
+        """Possible positions of its label, the best first: near the end that it shares with fewer others.
 
         So many curves leave the box where it begins, and so many come to the one where it ends.
         """
@@ -67,7 +67,7 @@ class Curve:
 
     @cached_property
     def _lengths(self) -> list[float]:
-        """How long the curve is up to the end of each of its parts."""
+        """Length of the curve up to the end of each of its parts."""
         points = [self._point(number / _STEPS) for number in range(_STEPS + 1)]
         found, total = [], 0.0
         for one, two in pairwise(points):

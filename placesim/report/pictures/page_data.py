@@ -24,7 +24,7 @@ from placesim.inspection.short_device_names import short_names
 from placesim.report.text.explanation import trial_text
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
-"""What a step adds to a graph: how a feed comes in, and a tensor that arrives from another device."""
+"""Names of nodes added by a step: a feed, and a tensor that arrives from another device."""
 MAX_EDITS = 8
 """As many of a node are told as `explain` tells."""
 Value = TypeVar("Value")
@@ -160,7 +160,7 @@ def _edits(picture: Picture) -> list[list[Any]]:
 
 
 def _explain_command(picture: Picture) -> str:
-    """What to type before a node's name to have it explained; empty where the graph is no file."""
+    """Command that explains a node, to be followed by its name; empty if the graph is not a file."""
     if picture.live is None or picture.name.startswith("<"):
         return ""
     return picture.command or f"placesim explain {quote(picture.name)}"

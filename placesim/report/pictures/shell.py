@@ -1,4 +1,4 @@
-"""What a page shows -> the whole of it, one HTML file that needs nothing else: no network, no second file.
+"""Page frame: one complete HTML file that needs no network and no second file.
 
 All pages have one frame, `assets/shell.html`: a header with a title, and where there are any a search field, a choice of
 colours and buttons; then what each has for itself.  Styles and scripts stand in a page as they are in `assets/`, data
@@ -42,7 +42,7 @@ PICTURES = (
 
 
 class Shell(NamedTuple):
-    """What of a page is the same whatever it shows.
+    """Parts of a page that do not depend on its contents.
 
     `kind` is its class in styles, `about` what the file says of itself, `finds` what its search field finds, `colours` what can
     be told by colour, `arrangements` how it can be arranged: values and texts.  `styles` and `scripts` are files in `assets/`
@@ -109,7 +109,7 @@ def _data(key: str, text: str) -> str:
 
 
 def page_json(document: Mapping[str, Any]) -> str:
-    """What a page's scripts read."""
+    """JSON document for a page's scripts."""
     return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 

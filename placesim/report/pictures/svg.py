@@ -24,7 +24,7 @@ from placesim.report.pictures.text_width import fit_text, text_width
 from placesim.report.text.amounts import readable_seconds, readable_size
 
 WIDTH = 1200
-"""What a page of text, or a slide, shows without making letters smaller than 10 pixels."""
+"""Width of a picture at which a page of text or a slide shows letters of at least 10 pixels."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 TEXT, SOFT, LINE, GROUND, SURFACE, COPY, LINK, ACCENT, WASH = (
     *("#1b1f27", "#5b6472", "#d9dde3", "#f6f7f9", "#ffffff", "#b54800", "#5f6b7a", "#0a5fd0", "#eef2f8"),
@@ -38,7 +38,7 @@ MAX_PILLS = 40
 
 
 class Rect(NamedTuple):
-    """Where something is drawn."""
+    """Rectangle in a drawing."""
 
     x: float
     y: float
@@ -189,7 +189,7 @@ class _Drawing:
         yield "</g>"
 
     def _head_lines(self, device: int) -> list[tuple[str, float, bool]]:
-        """What stands under a lane's name: texts, and meters (no text) with their share; and whether it is too much."""
+        """Lines under a lane's name: texts, and meters (without text) with their share; and whether it is over the limit."""
         count = sum(len(piece.nodes) for piece in self._lanes.of_device(device))
         lines: list[tuple[str, float, bool]] = [(_counted(count, "op") if count else "no ops", 0, False)]
         work = self._work[device] if device >= 0 else None
@@ -248,7 +248,7 @@ class _Drawing:
         return 1.4 + 5.6 * math.sqrt(wire.copies.bytes / self._most_bytes) if wire.copies.number else 1.2
 
     def _find_curves(self) -> list[Curve]:
-        """Where wires begin and end: side by side along the edges of boxes, in the order of where they lead."""
+        """Starts and ends of wires: side by side along the edges of boxes, ordered by their other end."""
         sides: dict[tuple[object, str], list[tuple[float, int, bool, Rect]]] = {}
         for number, wire in enumerate(self._lanes.wires):
             source, target = self._rects[wire.source], self._target(wire)
@@ -290,7 +290,7 @@ class _Drawing:
                     break
 
     def _foot(self) -> Iterator[str]:
-        """What the lines stand for."""
+        """Legend of the lines."""
         y = self._height - FOOT / 2
         has_copies = any(wire.copies.number for wire in self._lanes.wires)
         if self._lanes.wires:

@@ -1,4 +1,4 @@
-"""How wide a text is, without a font at hand: what is drawn is read where its fonts are not known.
+"""Estimate the width of a text without its font: pictures are read on machines with unknown fonts.
 
 The advances are those of DejaVu Sans 2.37, the widest of the sans serif fonts that systems bring along, so that a text fits its
 box in any of them.

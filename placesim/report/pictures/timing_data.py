@@ -52,7 +52,7 @@ class Texts(NamedTuple):
 
 
 def span_count(study: TimeStudy) -> int:
-    """How many spans its lanes have."""
+    """Number of spans in its lanes."""
     return len(study.nodes) + len(study.transfers)
 
 
@@ -159,7 +159,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
 
 
 def _cost(span: StepSpan, devices: dict[str, int]) -> tuple[Any, ...]:
-    """What a node was predicted to take, or what a transfer carries from where."""
+    """Predicted time of a node, or the bytes and source of a transfer."""
     if span.op:
         return span.seconds, span.low, span.high, int(span.is_uncertain)
     return span.bytes, devices[span.sender]
@@ -175,5 +175,5 @@ def _tensor(dims: Sequence[int], dtype: DataType) -> str:
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
-    """How far before its own number each of the spans stands, None for none."""
+    """Distances of spans before their own numbers, None for none."""
     return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

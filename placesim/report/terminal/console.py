@@ -47,7 +47,7 @@ def is_wrapping(stream: TextIO) -> bool:
 
 
 def line_starts(text: str, width: int, indent: int = 0) -> list[int]:
-    """Where a text is broken so that no line is wider, with `indent` columns before each but the first.
+    """Positions at which a text is broken so that no line is wider, with `indent` columns before each but the first.
 
     That is between words; in a word that no line could hold, behind a sign that names are joined by, or before a capital
     letter; elsewhere only in what is too long even so.
@@ -56,7 +56,7 @@ def line_starts(text: str, width: int, indent: int = 0) -> list[int]:
     room = max(1, width)
 
     def take(start: int, end: int, used: int) -> int:
-        """What is used of the line with this behind it, which begins a line where it has no room."""
+        """Columns of the line that are used with this part appended; the part starts a line if it does not fit."""
         nonlocal room
         if used + end - start > room and used:
             starts.append(start)

@@ -1,4 +1,4 @@
-"""What is known of an op -> its paragraph on a terminal: in colour, each line wrapped beside its keyword."""
+"""Format the facts of an op as a paragraph on a terminal: coloured, each line wrapped beside its keyword."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: the same text with colour, and tables.  Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
+"""Output for a person at a terminal: the same text with colour, and tables. Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
 
 
 def _hanging(line: Sequence[TextSpan], width: int) -> int:
-    """Where a line goes on: behind its term, or else a little further in than it begins."""
+    """Indentation of continued lines: after the term, or slightly deeper than the start."""
     behind = 0
     for span in line:
         behind += len(span.text)
@@ -108,7 +108,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
 
 
 def _least_width(cells: Sequence[str]) -> int:
-    """What a column needs: sentences may be broken, names and numbers may not."""
+    """Minimum width of a column: sentences may be broken, names and numbers may not."""
     is_text = any(" " in cell for cell in cells[1:])
     words = max((len(word) for cell in cells for word in (cell.split() if is_text else [cell])), default=0)
     return max(words, min(TEXT_WIDTH, max(map(len, cells)))) if is_text else words

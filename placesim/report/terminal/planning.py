@@ -23,7 +23,7 @@ _WHAT = {
     PlanMeasure.MEMORY: "peak memory is",
 }
 _MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
-"""What a narrow terminal is not shown, in this order."""
+"""Columns that a narrow terminal omits, in this order."""
 
 
 def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:

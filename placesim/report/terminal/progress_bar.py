@@ -27,7 +27,7 @@ class TimesColumn(ProgressColumn):
 
     @property
     def share(self) -> float:
-        """How much of all is done, from 0 to 1."""
+        """Completed share, from 0 to 1."""
         return self._share
 
     @share.setter
@@ -49,7 +49,7 @@ class TimesColumn(ProgressColumn):
 
 
 class CountColumn(MofNCompleteColumn):
-    """How many are done of how many, where that is known."""
+    """Completed and total count, if known."""
 
     def render(self, task: Task) -> Text:
         """Both numbers."""

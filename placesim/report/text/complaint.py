@@ -16,6 +16,7 @@ from placesim.ops.attributes import TensorValue, format_attr_value, format_eleme
 from placesim.placement.placer import Placement
 from placesim.report.text.log import classic_order
 from placesim.report.text.spelled_nodes import expand_node_tags
+from placesim.runtime.sessions.outcome import Outcome
 
 Locate = Callable[[str], Location | None]
 
@@ -62,7 +63,7 @@ _HINTS = (
     ),
     (r"You must feed a value for placeholder", "feed it with --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
-"""What to try, for errors in TensorFlow's own words."""
+"""Hints for errors in TensorFlow's own words."""
 _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
@@ -78,6 +79,18 @@ def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph
         said = list(_message_lines(error, locate))
     lines = [*said, *error.help, *_hints(error, locate)]
     return _told(shown_type(error), f" {lines[0]}", [_INDENT + line for line in lines[1:]])
+
+
+def format_outcome_error(outcome: Outcome) -> StyledText:
+    """The error that an outcome ended with, as lines; empty where there is none."""
+    error, placed = outcome.error, outcome.placed_graphs
+    if error is None:
+        return StyledText()
+    if outcome.style == "classic" and placed:
+        classic = format_classic_error(error, placed[-1], outcome.fetches)
+        if classic is not None:
+            return classic
+    return format_error(error, find_locations(placed, error), placed[-1].graph if placed else None)
 
 
 def _told(type_name: str, said: str, more: Sequence[str]) -> StyledText:
@@ -119,7 +132,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Where nodes stand, by the newest placement's graph; the error's own place counts for its own node."""
+    """Positions of nodes, by the newest placement's graph; the error's own place counts for its own node."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:

@@ -422,6 +422,6 @@ def _plain(value: Any) -> Any:
 
 
 def recorded_document(nodes: Sequence[PlacedNode], failure: ReportedError | None) -> dict[str, Any]:
-    """What a written report says of nodes; rows come one by one."""
+    """Nodes of a written report; rows come one by one."""
     rows = ({"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes)
     return {"nodes": rows, "groups": [], "error": _plain(failure)}

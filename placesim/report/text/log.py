@@ -43,7 +43,7 @@ class _LineEnds(dict[tuple[Signature, str], LineEnd]):
 
 
 def line_end(op: str, device: str) -> LineEnd:
-    """What stands behind a node's name, from its colon on."""
+    """Rest of a line after the node's name, from its colon on."""
     return LineEnd(op, device, f":{op} {device}\n")
 
 
@@ -60,7 +60,7 @@ def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str
 
 
 def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
-    """What TensorFlow tells of the GPUs while it makes them (10.2.2)."""
+    """TensorFlow's log lines for the GPUs that it creates (10.2.2)."""
     if not classic:
         return tuple(line.text for line in log if line.severity == "I")
     gpus = [device for device in devices if device.type == "GPU"]

@@ -93,7 +93,7 @@ def _share(value: float | None) -> str:
 
 
 def requirements(study: MemoryStudy) -> Iterator[str]:
-    """What it would take to fit, a sentence a line."""
+    """Changes that would make it fit, one sentence a line."""
     if study.error is not None:
         device = short_names([study.error.device or ""])[0]
         needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)

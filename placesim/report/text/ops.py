@@ -1,4 +1,4 @@
-"""What is known of ops -> a line for each, the text of one, and the JSON object of `placesim ops`."""
+"""Facts of ops: a line for each, the text of one, and the JSON object of `placesim ops`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def format_facts(facts: OpFacts) -> str:
 
 
 def fact_lines(facts: OpFacts) -> Iterator[Line]:
-    """What stands under an op's signature."""
+    """Lines under an op's signature."""
     op = facts.op
     for line in op_lines(op, facts.kernels):
         is_removal = line.keyword == "deprecated" and op.deprecated_at is not None

@@ -82,7 +82,7 @@ def summarise_error(placed: SimulatedPlacement) -> str:
 
 
 def suggest_remedy(study: PlanStudy) -> str:
-    """What would let something fit, from what the placements need."""
+    """Remedy that would let something fit, from the needs of the placements."""
     short = []
     for placed in study.placements:
         devices = () if placed.study is None else placed.study.devices

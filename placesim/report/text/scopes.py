@@ -29,7 +29,7 @@ ROOT = "."
 
 
 def device_labels(picture: Picture) -> dict[int, str]:
-    """What to call each device, by index, and nodes that are on none."""
+    """Label of each device, by index, and of nodes on none."""
     return {-1: NOT_PLACED, **dict(enumerate(short_names(picture.devices)))}
 
 

@@ -24,7 +24,7 @@ def signature_rows(signatures: Mapping[str, ModelSignature]) -> list[dict[str, s
 
 
 def describe_signatures(signatures: Mapping[str, ModelSignature]) -> Iterator[str]:
-    """What each signature takes, for those who have fed too little."""
+    """Inputs of each signature, for an error about missing feeds."""
     for name, signature in signatures.items():
         taken = ", ".join(f"{argument} ({' '.join(_facts(use).values())})" for argument, use in signature.inputs.items())
         yield f"--signature {name} takes {taken or 'nothing'}"

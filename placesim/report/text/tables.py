@@ -71,7 +71,7 @@ def _rows_of(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[
 
 
 def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """What the path leads to, each with the rows around it, from the outside in."""
+    """Rows at the end of the path, each with the rows around it, from the outside in."""
     if not path:
         yield rows
         return

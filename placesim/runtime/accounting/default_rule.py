@@ -1,4 +1,4 @@
-"""What most kernels do with memory, done at once: one output that is allocated, written over an input, or an input's own."""
+"""Memory rule of most kernels in one step: one output that is allocated, written over an input, or an input's own."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Ledger:
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[Call] = []
         self.left_over: tuple[Buffer, ...] = ()
-        """What the last step left behind, of which it had not let go by itself: none, if it ended without an error."""
+        """Buffers that the last step did not release by itself: none, if it ended without an error."""
 
     def all_sources(self) -> set[DeviceSource]:
         """Those of all devices, and of their hosts."""
@@ -109,27 +109,27 @@ class Ledger:
     # --- sites
 
     def site(self, program: Program, instruction: Instruction, is_read: Iterable[bool] = ()) -> Site:
-        """What accounting for a node needs, found once."""
+        """Accounting data of a node, computed once."""
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
         on_host = (False,) * instruction.output_count if is_cpu else self._outputs_on_host(program, node, device.type)
         source, host_source = self.sources[device.name], self._hosts[device.name]
         calls = names_functions(instruction.attrs)
         return Site(
-            program,
-            instruction,
-            node.name,
-            instruction.kernel.memory,
-            None if calls else self._plain(instruction, host_source if on_host[:1] == (True,) else source, on_host),
-            instruction.attrs,
-            tuple(node.signature.output_dtypes),
-            tuple(node.signature.output_is_ref),
-            on_host,
-            source,
-            host_source,
-            is_cpu,
-            calls,
-            tuple(is_read),
+            program=program,
+            instruction=instruction,
+            name=node.name,
+            rule=instruction.kernel.memory,
+            plain=None if calls else self._plain(instruction, host_source if on_host[:1] == (True,) else source, on_host),
+            attrs=instruction.attrs,
+            output_dtypes=tuple(node.signature.output_dtypes),
+            output_is_ref=tuple(node.signature.output_is_ref),
+            output_on_host=on_host,
+            source=source,
+            host_source=host_source,
+            is_cpu=is_cpu,
+            calls=calls,
+            is_read=tuple(is_read),
         )
 
     def _plain(self, instruction: Instruction, source: DeviceSource, on_host: Sequence[bool]) -> PlainKernel | None:
@@ -200,7 +200,7 @@ class Ledger:
                 self.remember_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
-        """What a reader of a reference holds: the variable's buffer; any other tensor is what it is."""
+        """Memory held by a reader of a reference: the variable's buffer; any other tensor is unchanged."""
         if not isinstance(value, VariableResource):
             return memory
         buffer = self.variable(value).buffer
@@ -253,7 +253,7 @@ class Ledger:
     # --- failures
 
     def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> FailureUsage:
-        """What there is to say of a source that has no room for so many bytes."""
+        """Usage of a source that has no room for so many bytes."""
         live = tuple(source.live)
         return FailureUsage(
             source, size, live, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {}
@@ -289,7 +289,7 @@ class Ledger:
 
     @property
     def kept_bytes(self) -> int:
-        """What is in use between steps, but for the GPUs' scratch buffers."""
+        """Bytes in use between steps, without the GPUs' scratch buffers."""
         in_use = sum(source.in_use for source in self.all_sources())
         return in_use - sum(buffer.allocated for buffer in self._scratch.values())
 
@@ -307,7 +307,7 @@ class Ledger:
         )
 
     def keeper_of(self) -> dict[Buffer, str]:
-        """Whose each buffer is that outlives the steps: a variable's name, or the constant's."""
+        """Owner of each buffer that outlives the steps: a variable's name, or the constant's."""
         found = {buffer: f"constant {buffer.owner}" for buffer in self._constants}
         found |= {buffer: f"scratch of {device}" for device, buffer in self._scratch.items()}
         found |= {

@@ -20,7 +20,7 @@ Note = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None]
 
 
 class Listener(Protocol):
-    """Who wants to know what runs; nodes are named by program and index."""
+    """Observer of executions; nodes are named by program and index."""
 
     def begin(self) -> None:
         """A run begins."""
@@ -29,14 +29,14 @@ class Listener(Protocol):
         """It has ended."""
 
     def note(self, number: int, index: int, site: Site) -> Note:
-        """What is to be done when a node has run."""
+        """Action after a node has run."""
 
     def call(self, number: int, index: int, site: Site) -> Note:
-        """What is to be done before a node that calls functions."""
+        """Action before a node that calls functions."""
 
 
 class ScheduledAccounts:
-    """What an executor knows of its tensors' memory: by position in the stores, beside their values."""
+    """Memory of an executor's tensors: by position in the stores, beside their values."""
 
     def __init__(
         self, schedule: Schedule, stores: Sequence[list[Any]], ledger: Ledger, listener: Listener | None = None
@@ -64,7 +64,7 @@ class ScheduledAccounts:
             self._listener.begin()
 
     def _last_readers(self) -> dict[Buffer, str]:
-        """How long the buffers that are in use now would be."""
+        """Ends of use of the buffers that are in use now."""
         found: dict[Buffer, str] = {}
         for number, index in self._schedule.order:
             for position in self._schedule.last_readers.get((number, index), ()):
@@ -152,7 +152,7 @@ class ScheduledAccounts:
 
 
 def _until_read(instruction: Instruction) -> str:
-    """How long what a node is the last to read is in use."""
+    """End of use of a node's last inputs."""
     if instruction.node.op == "_Retval":
         return FETCHED
     if instruction.key is not None:

@@ -1,4 +1,4 @@
-"""What is said where a device has no room for a tensor: TensorFlow's error, the lines of its log, and whose the memory is.
+"""Texts for a device without room for a tensor: TensorFlow's error, the lines of its log, and the owners of the memory.
 
 The texts are TensorFlow 2.21's, recorded word for word.
 """
@@ -41,7 +41,7 @@ _CONSTANT_LINE = "constant_op.cc:83"
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """What an error tells: with `report_tensor_allocations_upon_oom` TensorFlow's own list of what is in use."""
+    """Contents of an error: with `report_tensor_allocations_upon_oom` TensorFlow's own list of allocations in use."""
 
     report_tensor_allocations_upon_oom: bool = False
 
@@ -135,7 +135,7 @@ def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError
 
 
 def abort_line(error: OpError) -> DumpLine:
-    """What is logged when an error ends a step, or a function's run."""
+    """Log line for an error that ends a step, or a function's run."""
     return DumpLine(
         "W", "local_rendezvous.cc", 412, f"Local rendezvous is aborting with status: {error.code}: {error.message}"[:MAX_LOGGED]
     )
@@ -171,7 +171,7 @@ def _exhausted(program: Program, instruction: Instruction, text: str, addition: 
 
 
 def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
-    """What follows the node: a hint, or what this step's kernels have allocated and is still in use, by node, largest first."""
+    """Text after the node: a hint, or this step's allocations that are still in use, by node, largest first."""
     if not options.report_tensor_allocations_upon_oom:
         return _HINT
     by_node: dict[str, int] = {}
@@ -198,7 +198,7 @@ def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
 
 
 def _help(usage: FailureUsage) -> list[str]:
-    """What is missing, the largest tensors that are in use, whose they are and how long, and what to do."""
+    """Missing bytes, the largest tensors in use with their owners and ends of use, and remedies."""
     source, size = usage.source, human_readable_bytes(usage.size)
     in_use = sum(buffer.allocated for buffer in usage.live)
     limit = in_use if source.limit is None else source.limit
@@ -221,7 +221,7 @@ def _rest(buffers: Sequence[Buffer]) -> list[str]:
 
 
 def _holding(buffer: Buffer, usage: FailureUsage) -> str:
-    """Whose a buffer is, and how long it would still have been in use."""
+    """Owner of a buffer, and the remaining time of its use."""
     if buffer in usage.kept:
         return f"{usage.kept[buffer]}: stays with the session"
     return f"{buffer.owner}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

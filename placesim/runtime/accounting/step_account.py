@@ -19,7 +19,7 @@ from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.accounting.out_of_memory import FailureUsage, kernel_failure, transfer_failure, value_error
 
 FETCHED = "is fetched: until the step ends"
-"""How long the memory of what a step gives its client is in use."""
+"""Duration of use of a fetched tensor's memory."""
 
 
 class StepAccount:
@@ -59,7 +59,7 @@ class StepAccount:
         key: Any = None,
         constant: Buffer | None = None,
     ) -> list[TensorMemory]:
-        """What a node did with its memory: its outputs, each held once; its inputs have been dropped.
+        """Account for a node's memory: its outputs, each held once; its inputs have been dropped.
 
         `key` is a send's or a receive's, `constant` the buffer that a constant's kernel owns.  Raises TensorFlow's error where
         the device has no room.
@@ -223,7 +223,7 @@ class StepAccount:
     # --- the ends of a step
 
     def _argument(self, site: Site, value: Any) -> TensorMemory:
-        """What is fed, or what a function is called with: somebody else holds it for as long as the step runs."""
+        """Memory of a feed or of a function's argument: its owner holds it for the whole step."""
         given = self._call.find(value) if self._call is not None else None
         tensor = TensorMemory(value_dims(value), site.output_dtypes[0], None, value)
         if given is not None:
@@ -233,7 +233,7 @@ class StepAccount:
         return tensor
 
     def _result(self, memory: TensorMemory, value: Any) -> None:
-        """What is fetched: held until the client has it."""
+        """Hold a fetched tensor until the client has it."""
         self._results.append((value, self._ledger.dereferenced(memory, value)))
 
     def _record_reads(self, node: str, memories: Iterable[TensorMemory]) -> None:

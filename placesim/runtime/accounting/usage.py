@@ -1,4 +1,4 @@
-"""What the journals of a session's memory tell: each device's peak, who held it, and how it came about."""
+"""Memory use from the journals of a session: each device's peak, its holders, and its cause."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DeviceUsage(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """What the limit leaves beside the peak."""
+        """Room between the peak and the limit."""
         return None if self.limit is None else self.limit - self.peak
 
 
@@ -86,18 +86,18 @@ def _usage(device: str, source: DeviceSource, kept: dict[Buffer, str]) -> Device
     fragmentation = getattr(getattr(source, "allocator", None), "fragmentation", None)
     trace = _trace(journal)
     return DeviceUsage(
-        device,
-        source.name,
-        source.limit,
-        most,
-        in_use,
-        sum(entry.is_made for entry in journal),
-        journal[at].node,
-        _holders_at(journal, at, kept),
-        tuple(curve),
-        fragmentation() if fragmentation is not None else None,
-        at,
-        trace,
+        device=device,
+        allocator=source.name,
+        limit=source.limit,
+        peak=most,
+        in_use=in_use,
+        allocations=sum(entry.is_made for entry in journal),
+        peak_node=journal[at].node,
+        holders=_holders_at(journal, at, kept),
+        curve=tuple(curve),
+        fragmentation=fragmentation() if fragmentation is not None else None,
+        peak_at=at,
+        trace=trace,
     )
 
 

@@ -19,14 +19,14 @@ from placesim.runtime.cluster.device_assignment import (
 )
 from placesim.runtime.cluster.local_cluster import own_workers
 from placesim.runtime.cluster.scheduler_client import check_extra, connected_client, quiet
-from placesim.runtime.cluster.versions import Offer, check_versions, read_offers
+from placesim.runtime.cluster.versions import Offer, check_versions, read_offers, split_offers
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 _MORE_SECONDS = 2.0
-"""How long more workers are waited for where fewer would do as well."""
+"""Time to wait for further workers if fewer suffice."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Cluster:
     """A cluster that is open.
 
     `homes` has the worker's address of each device, by full name; `names` what errors call a worker, by its address: its task,
-    or its device.  `moved` are those that soft placement gave another worker.
+    or its device.  `moved` are those that soft placement gave another worker, `left_out` workers without placesim.
     """
 
     client: Client
@@ -44,6 +44,7 @@ class Cluster:
     homes: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
     moved: tuple[DeviceMove, ...] = ()
+    left_out: tuple[Offer, ...] = ()
 
 
 @contextmanager
@@ -75,16 +76,19 @@ def open_cluster(
                 _wait_for_workers(client, 1 if is_soft else max(1, len(units)), connection.seconds)
             if is_soft:
                 _wait_for_workers(client, len(units), min(connection.seconds, _MORE_SECONDS))
-        offers = read_offers(client, connection.seconds)
+        offers, left_out = read_offers(client, connection.seconds), tuple[Offer, ...]()
         if is_checked:
             if not offers:
                 raise UnavailableError(f"no workers on the cluster at {scheduler}: expected a `dask worker` connected to it")
+            offers, left_out = split_offers(offers)
             check_versions(client, offers, connection.seconds)
+            for offer in left_out:
+                connection.tell(f"worker {offer.address} is left out: it has no placesim")
         found = find_homes(devices, connection.per, bindings, offers, is_soft=is_soft) if devices else DeviceAssignment({})
         address: str = client.scheduler.address
-        yield Cluster(
-            client, address, offers, connection.scheduler is None, found.workers, _names(units, found.workers), found.moved
-        )
+        names = _names(units, found.workers)
+        is_own = connection.scheduler is None
+        yield Cluster(client, address, offers, is_own, found.workers, names, found.moved, left_out)
 
 
 def _wait_for_workers(client: Client, number: int, seconds: float) -> None:

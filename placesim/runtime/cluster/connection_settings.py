@@ -1,16 +1,17 @@
-"""What a user says of a cluster.  Imports nothing, so that command lines can."""
+"""Connection settings for a Dask cluster. Imports nothing, so that command lines can."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 CONNECT_SECONDS = 10.0
-"""How long a scheduler, and the workers that are needed, are waited for."""
+"""Time to wait for a scheduler and the needed workers."""
 ENGINES = ("local", "dask")
-"""Where a graph runs: in this process, or on a cluster."""
+"""Engines that run a graph: this process, or a cluster."""
 PER = ("task", "device")
-"""What has a worker of its own."""
+"""Units that get a worker of their own."""
 
 
 class Tls(NamedTuple):
@@ -28,7 +29,8 @@ NO_TLS = Tls()
 class Connection:
     """A scheduler's address, None for workers of our own; `DEVICE=ADDRESS` each; what has a worker of its own.
 
-    `seconds` is how long the scheduler, and as many workers as are needed, are waited for.
+    `seconds` is how long the scheduler, and as many workers as are needed, are waited for; `tell` is told of each worker that
+    is left out.
     """
 
     scheduler: str | None = None
@@ -36,3 +38,4 @@ class Connection:
     per: str = PER[0]
     seconds: float = CONNECT_SECONDS
     tls: Tls = NO_TLS
+    tell: Callable[[str], object] = str

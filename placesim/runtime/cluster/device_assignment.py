@@ -102,7 +102,7 @@ class _WorkerChoice:
         self._offers = offers
         self._is_soft = is_soft
         self._loads: Counter[str] = Counter()
-        """How many units each worker has."""
+        """Number of units of each worker."""
         self._found: dict[str, str] = {}
         self._moved: list[DeviceMove] = []
 

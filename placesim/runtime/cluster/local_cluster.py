@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from distributed.deploy.cluster import Cluster as DaskCluster
 
 START_SECONDS = 60.0
-"""How long a worker may take to start: it imports Dask, on a machine that may be busy."""
+"""Time limit for the start of a worker: it imports Dask, on a machine that may be busy."""
+
+
+OWN_HOST = "127.0.0.1"
+OWN_HTTP = f"{OWN_HOST}:0"
+"""All that our scheduler and workers listen on, Dask's pages of HTTP too: whoever reaches one may run code in it."""
 
 
 class WorkerPlace(NamedTuple):
-    """Where a worker belongs: its scheduler's address, its name there, and a folder of its own."""
+    """Place of a worker: its scheduler's address, its name there, and a folder of its own."""
 
     scheduler: str
     name: str
@@ -51,7 +56,8 @@ def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
                 n_workers=0,
                 processes=True,
                 silence_logs=logging.CRITICAL,
-                dashboard_address=":0",
+                host=OWN_HOST,
+                dashboard_address=OWN_HTTP,
                 scheduler_kwargs={"local_directory": folder},
             )
         except (OSError, RuntimeError) as error:

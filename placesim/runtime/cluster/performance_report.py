@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -13,11 +14,11 @@ from placesim.runtime.cluster.cluster_setup import Cluster
 
 EXTRA = "pip install 'placesim[report]'"
 COMPUTED, MOVED = "compute", "transfer"
-"""What a task was at, by Dask's names."""
+"""Activities of a task, by Dask's names."""
 
 
 class WorkerSpan(NamedTuple):
-    """What a worker was at, by its address, in a thread: a node of an op, or a tensor that came; seconds since the epoch."""
+    """Activity of a worker, by its address, in a thread: a node of an op, or a received tensor; seconds since the epoch."""
 
     worker: str
     thread: str
@@ -54,7 +55,23 @@ class PerformanceReport:
         except OSError as error:  # a CommClosedError among them
             raise UnavailableError(f"no report: the cluster's scheduler at {self._cluster.scheduler} is gone") from error
         assert isinstance(page, str)
-        return page
+        return _without_network(page)
+
+
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
+    "img-src data: blob:; font-src data:"
+)
+_LINK = re.compile(r"<link\b[^>]*\bhref=[\"'](?:https?:)?//[^>]*>\s*")
+_HEAD = "<head>"
+
+
+def _without_network(page: str) -> str:
+    """The page without links that a browser would follow by itself, and with a policy by which its scripts load nothing."""
+    head, found, rest = page.partition(_HEAD)
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+    before, style, body = rest.partition("<style")  # Bokeh's scripts come after
+    return f"{head}{found}\n    {meta}{_LINK.sub('', before)}{style}{body}"
 
 
 # --- in the scheduler -----------------------------------------------------------------------------------------------

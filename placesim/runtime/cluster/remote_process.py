@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 ALONE_SECONDS = 10.0
-"""How long a cluster may be without workers, while others may take their place."""
+"""Time without workers that a cluster may need to replace them."""
 _END = None
 
 
@@ -30,13 +30,16 @@ class RemoteProcessPool:
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
         self.client = cluster.client
         self.scheduler = cluster.scheduler
+        # workers that join are given work too, unless some here can do none
+        self.workers = [offer.address for offer in cluster.offers] if cluster.left_out else None
         self.module = module
         self.answers_once = answers_once
         self.kin = "" if preface is _END else uuid.uuid4().hex
         # a task, so that the cluster makes it again where the worker that has it is lost
         self.preface: Future | None = None
         if preface is not _END:
-            self.preface = self.client.submit(bytes, pickle.dumps(preface), key=f"placesim-preface-{self.kin}", pure=False)
+            key = f"placesim-preface-{self.kin}"
+            self.preface = self.client.submit(bytes, pickle.dumps(preface), key=key, pure=False, workers=self.workers)
         self._lock = Lock()
         self._looked = time.monotonic()
         self._had_workers = self._looked
@@ -51,7 +54,8 @@ class RemoteProcessPool:
             now = time.monotonic()
             if now >= self._looked + _LOOK_SECONDS:
                 self._looked = now
-                if self.client.scheduler_info(n_workers=-1)["workers"]:
+                there = self.client.scheduler_info(n_workers=-1)["workers"]
+                if there if self.workers is None else any(address in there for address in self.workers):
                     self._had_workers = now
             if now >= self._had_workers + ALONE_SECONDS:
                 raise UnavailableError(f"no worker is left on the cluster at {self.scheduler}")
@@ -82,7 +86,9 @@ class RemoteProcess:
             asking.client.subscribe_topic(self._topic, lambda event: self._said.put(pickle.loads(event[1])))
         errand = Errand(asking.module, __version__, pickle.dumps(question), asking.kin, self._topic)
         try:
-            self._future = asking.client.submit(run_errand, errand, asking.preface, key=f"placesim-{name}", pure=False)
+            self._future = asking.client.submit(
+                run_errand, errand, asking.preface, key=f"placesim-{name}", pure=False, workers=asking.workers
+            )
         except Exception as error:  # the client is closed, or its loop is
             raise self._gone() from error
         self._future.add_done_callback(lambda future: self._said.put(_END))
@@ -107,7 +113,7 @@ class RemoteProcess:
         return self._ready.pop(0)
 
     def _take(self, attempt: str, first: int, values: list[Any]) -> None:
-        """What is new of it: the last answers come with all of those before."""
+        """Take the new answers: the last message contains all of those before."""
         if attempt != self._attempt:
             self._attempt, self._seen = attempt, 0
         new = values[max(0, self._seen - first) :]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 SCHEDULER_PORT = 8786
-"""Where `dask scheduler` listens unless it is told otherwise."""
+"""Default port of `dask scheduler`."""
 _ADDRESS = re.compile(r"(?:(?P<scheme>tcp|tls)://)?(?P<host>\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\]]+)(?::(?P<port>\d{1,5}))?/?")
 _LOGGERS = ("distributed", "tornado", "asyncio")
 _CLOSING_SECONDS = 2.0
@@ -100,7 +100,7 @@ def _check_host(address: str) -> None:
 
 
 def _security(address: str, tls: Tls) -> Security:
-    """What Dask's configuration says, and the files over it."""
+    """Security settings of Dask's configuration, overridden by the files."""
     from distributed.security import Security
 
     files = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
@@ -139,6 +139,7 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
 
 def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     import asyncio
+    from ssl import SSLEOFError
 
     # how far Dask came in the time does not tell what is there
     if not _listens(address):
@@ -148,6 +149,13 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
         cause = cause.__cause__
     if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
         return f"no scheduler answers at {address} within {seconds:g} s: the server there is not Dask, or hangs"
+    # one without TLS greets in plain bytes, or takes ours for a message and hangs up
+    is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError)
+    if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
+        return (
+            f"no TLS at {address}: the answer there is none of TLS, expected a scheduler that was started with --tls-ca-file, "
+            f"--tls-cert and --tls-key; one without TLS is {address.replace('tls://', 'tcp://')}"
+        )
     return f"no Dask scheduler at {address}: {str(cause) or type(cause).__name__}"
 
 

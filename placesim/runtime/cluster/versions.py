@@ -1,4 +1,4 @@
-"""What a cluster offers: its workers, and the versions that have to agree."""
+"""Workers of a cluster, and the versions that must agree."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 AGREEING = ("placesim", "Python", "numpy")
-"""What has the same version everywhere: results are bit for bit one process's, and what travels is pickled."""
+"""Packages with the same version everywhere: results equal those of one process bit for bit, and messages are pickled."""
 _ASKED = (
     "{name: getattr(__import__(name), '__version__', None)"
     " if __import__('importlib.util').util.find_spec(name) else None"
@@ -33,7 +33,7 @@ class Offer(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """What `devices --scheduler` tells of it, by name."""
+        """Attributes in `devices --scheduler`, by name."""
         own = {name: getattr(self, name) for name in ("address", "name", "host", "threads", "memory")}
         return own | {name.lower(): self.versions.get(name) for name in AGREEING}
 
@@ -57,6 +57,12 @@ def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
         for address, worker in info.items()
     ]
     return tuple(sorted(offers, key=_order))
+
+
+def split_offers(offers: Sequence[Offer]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
+    """Workers that have placesim, and those that lack it; where all lack it none is left out, and versions are told."""
+    having = tuple(offer for offer in offers if offer.versions.get("placesim") is not None)
+    return (having, tuple(offer for offer in offers if offer not in having)) if having else (tuple(offers), ())
 
 
 def _order(offer: Offer) -> tuple[tuple[int, str], str]:

@@ -14,7 +14,7 @@ from threading import Thread
 from typing import IO, Any
 
 from placesim.core.process.workers import serve
-from placesim.runtime.cluster.local_cluster import WorkerPlace
+from placesim.runtime.cluster.local_cluster import OWN_HOST, OWN_HTTP, WorkerPlace
 
 _CLOSING_SECONDS = 2.0
 
@@ -48,8 +48,9 @@ async def _serve(place: WorkerPlace, questions: IO[bytes], answer: Callable[[Any
         nthreads=1,
         memory_limit=0,
         dashboard=False,
+        dashboard_address=OWN_HTTP,
         local_directory=place.folder,
-        host="127.0.0.1",
+        host=OWN_HOST,
     )
     answer((worker.address,))
 

@@ -18,7 +18,7 @@ from placesim.core.process.workers import Worker
 from placesim.core.version import __version__
 
 IDLE_SECONDS = 2.0
-"""How long a process is kept for the next question of the same kind."""
+"""Time for which a process is kept for the next question of the same kind."""
 _LOOK_SECONDS = 0.2
 TELLING_SECONDS = 0.3
 """Answers of which there are many are told no more often."""
@@ -39,7 +39,7 @@ class Errand(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What a process answered; `ended` says how it ended where something is missing, `attempt` tells a repetition apart."""
+    """Answers of a process; `ended` says how it ended if some are missing, `attempt` identifies a repetition."""
 
     attempt: str
     values: list[Any]
@@ -47,7 +47,7 @@ class Answers(NamedTuple):
 
 
 def run_errand(errand: Errand, preface: bytes | None = None) -> Answers:
-    """What comes of it; the process is told the preface (pickled) first, once.
+    """Return the result of an errand; the process first gets the preface (pickled), once.
 
     It is ended where the task is not wanted any more: it was cancelled, or its client is gone.
     """

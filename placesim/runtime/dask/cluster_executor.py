@@ -42,7 +42,7 @@ class ClusterSession(Protocol):
         """The error for a worker that is gone; a `witness` is another one that cannot reach it."""
 
     def hear(self) -> WorkerMessage:
-        """What a worker says next."""
+        """The next message of a worker."""
 
     def rest(self, seconds: float) -> None:
         """Wait for a moment."""
@@ -107,7 +107,7 @@ class DaskExecutor:
         return flows
 
     def _gather(self, kind: str, name: str, number: int) -> dict[str, Readiness]:
-        """What each worker answers."""
+        """Answers of the workers."""
         found: dict[str, Readiness] = {}
         while len(found) < len(self._workers):
             said = self._session.hear()
@@ -118,7 +118,9 @@ class DaskExecutor:
         return found
 
     def _lack(self) -> tuple[Position, PlacesimError] | None:
-        """Where in the step a device has no room, and the error; raised at once where that is before, or where no order is."""
+        """Position in the step of a device without room, and the error; raised at once if that is earlier, or if there is no
+        order.
+        """
         lack = self._session.lack
         if lack is None:
             return None
@@ -167,7 +169,7 @@ class _StepRun:
         self._before: dict[str, tuple[int, int]] = {}
 
     def finish(self) -> dict[str, PartResult]:
-        """What became of each worker's part.  Raises the error that comes first in the order of the step."""
+        """Results of the workers' parts. Raises the error that comes first in the order of the step."""
         while len(self._ended) < len(self._workers):
             said = self._session.hear()
             kind = said.message["is"]
@@ -205,14 +207,14 @@ class _StepRun:
         self._probe()
 
     def limit(self) -> None:
-        """Where something is known to fail, what comes after it need not run."""
+        """Stop the execution after the position of a known failure."""
         if self._first is not None:
             for address in self._workers:
                 if address not in self._ended:
                     self._session.links.tell(address, {"do": "limit", "step": self.step}, self._first[0])
 
     def _tell_events(self) -> None:
-        """What ops printed and which functions were placed, in the order of the step, up to what failed."""
+        """Report printed output and placed functions, in the order of the step, up to the failure."""
         rows: list[tuple[Position, int, int, Event]] = []
         for number, address in enumerate(self._workers):
             events = self._ended[address].events
@@ -224,7 +226,7 @@ class _StepRun:
     # --- where nothing goes on
 
     def _probe(self) -> None:
-        """Where nobody seems to run, ask how many tensors are on their way."""
+        """Ask for the number of tensors in transit while no worker seems to run."""
         running = [address for address in self._workers if address not in self._ended]
         if running and all(address in self._idle for address in running):
             self._counts = {}

@@ -31,7 +31,7 @@ LAST = 1 << 62
 
 
 class StallReport(NamedTuple):
-    """What a worker says if nothing goes on anywhere: `kind` 0 where a node is parked, 1 where a tensor is missing."""
+    """Message of a stalled worker: `kind` 0 if a node is parked, 1 if a tensor is missing."""
 
     kind: int
     error: OpError
@@ -50,7 +50,7 @@ class FlowingPart(DataflowExecutor):
 
     @property
     def position(self) -> Position:
-        """Where the node stands that runs, or that failed."""
+        """Position of the node that runs, or that failed."""
         return (LAST,) if self._run is None else self._run.position
 
     def run_part(

@@ -1,4 +1,4 @@
-"""Which nodes run in their order on a worker, as the order of what they do can be seen."""
+"""Nodes that must run in order on a worker, since the order of their effects is visible."""
 
 from __future__ import annotations
 

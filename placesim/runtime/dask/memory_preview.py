@@ -1,4 +1,4 @@
-"""What a step does to the memory of simulated devices, found out before a cluster runs it: it is walked through here first."""
+"""Memory use of a step on simulated devices, computed by a dry run before a cluster runs it."""
 
 from __future__ import annotations
 

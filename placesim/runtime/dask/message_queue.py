@@ -1,4 +1,4 @@
-"""What a step that runs in a worker is told from outside while it runs, in the order in which it comes."""
+"""Messages to a running step in a worker, in order of arrival."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeAlias
 from placesim.core.process.deadlines import ThreadInterruption
 
 Position: TypeAlias = "tuple[int, ...]"
-"""Where in a step's order something happened: of a fixed order one number, else generation, partition and node."""
+"""Position in a step's order: of a fixed order one number, else generation, partition and node."""
 
 BEFORE_ALL: Position = (-1,)
-"""Where something happened that belongs to no node: it comes first."""
+"""Position before all nodes, for an event of no node."""
 
 
 class Arrival(NamedTuple):

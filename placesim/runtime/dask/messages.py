@@ -1,4 +1,4 @@
-"""What the client and the workers of a session tell each other."""
+"""Messages between the client and the workers of a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENSORS = "placesim_tensors"
 
 
 class SessionOpening(NamedTuple):
-    """What a worker is told of a session: its graph without nodes, its machine, and which worker has which device.
+    """Opening of a session in a worker: its graph without nodes, its machine, and the worker of each device.
 
     `address` is the worker's own, as it stands in `homes`; `is_measured` where the client wants to know when what ran.
     """
@@ -50,7 +50,7 @@ class PartWork(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """What a worker says of its part of a step once its programs are made.
+    """Answer of a worker about its part of a step once its programs are made.
 
     `expensive` is how many of its ops deserve a thread of their own; `error` what kept partition `failed` from being made.
     """
@@ -77,7 +77,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class PartResult:
-    """What became of a worker's part of a step; `position` is where `error` happened, `measured` what it took."""
+    """Result of a worker's part of a step; `position` is the place of `error`, `measured` its timing."""
 
     results: dict[int, Any] = field(default_factory=dict)
     error: PlacesimError | None = None

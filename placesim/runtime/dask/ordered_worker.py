@@ -59,7 +59,7 @@ class ScheduledPart:
 
     @property
     def position(self) -> Position:
-        """Where that node stands in the order of the whole step."""
+        """Position of that node in the order of the whole step."""
         return (self.positions[self.at],) if self.at >= 0 else BEFORE_ALL
 
     def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
@@ -112,7 +112,7 @@ def _handing_out(store: list[Any], first: int, outputs: list[Any]) -> Step:
 
 
 class Edges:
-    """What each node waits for, by numbers.
+    """Dependencies of nodes, by numbers.
 
     `waits` is for how much, `followers` which nodes wait for it, `receives` which node waits for the tensor of a key from
     elsewhere, and `urgent` are nodes that other workers wait for.
@@ -159,7 +159,7 @@ class Edges:
 
 
 class Reads:
-    """Which places of the stores each node reads or writes, and by how many nodes each place is read."""
+    """Store positions that each node reads or writes, and the number of readers of each position."""
 
     def __init__(
         self, programs: Sequence[Program], order: Sequence[tuple[int, int]], instructions: Sequence[Instruction]
@@ -209,7 +209,7 @@ class _PartRun:
             raise StepInterruption
 
     def _rank(self, number: int) -> int:
-        """What is lowest runs first: a node's number, or a negative one that is the same modulo the count of nodes."""
+        """Rank of a node, the lowest runs first: its number, or a negative one that is equal modulo the count of nodes."""
         return number - len(self._waits) if number in self._part.edges.urgent else number
 
     def _start(self, number: int) -> None:

@@ -1,4 +1,4 @@
-"""What goes over the wire: values and graphs as frames, which Dask's own protocol sends without copying them.
+"""Serialization of values and graphs as frames, which Dask's own protocol sends without copying them.
 
 Pickle's fifth protocol leaves the memory of arrays out of its text; that memory is sent from where it lies.  Registries of ops
 are the same in every process, and are sent by their names.

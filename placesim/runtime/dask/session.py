@@ -50,7 +50,7 @@ class DaskSession(GraphSession):
         super().__init__(*args, **options)
         self._walk = None if ledger is None else MemoryPreviewSession(*args, ledger=ledger, **options)
         self.lack: MemoryShortage | None = None
-        """What the step that runs has no room for on its device."""
+        """Memory shortage of the running step on its device."""
         self._client = cluster.client
         self._names = cluster.names
         self._may_move = cluster.is_own or self.config.allow_soft_placement
@@ -94,7 +94,7 @@ class DaskSession(GraphSession):
         self._looked = time.monotonic() + CLOCK_SECONDS
 
     def _heard(self, hear: Callable[[], WorkerMessage], address: str, kind: str) -> WorkerMessage:
-        """What a worker answers; UnavailableError where it is gone."""
+        """Answer of a worker; UnavailableError if it is gone."""
         while True:
             said = self._noted(hear())
             if said.address == address and said.message["is"] == kind:
@@ -108,11 +108,11 @@ class DaskSession(GraphSession):
         return runs_ops_in_parallel(self.config)
 
     def hear(self) -> WorkerMessage:
-        """What a worker says next."""
+        """The next message of a worker."""
         return self._noted(self.links.hear())
 
     def _noted(self, said: WorkerMessage) -> WorkerMessage:
-        """What was measured counts, also of a step that was given up."""
+        """Count the measurements, also of an abandoned step."""
         if self.gathering is not None:
             if said.message["is"] == "ended" and said.value.measured is not None:
                 self.gathering.take(said.address, said.value.measured)
@@ -148,7 +148,7 @@ class DaskSession(GraphSession):
                 raise self.lost(address)
 
     def records(self) -> tuple[DeviceRecord, ...]:
-        """What the workers' devices keep.  Raises UnavailableError for a worker that is gone."""
+        """State of the workers' devices. Raises UnavailableError for a worker that is gone."""
         workers = dict.fromkeys(self.homes.values())
         self.check_workers(workers)
         number = self.next_step()
@@ -177,7 +177,7 @@ class DaskSession(GraphSession):
             self._links.close()
 
     def _gather_rest(self, links: WorkerConnections) -> None:
-        """What was measured of a step that did not end; a worker that gives no answer has told all before."""
+        """Collect the measurements of a step that did not end; a worker without an answer has sent all before."""
         if self.gathering is None:
             return
         end = time.monotonic() + CLOSING_SECONDS
@@ -219,7 +219,7 @@ class DaskSession(GraphSession):
                 self.homes[device] = home
 
     def _hand_over_values(self) -> None:
-        """What came with the graph goes to the workers, once."""
+        """Send the values that came with the graph to the workers, once."""
         found: dict[str, dict[str, SavedState]] = {}
         for name, state in self._states.items():
             if any(state.resources.named()) or state.node_states:

@@ -29,7 +29,7 @@ _FREE, _LENT = 0, 1
 
 
 class Probe(NamedTuple):
-    """What the other side has to read in memory of ours, to show that it can."""
+    """Content of our memory that the other side must read, to show that it can."""
 
     path: str
     token: bytes
@@ -69,7 +69,7 @@ class _SharedMemory:
 
 
 class SharedMemoryLender:
-    """What one session of a worker lends."""
+    """Shared memory lent by one session of a worker."""
 
     def __init__(self) -> None:
         self._pieces: defaultdict[int, list[_SharedMemory]] = defaultdict(list)

@@ -18,14 +18,14 @@ from placesim.core.process.deadlines import TURN_SECONDS
 from placesim.runtime.dask.messages import SESSION, SessionOpening
 from placesim.runtime.dask.outgoing_messages import Outbox
 from placesim.runtime.dask.serialization import pack, unpack
-from placesim.runtime.dask.worker_plugin import EnginePlugin
+from placesim.runtime.dask.worker_host import install_handlers
 
 CLOSING_SECONDS = 2.0
-"""How long workers may take to hear that a session is closed."""
+"""Time limit for workers to learn that a session is closed."""
 
 
 class WorkerMessage(NamedTuple):
-    """What a worker said: its address, the message, the value with it, and when it came; a broken connection `is` lost."""
+    """Message of a worker: its address, the message, the value with it, and its arrival time; a broken connection `is` lost."""
 
     address: str
     message: Mapping[str, Any]
@@ -46,7 +46,7 @@ class WorkerConnections:
         self._is_closed = False
         self.gone: set[str] = set()
         try:
-            client.register_plugin(EnginePlugin())
+            client.run(install_handlers, workers=list(openings))
         except (CommClosedError, OSError) as error:
             raise UnavailableError(f"lost a worker while opening the session: {error}") from None
         try:
@@ -60,7 +60,7 @@ class WorkerConnections:
         self._outboxes[address].post(dict(message), value)
 
     def hear(self) -> WorkerMessage:
-        """What comes next, from any worker."""
+        """The next message from any worker."""
         while True:
             with suppress(Empty):  # an interrupt reaches this thread in between
                 return self.hear_within(TURN_SECONDS)

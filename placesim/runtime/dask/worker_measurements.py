@@ -1,4 +1,4 @@
-"""What kernels took in the workers of a session: each tells of it in its own clock, and the client brings that onto its own."""
+"""Measurements of kernels in the workers of a session: each uses its own clock, and the client converts them to its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WorkerTransferPath(NamedTuple):
 
 
 class WorkerMeasurement(NamedTuple):
-    """What a worker measured since it told of it last, as `Measurements` has it; numbers and moments are the worker's own."""
+    """Measurements of a worker since its last message, as `Measurements` has them; numbers and moments are the worker's own."""
 
     nodes: Sequence[RemoteNode]
     ways: Sequence[WorkerTransferPath]
@@ -45,7 +45,7 @@ class WorkerMeasurement(NamedTuple):
 
 
 class WorkerRecorder(Measurements):
-    """What runs in one worker of a session; told in pieces, by whichever thread is asked."""
+    """Recorder of one worker of a session; its data is sent in pieces, by any thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class WorkerRecorder(Measurements):
         self._steps_of_ways.update(dict.fromkeys(range(first, len(self.ways)), step))
 
     def news(self) -> WorkerMeasurement:
-        """What was not told before."""
+        """Data not sent before."""
         with self._lock:
             # runs name nodes, and transfers ways: what is named is there before, and so is read after
             runs, transfers = self.runs[self._told[0] :], self.transfers[self._told[1] :]
@@ -79,7 +79,7 @@ class WorkerRecorder(Measurements):
 
 
 class PartMeasurements:
-    """What tells measurements of the tensors of a part of a step: those between its programs, and those from elsewhere."""
+    """Identity of a part's tensors in measurements: those between its programs, and those from elsewhere."""
 
     def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
         self.exchange = measurements.exchange(programs)
@@ -102,7 +102,7 @@ class PartMeasurements:
 
 
 class WorkerClock:
-    """What a worker's clock is ahead of the client's, in nanoseconds, by the quickest of its last round trips.
+    """Offset of a worker's clock from the client's, in nanoseconds, by the quickest of its last round trips.
 
     An answer was written somewhere between a question and its coming back; halfway is wrong by half of that at most.
     """
@@ -141,7 +141,7 @@ class MeasurementCollector:
         self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
     def take(self, address: str, told: WorkerMeasurement) -> None:
-        """What a worker tells, in the order in which it does."""
+        """Take a worker's measurements, in the order of their arrival."""
         own = self._nodes[address]
         own += range(len(self._found.nodes), len(self._found.nodes) + len(told.nodes))
         self._found.nodes += told.nodes
@@ -150,7 +150,7 @@ class MeasurementCollector:
         self._take_transfers(address, told)
 
     def spans(self) -> Iterator[WorkerSpan]:
-        """What the workers were at."""
+        """Activities of the workers."""
         since_epoch = time_ns() - perf_counter_ns()
         addresses = {number: address for (address, _), number in self._threads.items()}
         for number, start, end, thread in rows(self._found.runs, 4):

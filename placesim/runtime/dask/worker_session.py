@@ -70,7 +70,7 @@ class WorkerStep:
 
 
 class WorkerSession:
-    """What a worker keeps of a session, from its opening until it is closed.
+    """State of a session in a worker, from its opening until it is closed.
 
     `reply` takes what the client is told, `post` a tensor for a device of another worker; both may be called in any thread.
     """
@@ -114,7 +114,7 @@ class WorkerSession:
         self._jobs.put(job)
 
     def news(self) -> WorkerMeasurement | None:
-        """What was measured and not told yet; in any thread."""
+        """Measurements not sent yet; in any thread."""
         return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:

@@ -34,11 +34,11 @@ MAX_KNOWN_ELEMENTS = 1024
 _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
 """Functions that one input may settle alone, and the value with which it does."""
 MAX_ROOTS = 8
-"""Where a value would take more feeds than this to tell, none is named."""
+"""Maximum number of feeds named for a value; none is named for a value that needs more."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
 """Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
-"""What a kernel stumbles over that looks into a sketch."""
+"""Errors of a kernel that looks into an abstract value."""
 
 
 def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
@@ -167,7 +167,7 @@ def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | No
 
 
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
-    """What would have told the shapes that a node's inputs are assumed to have."""
+    """Feeds that would have determined the assumed shapes of a node's inputs."""
     found = NOTHING
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -233,7 +233,7 @@ def _is_known(values: Sequence[Any]) -> bool:
 def _shapes(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext], *, is_known: bool
 ) -> list[Dims] | None:
-    """What the shape function says; None where it refuses what is known, which the kernel says better."""
+    """Result of the shape function; None if it rejects known values, since the kernel's error is better."""
     try:
         return list(kernel.shape(ShapeContext(*_known_of(values, attrs, context))))
     except (ShapeError, GraphBuildError) as error:
@@ -245,7 +245,7 @@ def _shapes(
 def _known_of(
     values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None], list[Dims]]:
-    """What a shape function is told of a node's inputs."""
+    """Known facts of a node's inputs for a shape function."""
     return (
         [value_dims(value.value if isinstance(value, VariableResource) else value) for value in values],
         attrs,
@@ -276,7 +276,7 @@ class _ValueQuestions(ShapeContext):
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
-    """What a handle says of the variable that it names: the shape of its value, or the one that was declared."""
+    """Shape behind a resource handle: that of the variable's value, or the declared one."""
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))

@@ -1,4 +1,4 @@
-"""What a walk through a step takes where values are not known: how often loops run, which branches count, open dimensions.
+"""Assumptions of a dry run for unknown values: trip counts of loops, branches, open dimensions.
 
 A walk asks, and what it was told is kept here: reports say what was assumed, and the search for the dearer branches
 (`placesim/studies/dry_run.py`) reads which choices there were.
@@ -13,10 +13,10 @@ from typing import NamedTuple
 from placesim.ops.kernels.shapes import Dims
 
 ITERATIONS = 1
-"""How often a loop runs of which nothing says it."""
+"""Assumed iterations of a loop with an unknown trip count."""
 TWO_WAYS = 2
 CONTEXT = "/while_context"
-"""What TensorFlow's Python puts behind a loop's scope to name its frame."""
+"""Suffix that TensorFlow's Python appends to a loop's scope to name its frame."""
 
 
 class BranchChoice(NamedTuple):
@@ -26,7 +26,7 @@ class BranchChoice(NamedTuple):
     ways: int
 
     def word(self, branch: int) -> str:
-        """What a branch is called."""
+        """Name of a branch."""
         return ("false", "true")[branch] if self.ways == TWO_WAYS else str(branch)
 
 
@@ -69,7 +69,7 @@ class Assumptions:
         return number < self.iterations_of(loop)
 
     def iterations_of(self, loop: str) -> int:
-        """How often a loop runs of which nothing else says it."""
+        """Assumed iterations of a loop with an unknown trip count."""
         found = self.loops.get(loop)
         if found is None:
             name = find_loop(self.iterations, loop)
@@ -77,7 +77,7 @@ class Assumptions:
         return found
 
     def branch(self, node: str, count: int) -> int:
-        """Which of `count` branches is taken where the value that decides comes from a node and is not known."""
+        """Branch of `count` that is taken if the value that decides comes from a node and is unknown."""
         choice = BranchChoice(node, count)
         found = self.chosen.get(choice)
         if found is None:
@@ -104,14 +104,14 @@ class Assumptions:
         return [name for name in self.iterations if name not in used]
 
     def warnings(self) -> list[str]:
-        """What of it is likely to be wrong."""
+        """Assumptions that are likely to be wrong."""
         return [
             f"loop {loop} is assumed to run once, as its trip count is unknown: set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
         ]
 
     def sentences(self) -> tuple[str, ...]:
-        """What was assumed, and what was given to no end."""
+        """Assumptions made, and given ones that had no effect."""
         said = [
             f"loop {loop} is assumed to run once: trip count unknown, set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()

@@ -1,4 +1,4 @@
-"""What a step that is walked through is fed: the shapes of its placeholders."""
+"""Feeds of a dry run: the shapes of its placeholders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """What settles open dimensions: shapes by placeholder, and the first dimension of all that leave theirs open.
+    """Values of open dimensions: shapes by placeholder, and the first dimension of all placeholders with an unknown one.
 
     `guesses` say what is taken where nothing settles it, and keep what was asked.
     """
@@ -40,7 +40,8 @@ class FeedShapes:
 def sketch_feeds(
     graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
 ) -> dict[TensorRef, Any]:
-    """What a step is fed, by tensor: small values as they are, of all others, and of placeholders that nothing feeds, a sketch.
+    """Feeds of a step, by tensor: small values as they are; for all others, and for placeholders without a feed, an abstract
+    value.
 
     Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
     for a feed that fits no tensor.
@@ -101,7 +102,7 @@ def _open_shapes(
 
 
 def _settles(count: int, whole: int) -> str:
-    """How many of the open tensors are known then."""
+    """Number of open tensors that become known."""
     return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
@@ -110,7 +111,7 @@ def _example(dims: Dims) -> str:
 
 
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
-    """What would settle the value that a node depends on: feeds that tell it, or to execute the graph.
+    """Remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
 
     `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
     """
@@ -176,7 +177,7 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
 
 
 def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
-    """How many nodes a walk through all runs of all steps meets at most, functions' bodies once; None where there are loops."""
+    """Upper bound of the nodes in a dry run of all runs of all steps, functions' bodies once; None if there are loops."""
     bodies = [function.nodes for function in graph.functions.values()]
     ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
     if not _LOOPS.isdisjoint(ops):

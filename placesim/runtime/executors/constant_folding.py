@@ -1,4 +1,4 @@
-"""What depends on constants alone: computed once for all steps that an executor runs, where that is asked for.
+"""Constant folding: nodes that depend on constants alone are computed once for all steps of an executor, if requested.
 
 Graph, placement, order and books of memory know nothing of it.  The same kernels give the values, so that results are the same
 to the bit.  As in TensorFlow's constant folding, control inputs do not matter: a node that waits for others gives the same
@@ -31,7 +31,7 @@ class FoldedNodes(NamedTuple):
     stores: list[list[Any]]
 
     def outputs(self, number: int, instruction: Instruction) -> list[Any]:
-        """What one of the nodes gave."""
+        """Outputs of one of the nodes."""
         return self.stores[number][instruction.outputs : instruction.outputs + instruction.output_count]
 
 
@@ -142,5 +142,5 @@ def _bytes(values: Sequence[Any]) -> int:
 
 
 def constant_compute(outputs: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """What stands in the place of a folded node's `compute` where its readers wait for it."""
+    """Replacement of a folded node's `compute` for its readers."""
     return lambda values: outputs

@@ -44,7 +44,7 @@ def deadlock_error(name: str, is_body: bool) -> OpError:
 
 
 class DataflowSetup:
-    """What all runs of some programs share.
+    """Common part of all runs of some programs.
 
     With a `pool` kernels that deserve it run there.  `is_body` tells a function's.  Where nothing can run, `let_others` lets
     other steps, and says whether to try again.
@@ -108,7 +108,7 @@ class DataflowRun(Propagation):
         return self._end()
 
     def _begin(self) -> None:
-        """What reads nothing is ready."""
+        """Make the nodes without inputs ready."""
         for wiring in self.wiring:
             iteration = FrameRun(wiring, "", None).iterations[0]
             first = [node for node in wiring.nodes if not node.waits and not node.input_count]
@@ -116,7 +116,7 @@ class DataflowRun(Propagation):
             self.ready.extend(Visit(node, iteration) for node in first)
 
     def _end(self) -> dict[int, Any]:
-        """What came of it, by `_Retval` index."""
+        """Results, by `_Retval` index."""
         if self.programs:
             self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
         for index in self.dead_results:
@@ -269,7 +269,7 @@ class DataflowRun(Propagation):
         return [self._with_value(visit.values[0], np.array(goes_on))]
 
     def _with_value(self, given: Any, value: Any) -> Any:
-        """What goes from node to node, with another value."""
+        """Replace the value of an item passed between nodes."""
         return value
 
     def _account_for(self, visit: Visit, outputs: Sequence[Any]) -> Sequence[Any]:
@@ -315,7 +315,7 @@ def blame_node(error: OpError, node: FlowNode) -> OpError:
 
 
 def read_wanted(value: Any, is_wanted: bool) -> Any:
-    """What a node gets of an input: of a variable its value, where that is wanted."""
+    """Input of a node: of a variable its value, if that is wanted."""
     return read_variable(value) if is_wanted else value
 
 

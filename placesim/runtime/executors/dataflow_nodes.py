@@ -16,7 +16,7 @@ from placesim.runtime.executors.program import Instruction, Program, blame, dire
 from placesim.runtime.shapes.loop_frames import find_frames
 
 COMPUTE, ARGUMENT, RESULT, SWITCH, PASS, SEND, RECEIVE = range(7)
-"""What is done with a node that is ready."""
+"""Actions on a ready node."""
 _KINDS = (
     dict.fromkeys(CONTROL_FLOW, PASS)
     | dict.fromkeys((*SWITCHES, "_SwitchN"), SWITCH)

@@ -30,7 +30,8 @@ def build_executor(
     is_body: bool = False,
     let_others: Callable[[str], bool] | None = None,
 ) -> AnyExecutor:
-    """What runs the partitions of one step or one function, as often as wanted; `states` are those of the devices by name.
+    """Choose the executor of one step's or one function's partitions, for any number of runs; `states` are those of the devices
+    by name.
 
     The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  An
     `observer` is told of each node.  `is_body` tells a function's.  Where nothing

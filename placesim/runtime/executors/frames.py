@@ -199,7 +199,7 @@ class Propagation:
         return node.positions[position].value
 
     def _drop(self, *values: Any) -> None:
-        """What nobody takes."""
+        """Release values without a reader."""
 
     def _hold(self, source: FlowNode, outputs: Sequence[Any]) -> None:
         """Outputs that are not read just once go to their readers."""

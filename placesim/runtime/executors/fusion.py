@@ -147,7 +147,7 @@ class FusionGroup:
         return follow
 
     def _begin(self, output: Any) -> Finish:
-        """What those followers do that fit the head's output."""
+        """Apply the followers that fit the head's output."""
         applied: list[Apply] = []
         if type(output) is np.ndarray and output.ndim and output.size and output.dtype in _DTYPES and output.flags.carray:
             for follower in self._followers:
@@ -182,7 +182,7 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
 
 
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
-    """What does a follower's op in a tensor's place; None where it gives another shape or type, or fails."""
+    """Function that computes a follower's op in a tensor's place; None if it gives another shape or type, or fails."""
     op, flat = follower.instruction.node.op, value.reshape(-1)
     in_place: Any = follower.instruction.kernel.in_place
     if op == "Softmax":

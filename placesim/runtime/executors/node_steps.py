@@ -34,7 +34,7 @@ class StepCompiler:
         self._scalars: dict[int, Any] = {}
 
     def compile(self, instruction: Instruction, dropped: Sequence[int]) -> Step:
-        """What runs a node and then drops these positions."""
+        """Function that runs a node and then drops these positions."""
         store = self._store
         op = instruction.node.op
         few = self._few(instruction)
@@ -61,7 +61,7 @@ class StepCompiler:
         return _general(instruction, store, dropped)
 
     def _few(self, instruction: Instruction) -> int | None:
-        """How many elements an op's output may have unasked; None where it is known to have no more."""
+        """Number of elements that an op's output may have without a check; None if it is known to have no more."""
         known, allocation = self._most, instruction.allocation
         if instruction.node.op == "Const":
             dtype, array = instruction.attrs["value"]
@@ -214,7 +214,7 @@ def _general(instruction: Instruction, store: list[Any], dropped: Sequence[int])
 
 
 def gather_positions(positions: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """What reads these positions of a store, as a tuple."""
+    """Function that reads these positions of a store, as a tuple."""
     if len(positions) > 1:
         return itemgetter(*positions)
     if not positions:

@@ -64,11 +64,11 @@ class Executor:
 
     @property
     def position(self) -> int:
-        """Where in the schedule the node stands that runs, or that failed."""
+        """Position in the schedule of the node that runs, or that failed."""
         return len(self._order) - length_hint(self._remaining) - 1
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:
-        """What is done for each node, compiled when it is first asked for; an observation drops what is not read again."""
+        """Functions of the nodes, compiled on first use; an observation drops values that are not read again."""
         order, dropped = self.schedule.order, self.schedule.last_readers
         if observation is None:
             if self._plain is None:
@@ -176,7 +176,7 @@ class Executor:
                     steps[position]()
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
-        """What runs at a position of the schedule, and what its inputs are now."""
+        """Instruction at a position of the schedule, and its current inputs."""
         number, index = self._order[position]
         program = self.schedule.programs[number]
         instruction = program.instructions[index]

@@ -30,7 +30,7 @@ Output = tuple[tuple[int, ...], DataType, int]
 
 
 class AllocationCheck:
-    """What one node, or several that are alike, may allocate on a device."""
+    """Limit on the allocation of one node, or of several equal ones, on a device."""
 
     __slots__ = ("_attrs", "_device", "_kernel", "_node", "_remembered", "_spelling", "memory", "spells_size")
 
@@ -92,7 +92,7 @@ class AllocationCheck:
 
 
 class _ArrivedInputs(ShapeContext):
-    """What has arrived at a node: the values of all inputs that are tensors of numbers or strings."""
+    """Inputs that have arrived at a node: the values of all that are tensors of numbers or strings."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], attrs: Attrs, values: Sequence[Any]) -> None:
         super().__init__(shapes, attrs)

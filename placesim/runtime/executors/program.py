@@ -64,7 +64,7 @@ class KernelObserver(Protocol):
         """For one run of these programs."""
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
-        """Where programs leave what they send, by its name."""
+        """Store of sent tensors, by name."""
 
 
 class AbstractRun(Protocol):
@@ -87,12 +87,13 @@ class AbstractRun(Protocol):
         """Whether a loop whose condition is not known runs its iteration `number`, from 0 on."""
 
     def branch(self, node: str, count: int) -> int:
-        """Which of `count` branches is taken."""
+        """Branch of `count` that is taken."""
 
 
 @dataclass(slots=True)
 class DeviceState:
-    """What one simulated device keeps from step to step: its resources, each node's own state, and what files it may open.
+    """State of one simulated device that lasts from step to step: its resources, each node's own state, and the files it may
+    open.
 
     `memory` is the session's, of all its devices together.  With `guesses`, in a walk, kernels only say what shapes come out;
     `measurements` are told when they ran.  `fuses`: ops may be done together, where nobody looks at each
@@ -198,7 +199,7 @@ def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
 
 
 _KERNELS_RAISE = (ValueError, TypeError, ArithmeticError, AttributeError)
-"""What a kernel's direct form raises where `compute` knows better, or says so in TensorFlow's words."""
+"""Errors of a kernel's direct form for which `compute` has a better result, or TensorFlow's message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +222,7 @@ def needs_dataflow(programs: Sequence[Program]) -> bool:
 
 
 def output_count_error(node: Node, count: int) -> InternalError:
-    """What TensorFlow's executor says of a node that gave fewer outputs than it has; of more it never hears."""
+    """TensorFlow's error for a node that returned fewer outputs than it has; additional outputs go unnoticed."""
     expected = len(node.signature.output_dtypes)
     if count < expected:
         return InternalError(f"Missing {count}-th output from {node_tag(node.name)}")
@@ -306,24 +307,24 @@ def build_program(
         context = _context(graph, node, state, step_resources, call_function) if kernel.needs_context else None
         instructions.append(
             Instruction(
-                node,
-                kernel,
-                attrs,
-                tuple(starts[i] + slot for i, slot in zip(node.input_nodes, node.input_slots, strict=True)),
-                _reads(graph, node),
-                starts[node.id],
-                len(node.signature.output_dtypes),
-                context,
-                transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
-                allocation,
-                node.id in late,
+                node=node,
+                kernel=kernel,
+                attrs=attrs,
+                inputs=tuple(starts[i] + slot for i, slot in zip(node.input_nodes, node.input_slots, strict=True)),
+                reads_ref=_reads(graph, node),
+                outputs=starts[node.id],
+                output_count=len(node.signature.output_dtypes),
+                context=context,
+                key=transfer_key(node) if node.op in SENDS or node.op in RECEIVES else None,
+                allocation=allocation,
+                is_late=node.id in late,
             )
         )
     return Program(state, graph, tuple(instructions), size)
 
 
 def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
-    """What nodes that are alike share: their attrs, and the kernel with its look at the size of its outputs."""
+    """Common part of equal nodes: their attrs, and the kernel with its check of the size of its outputs."""
     attrs = graph.kernel_attrs(node)
     problem = int32_problem(node.op, attrs)
     if problem is not None:
@@ -358,7 +359,7 @@ def _reads(graph: Graph, node: Node) -> tuple[bool, ...]:
 
 
 def transfer_key(node: Node) -> TransferKey:
-    """What a send, or a receive, has in common with the other end."""
+    """Key shared by a send and its receive."""
     attrs = node.attrs
     return (attrs["send_device"], attrs["recv_device"], attrs["tensor_name"])
 

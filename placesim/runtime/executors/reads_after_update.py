@@ -47,7 +47,7 @@ def find_late_reads(graph: Graph, device: str) -> LateReads:
 
 
 def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> list[Node]:
-    """What depends on nodes."""
+    """Nodes that depend on the given ones."""
     seen: dict[int, Node] = {}
     waiting = list(updates)
     while waiting:

@@ -1,4 +1,4 @@
-"""Whose step computes: a session's steps take turns, and one that has to wait for others lets them go on.
+"""Turns of a session's steps: one step computes at a time, and a waiting one lets others go on.
 
 TensorFlow runs steps of several threads side by side, and an op that waits for a queue waits for the others.
 """
@@ -11,9 +11,9 @@ from types import TracebackType
 from placesim.core.errors import CancelledError
 
 _WAIT_SECONDS = 0.05
-"""How long a step that waits sleeps at a time: something that is no step may have changed what it waits for."""
+"""Sleep of a waiting step at a time: something that is no step may have changed the condition that it waits for."""
 _OWN_THREADS = ("placesim", "Dask-", "IO loop", "Profile", "TCP-Executor", "AsyncProcess", "QueueFeederThread")
-"""What the names of threads begin with that begin no steps: our own, and those of Dask and of multiprocessing."""
+"""Prefixes of the names of threads that begin no steps: our own, and those of Dask and of multiprocessing."""
 
 
 class Turns:
@@ -22,8 +22,9 @@ class Turns:
     def __init__(self, condition: threading.Condition | None = None) -> None:
         self._condition = threading.Condition(threading.RLock()) if condition is None else condition
         self._closed = False
+        self._is_given_up = False
         self.running = 0
-        """How many steps have begun and not ended, those that wait among them."""
+        """Number of steps that have begun and not ended, waiting ones included."""
         self.waiting_node = ""
         """The node whose step sleeps because nothing else of it can run; empty where none does."""
 
@@ -37,11 +38,16 @@ class Turns:
         self._condition.notify_all()
         self._condition.release()
 
+    def give_up(self) -> None:
+        """A step is left to itself, perhaps in a long kernel: nobody waits for its end who closes the session."""
+        self._is_given_up = True
+
     def close(self) -> None:
-        """Steps that wait are cancelled."""
-        with self._condition:
-            self._closed = True
+        """Cancel the steps that wait, after the one that computes, unless one was given up."""
+        self._closed = True
+        if self._condition.acquire(blocking=not self._is_given_up):
             self._condition.notify_all()
+            self._condition.release()
 
     def let_others(self, node: str) -> bool:
         """Let other threads' steps go on, for a moment; False where there is no thread that could begin one.

@@ -87,7 +87,8 @@ def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) 
 
 
 def _right_operand(program: Program, instruction: Instruction) -> tuple[int, bool, bool]:
-    """What products have to have in common: a store position, whether it is a variable that each reads by itself; transposed?
+    """Common part of products: a store position, whether it is a variable that each reads by itself, and whether it is
+    transposed.
 
     A layer reads its variable anew at each step, and as long as nothing is assigned to it gets the same tensor.
     """
@@ -220,7 +221,7 @@ class SharedOperand:
         return value
 
     def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
-        """What a product's early parts at a side give: taken from a tall product, with those of the products after it."""
+        """Result of a product's early parts at a side: taken from a tall product, with those of the products after it."""
         held: EarlyProducts | None = self._store[self._early]
         value = self._store[self._products[number].instruction.inputs[1]]
         if held is None or held.operand is not value:  # a variable has been assigned to in between

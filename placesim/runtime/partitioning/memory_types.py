@@ -1,4 +1,4 @@
-"""Which inputs and outputs of a node live in host memory although its device is a GPU (8.6)."""
+"""Memory types: inputs and outputs of a node that live in host memory although its device is a GPU (8.6)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def tensor_of(transfer: str) -> str:
 
 
 class Partition(NamedTuple):
-    """What one device runs."""
+    """Partition of a graph for one device."""
 
     device: Device
     graph: Graph
@@ -243,7 +243,17 @@ class _Partitioner:
         out.append(send)
         into.append(recv)
         self.transfers.append(
-            Transfer(f"{tensor}:{max(slot, 0)}", src.name, dst.name, send.name, send.op, recv.name, recv.op, source.name, slot)
+            Transfer(
+                tensor=f"{tensor}:{max(slot, 0)}",
+                src=src.name,
+                dst=dst.name,
+                send=send.name,
+                send_op=send.op,
+                recv=recv.name,
+                recv_op=recv.op,
+                producer=source.name,
+                slot=slot,
+            )
         )
         if is_local:
             recv.inputs.append("^" + send.name)

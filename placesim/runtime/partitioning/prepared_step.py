@@ -1,4 +1,4 @@
-"""What a step feeds and asks for -> the part of the placed graph that it runs, cut by device; and what came out of it."""
+"""Prepare a step: the part of the placed graph that its feeds and fetches need, cut by device; and its results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FetchedValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one step gave: the fetched tensors in the order of the fetches, targets left out."""
+    """Result of one step: the fetched tensors in the order of the fetches, without targets."""
 
     values: tuple[FetchedValue, ...]
     targets: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class StepRequest(NamedTuple):
 
 
 def make_step_request(feeds: Iterable[TensorRef], fetched: Iterable[RequestedName]) -> StepRequest:
-    """What resolved feeds and fetches want of the graph that they were resolved in."""
+    """Request of resolved feeds and fetches to the graph that they were resolved in."""
     listed = list(fetched)
     tensors = tuple(f.tensor for f in listed if f.tensor is not None)
     return StepRequest(tuple(feeds), tensors, tuple(f.node for f in listed if f.tensor is None))

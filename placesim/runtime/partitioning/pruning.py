@@ -1,4 +1,4 @@
-"""What a step needs of a placed graph: feeds become `_Arg` nodes, fetches `_Retval` nodes, and the rest is cut off (8.11).
+"""Prune a placed graph for a step: feeds become `_Arg` nodes, fetches `_Retval` nodes, and the rest is removed (8.11).
 
 Small constants that several devices read are then copied to each of them (8.13).
 """

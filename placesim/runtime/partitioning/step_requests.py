@@ -1,4 +1,4 @@
-"""What a step asks for, checked against the graph: fetches and feeds by name -> tensors, targets and arrays."""
+"""Requests of a step, checked against the graph: fetches and feeds by name become tensors, targets and arrays."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_npy(path: Path) -> str:
-    """How what the name of a file promises becomes a `.npy` file."""
+    """Command that converts a file, by its name, to a `.npy` file."""
     loaders = {".npz": f"numpy.load('{path.name}')['NAME']", ".csv": f"numpy.loadtxt('{path.name}', delimiter=',')"}
     loader = loaders.get(path.suffix.lower())
     return f"; create one with numpy.save('{path.stem}.npy', {loader})" if loader else ""
@@ -208,7 +208,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
 
 
 def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
-    """What a generator gives: the same numbers for the same seed, whatever the machine.
+    """Array of a generator: the same numbers for the same seed, on every machine.
 
     Raises GraphBuildError where integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
     """
@@ -292,7 +292,7 @@ def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.nd
 
 
 def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
-    """What is known of a fed tensor's shape; None where its rank is not."""
+    """Known dimensions of a fed tensor; None if its rank is unknown."""
     node = graph.nodes[node_id]
     if node.op in PLACEHOLDERS and not slot:
         shape = node.attrs.get("shape")

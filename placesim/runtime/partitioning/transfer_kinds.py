@@ -1,4 +1,4 @@
-"""What counts as a transfer: the one rule behind every number of transfers that a command tells."""
+"""Definition of a transfer: the one rule behind every number of transfers in reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class TransferKind(Enum):
-    """What a send and its receive are for."""
+    """Purpose of a send and its receive."""
 
     TENSOR = "a tensor copied between devices: a transfer"
     HOST = "a tensor copied between device memory and host memory"

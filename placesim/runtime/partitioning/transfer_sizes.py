@@ -52,7 +52,7 @@ def _size(known: tuple[GraphShapes, ...], producer: str, slot: int) -> int | Non
 
 
 def _declared_shape(graph: Graph, tensor: str) -> Dims:
-    """What the graph says of a tensor that is fed: a placeholder declares it."""
+    """Declared shape of a fed tensor: that of its placeholder."""
     name, _ = split_tensor_name(tensor)
     shape = graph.node(name).attrs.get("shape") if name in graph.ids else None
     return getattr(shape, "dims", None)

@@ -1,4 +1,4 @@
-"""What kernels took, measured: when each began and ended, in which thread, and how long tensors were on their way.
+"""Measured times of kernels: start and end of each, its thread, and the transit times of tensors.
 
 Programs are built with kernels that tell of themselves, so that a run that is not measured pays nothing.
 """
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from placesim.runtime.recording.output_descriptions import OutputRecord
 
 RECEIVED = "RecvTensor"
-"""What TensorFlow's timeline calls a tensor that comes from another device."""
+"""Name of a tensor from another device in TensorFlow's timeline."""
 STEP = Track(STEPS, "step")
 
 
@@ -113,7 +113,7 @@ class Measurements:
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """What runs within is a step."""
+        """Context of one step."""
         start = perf_counter_ns()
         try:
             yield
@@ -186,7 +186,7 @@ class Measurements:
         return Exchange(self, programs)
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
-        """Where programs leave what they send, by its name."""
+        """Store of sent tensors, by name."""
         return Rendezvous(self.exchange(programs))
 
     def moved(self, way: int, start: int) -> None:
@@ -197,7 +197,7 @@ class Measurements:
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
-        """What was made and freed of each device's memory, where it was accounted for."""
+        """Allocations and frees of each device's memory, if it was accounted for."""
         if self._ledger is None:
             return {}
         return {device: list(source.journal) for device, source in self._ledger.sources.items() if source.journal}

@@ -1,4 +1,4 @@
-"""What a recorder was told of a step's memory -> which execution made each buffer, and which held it."""
+"""Assign buffers to executions from a recorder's data: the one that made each buffer, and those that held it."""
 
 from __future__ import annotations
 

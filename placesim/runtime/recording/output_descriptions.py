@@ -1,4 +1,4 @@
-"""What kernels gave, as numpy had it: shapes of outputs, the bytes they take, where they lie, and when they were freed."""
+"""Outputs of kernels in numpy: shapes, bytes, addresses, and times of release."""
 
 from __future__ import annotations
 

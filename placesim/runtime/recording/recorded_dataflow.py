@@ -1,4 +1,4 @@
-"""What a step that runs by its data flow tells a recorder."""
+"""Recording of a step that runs by its data flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step whose order is fixed beforehand tells a recorder."""
+"""Recording of a step with a fixed order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes,
 
 
 class RecordedSchedule:
-    """What an executor tells a recorder: of each node the executions that it waits for, which the schedule fixes."""
+    """Recording of a fixed schedule: of each node the executions that it waits for."""
 
     def __init__(self, schedule: Schedule, ledger: Ledger, recorder: ExecutionRecorder) -> None:
         self._ledger = ledger
@@ -33,7 +33,7 @@ class RecordedSchedule:
         self._recorder.end_run(self._first)
 
     def note(self, number: int, index: int, site: Site) -> Note:
-        """What is to be done when a node has run."""
+        """Action after a node has run."""
         instruction, numbers, recorder, ledger = site.instruction, self._numbers[number], self._recorder, self._ledger
         op, key, sent, waits_for = instruction.node.op, instruction.key, self._sent, self._waits_for(number, index)
 
@@ -52,7 +52,7 @@ class RecordedSchedule:
         return note
 
     def call(self, number: int, index: int, site: Site) -> Note:
-        """What is to be done before a node that calls functions."""
+        """Action before a node that calls functions."""
         numbers, recorder, ledger, waits_for = (
             self._numbers[number],
             self._recorder,

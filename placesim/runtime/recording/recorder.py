@@ -1,4 +1,4 @@
-"""What a step executed, as values: which node ran on which shapes, and which executions it waited for.
+"""Record of a step's executions, as values: each node with its shapes, and the executions it waited for.
 
 Both executors tell a recorder of each node as they account for its memory.  A node of a loop is there once for each iteration,
 a function's nodes once for each call.
@@ -44,7 +44,7 @@ class BufferRead(NamedTuple):
 
 
 class ExecutionRecorder:
-    """What each step of a session executed, in `steps`: equal to an earlier one's where it was not walked through again.
+    """Executions of each step of a session, in `steps`: equal to an earlier one's if it was not walked through again.
 
     Each execution is a moment of the session's clock, and a moment lies between the steps: `moments` has for each step that of
     its execution 0.  `reads` and `journals`, one for each device's memory, are about all steps; `prepared` are those that were

@@ -1,4 +1,4 @@
-"""What a device keeps from step to step <-> a record of plain values and tensors, which a file and a wire can take."""
+"""Convert a device's state between steps to and from a record of plain values and tensors, for files and connections."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class SavedState(NamedTuple):
 
 
 def record_state(state: DeviceState) -> DeviceRecord:
-    """What a device keeps between two steps; tensors are shared with it."""
+    """State of a device between two steps; tensors are shared with it."""
     packer = Packer()
     left: list[str] = []
     resources = []
@@ -99,7 +99,7 @@ def settle(found: Mapping[str, SavedState], placement: Placement, states: Mappin
     """
     gone = [kept for device, kept in found.items() if device not in states]
     homes: dict[tuple[str, str, str], ResourceManager] = {}
-    """Who has each variable."""
+    """Owner of each variable."""
     for device, kept in found.items():
         if device in states:
             kept.give(states[device])
@@ -146,7 +146,7 @@ def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]
 
 
 def find_missing_state(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
-    """What a checkpoint of these lacks, so that a session of the graph begins it anew."""
+    """State that a checkpoint of these records lacks, so that a session of the graph initializes it."""
     bodies = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
     left = [(name, record) for record in records for name in record.left]
     return [f"{name} of {record.device}" for name, record in (*bodies, *left)]

@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class SavedSession(NamedTuple):
-    """What a checkpoint has of a session: how many steps were done, its records, and the names of its graph's variables."""
+    """Session in a checkpoint: the number of steps done, its records, and the names of its graph's variables."""
 
     step: int
     records: tuple[DeviceRecord, ...]
@@ -39,7 +39,8 @@ def write_session(prefix: str, saved: SavedSession) -> None:
     """Write the checkpoint's files.  Raises OSError."""
     tensors: dict[str, NamedTensor] = {}
     devices = []
-    for record in saved.records:
+    # by name, since a cluster's devices answer in another order than one process has them
+    for record in sorted(saved.records, key=lambda record: record.device):
         keys = []
         for tensor in record.tensors:
             key = tensor.name
@@ -57,7 +58,7 @@ def write_session(prefix: str, saved: SavedSession) -> None:
 
 
 def read_session(prefix: str) -> SavedSession:
-    """What `write_session` wrote.  Raises OpError, located in the file, for what is no such checkpoint."""
+    """Read a checkpoint of `write_session`. Raises OpError, located in the file, for any other."""
     try:
         return _read(Checkpoint(prefix))
     except OpError as error:

@@ -1,8 +1,8 @@
-"""What a session has established about a graph on a machine: one record, of which reports and inspections are readings."""
+"""Outcome of a session for a graph on a machine: one record, from which reports and inspections read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,15 +16,17 @@ from placesim.placement.function_bodies import NO_BODIES, Bodies, bodies_of
 from placesim.placement.placer import Placement
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.partitioning.transfer_kinds import TransferKind, transfer_kind
+from placesim.runtime.sessions.results import Results
 
 if TYPE_CHECKING:
+    from placesim.graph.session_steps import GraphFile
     from placesim.machine.memory.allocator_log import DumpLine as MemoryLogLine
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 class TransferRow(NamedTuple):
-    """What a send and its receive copy, of whatever `kind`; `bytes` None where its shape is not known before it runs."""
+    """Copy made by a send and its receive, of any `kind`; `bytes` None if its shape is unknown before it runs."""
 
     tensor: str
     src: str
@@ -43,7 +45,7 @@ class TransferRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was established, up to `error` where there is one.
+    """Results of a session, up to `error` if there is one.
 
     `devices` are in device-set order; `placed` holds a placement for each time that the graph, or the body of a function that
     was called, was placed, `prepared` the partitions of each step; `shapes` are the static shapes of the graph as it was
@@ -51,6 +53,11 @@ class Outcome:
     devices held where that was
     accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined;
     `doubts` what in the graph file may not be meant.
+
+    `results` are what was fetched; `fetches` the names of the nodes that were asked for (for a classic log, where nothing is
+    asked for, of those that nobody reads); `style` and `shows_log` the log that was asked for.  `annotations` are the devices
+    that came with a file of TensorFlow's, each with the number of nodes that ask for it (None for any other file).  `file` is
+    what was simulated, with the nodes that steps added; None where it could not be read.
     """
 
     devices: tuple[Device, ...] = ()
@@ -63,6 +70,12 @@ class Outcome:
     memory_log: tuple[MemoryLogLine, ...] = ()
     links: MachineLinks = NO_LINKS
     doubts: tuple[str, ...] = ()
+    results: Results = field(default_factory=Results)
+    fetches: tuple[str, ...] = ()
+    style: str = "modern"
+    shows_log: bool = True
+    annotations: Mapping[str, int] | None = None
+    file: GraphFile | None = field(default=None, compare=False)
 
     @cached_property
     def placed_graphs(self) -> tuple[Placement, ...]:

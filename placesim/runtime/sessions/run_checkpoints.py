@@ -1,4 +1,4 @@
-"""When a run writes its checkpoints, and with which step it goes on after its end."""
+"""Schedule of a run's checkpoints, and the step with which a restart continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.runtime.saving.session_checkpoints import SavedSession, check_grap
 from placesim.runtime.sessions.session import GraphSession
 
 KEEP = 5
-"""How many checkpoints TensorFlow's `Saver` keeps where nobody says."""
+"""Default number of checkpoints that TensorFlow's `Saver` keeps."""
 
 
 class RunSaver:
@@ -46,7 +46,7 @@ class RunSaver:
 
     @property
     def done(self) -> int:
-        """How many steps were done before."""
+        """Number of steps done before."""
         return 0 if self._saved is None else self._saved.step
 
     def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:

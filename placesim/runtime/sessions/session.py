@@ -123,7 +123,7 @@ class GraphSession:
     # --- what outlives it
 
     def records(self) -> tuple[DeviceRecord, ...]:
-        """What its devices keep between two steps, for a checkpoint; their tensors are the session's own."""
+        """State of its devices between two steps, for a checkpoint; their tensors are the session's own."""
         from placesim.runtime.saving.device_state import record_state
 
         return tuple(map(record_state, self._states.values()))
@@ -172,15 +172,19 @@ class GraphSession:
         return placement
 
     def extend(self, node_defs: Sequence[NodeDef]) -> None:
-        """Add nodes; the next step places the whole graph anew.  InvalidArgumentError for a name that exists (9.6)."""
+        """Add nodes to the session's own copy of the graph; the next step places all of it anew.
+
+        InvalidArgumentError for a name that exists (9.6).
+        """
         for node_def in node_defs:
             if node_def.name in self.graph.ids:
                 raise InvalidArgumentError(
                     f"GraphDef argument to Extend includes node '{node_def.name}', "
                     "which was created by a previous call to Create or Extend in this session."
                 )
-        self.graph.extend(node_defs)
         if node_defs:
+            self.graph = self.graph.copied()
+            self.graph.extend(node_defs)
             self.grow()
         self._prepared.clear()
 
@@ -201,7 +205,7 @@ class GraphSession:
     # --- what a step asks for
 
     def resolve_fetches(self, step: GraphStep) -> list[RequestedName]:
-        """What a step asks for; with no fetches every output of every sink node (one that nobody reads).
+        """Resolve the fetches of a step; with no fetches every output of every sink node (one without readers).
 
         The sinks of a raw graph are targets, as they are in the recordings; `sink_tensors` names their outputs.  Raises
         RequestError for a name that the graph lacks.
@@ -238,7 +242,7 @@ class GraphSession:
         return self._prepare(make_step_request([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
 
     def prepared_for(self, wanted: StepRequest) -> PreparedStep:
-        """What steps that want this run; raises what `prepare` raises."""
+        """Prepared step for such a request; raises what `prepare` raises."""
         return self._prepare(wanted).step
 
     def _prepare(self, wanted: StepRequest) -> CachedStep:
@@ -271,7 +275,7 @@ class GraphSession:
         `progress` is told now and then how many nodes are done.  The config's timeout ends it with a DeadlineExceededError.
         """
         try:
-            return run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
+            return self._run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
         except DeadlineExceededError as error:
             if self._turns.waiting_node:
                 error.help = (f"{self._turns.waiting_node} was waiting, and nothing else of the step could run",)
@@ -295,7 +299,14 @@ class GraphSession:
             with self._turns:
                 return self._run_wanted(fetched, feeds, None, measurements)
 
-        return run_within(limit, work)
+        return self._run_within(limit, work)
+
+    def _run_within(self, seconds: float | None, work: Callable[[], StepResult]) -> StepResult:
+        try:
+            return run_within(seconds, work)
+        except DeadlineExceededError:
+            self._turns.give_up()
+            raise
 
     def _run(self, step: GraphStep, progress: Progress | None) -> StepResult:
         self._check_usable()
@@ -338,7 +349,7 @@ class GraphSession:
 
     @contextmanager
     def _measured(self, measurements: Measurements | None) -> Iterator[None]:
-        """What is built and run inside tells these measurements, where there are any."""
+        """Context in which built and executed steps report to these measurements, if there are any."""
         if measurements is None:
             yield
             return
@@ -432,7 +443,7 @@ class GraphSession:
         return build_executor(parts, self._states, resources, calls.call, pool, observer, let_others=self._turns.let_others)
 
     def _observer(self) -> StepObserver | None:
-        """Who is told of each node that runs."""
+        """Observer of each executed node."""
         if self._ledger is None:
             return None
         from placesim.runtime.recording.step_observation import LedgerObserver
@@ -456,6 +467,7 @@ def open_session(
     file: GraphFile,
     devices: Sequence[Device],
     config: Config | None = None,
+    *,
     directory: Path = Path(),
     files: FileAccess | None = None,
     ledger: Ledger | None = None,

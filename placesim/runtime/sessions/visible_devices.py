@@ -23,7 +23,7 @@ def build_session_devices(
     log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> tuple[Device, ...]:
-    """What this release makes when a session with this config is made, in a process with these environment variables.
+    """Devices that this release makes for a session with this config, in a process with these environment variables.
 
     Nothing is read of the environment that placesim itself runs in.  Raises and logs as `build_devices`.
     """

@@ -52,14 +52,14 @@ class _CallError(GraphBuildError):
 
 
 class _Refusal(NamedTuple):
-    """What a shape function said of a node, until it is worded."""
+    """Rejection of a node by a shape function, before it is worded."""
 
     error: ShapeError | GraphBuildError
     context: ShapeContext
 
 
 _DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
-"""What a shape function may stumble over in attrs that nothing has checked: then nothing is known."""
+"""Errors of a shape function for unchecked attrs: then nothing is known."""
 
 
 class GraphShapes:
@@ -89,7 +89,7 @@ class GraphShapes:
         self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
 
     def forget(self, node_id: int) -> None:
-        """What was inferred of a node that is taken out, or whose inputs have changed."""
+        """Forget the inferred shapes of a node that is removed, or whose inputs have changed."""
         self._known.pop(node_id, None)
         self._values.pop(node_id, None)
         self._refused.pop(node_id, None)
@@ -101,7 +101,7 @@ class GraphShapes:
         return None if found is None else self._worded(self.graph.nodes[node_id], found)
 
     def handle(self, tensor: TensorRef) -> HandleShape | None:
-        """What a resource handle is known to hold."""
+        """Known contents of a resource handle."""
         return self._handles.get(tensor)
 
     def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
@@ -118,7 +118,7 @@ class GraphShapes:
         return found
 
     def refusals(self) -> list[GraphBuildError]:
-        """What TensorFlow's Python would have raised as the nodes were made, for each that it refuses, in graph order."""
+        """Errors that TensorFlow's Python would have raised as the nodes were made, for each rejected node, in graph order."""
         for node in self.graph.nodes:
             self.outputs(node.id)
         return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
@@ -292,7 +292,7 @@ class GraphShapes:
         return begins_at_constant and self._known[node.id] == ((),)
 
     def _fill_in(self, node: Node, values: list[Value | None]) -> None:
-        """What is not known of the parts of a shape that is put together: of each its length, so that the rest is known."""
+        """Fill in unknown parts of a shape that is put together: the length of each, so that the rest is known."""
         parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
         for i in parts:
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])
@@ -303,7 +303,7 @@ class GraphShapes:
 
 
 class _NodeContext(ShapeContext):
-    """What is known of the inputs of a graph's node; values are looked for when they are asked for."""
+    """Known facts of the inputs of a graph's node; values are computed when they are asked for."""
 
     def __init__(
         self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()

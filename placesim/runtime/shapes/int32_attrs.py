@@ -77,7 +77,7 @@ _ATTRS = _read(_LINES)
 
 
 def int32_problem(op: str, attrs: Attrs, in_shape_function: bool = False) -> str | None:
-    """What TensorFlow says of the first attr that does not fit, None where all do."""
+    """TensorFlow's message for the first attr that does not fit, None if all do."""
     for name, is_looked_at in _ATTRS.get(op, ()):
         if in_shape_function and not is_looked_at:
             continue

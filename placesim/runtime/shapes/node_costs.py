@@ -1,4 +1,4 @@
-"""What running a node costs: floating point operations, and bytes read and written, from its static shapes."""
+"""Cost of a node: floating point operations, and bytes read and written, from its static shapes."""
 
 from __future__ import annotations
 

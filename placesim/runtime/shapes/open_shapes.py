@@ -1,4 +1,4 @@
-"""Which few things, said of a graph, would settle most of its open shapes."""
+"""Find the few facts about a graph that would settle most of its open shapes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Act = TypeVar("Act")
 
 
 class SettlementCount(NamedTuple):
-    """How many tensors an act settles, when those before it are done."""
+    """Number of tensors that an act settles, when those before it are done."""
 
     tensors: int
     touched: int

@@ -38,7 +38,7 @@ def word_refusal(
     inputs: Sequence[str],
     input_dtypes: Sequence[DataType],
 ) -> GraphBuildError:
-    """What `infer_shapes` raised for a node, in TensorFlow's words: with the node and what was known of its inputs."""
+    """Error of `infer_shapes` for a node, in TensorFlow's words: with the node and the known facts of its inputs."""
     found, known = _refuse_unaware(kernel, context) or (error, context)
     if isinstance(found, GraphBuildError):
         return found

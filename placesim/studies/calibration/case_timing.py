@@ -39,22 +39,22 @@ class Timing(NamedTuple):
 
 
 class KernelLoads(NamedTuple):
-    """What a simulation would say that a step's kernels do, by node, and how many of them a pool would run."""
+    """Simulated loads of a step's kernels, by node, and the number of them that a pool would run."""
 
     loads: dict[str, Load]
     handed: int
 
 
 def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
-    """What `all`'s step does; raises what the graph's walk raises."""
+    """Loads of `all`'s step; raises what the graph's dry run raises."""
     recorder = ExecutionRecorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
-    report = simulate(
+    outcome = simulate(
         load(graph | {"run": run}), SimulationOptions(), SimulationStage.WALKED, tells_memory=True, recorder=recorder
     )
-    if report.error is not None:
-        raise report.error
+    if outcome.error is not None:
+        raise outcome.error
     found, handed = {}, 0
     for execution in recorder.steps[-1]:
         site = execution.site
@@ -69,7 +69,7 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
 
 
 def find_load(case: Case) -> Load:
-    """What a simulation would say that the case's op does; raises what the graph's walk raises."""
+    """Simulated load of the case's op; raises what the graph's dry run raises."""
     return profile_kernels(build_case_graph(case, 1)).loads["n0"]
 
 

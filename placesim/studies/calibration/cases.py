@@ -1,4 +1,4 @@
-"""What is measured: steps that run one op again and again, each with the figures that it tells about."""
+"""Cases of a measurement: steps that run one op repeatedly, each with the figures that it determines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """How many nodes are timed together."""
+        """Number of nodes that are timed together."""
         by_bytes = _CASE_BYTES // (4 * self.elements or 1)
         return int(max(1, min(_MOST_COPIES, by_bytes, _CASE_WORK / max(1.0, self.work))))
 

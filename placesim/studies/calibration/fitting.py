@@ -56,7 +56,8 @@ def _fitted(
 
 
 def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
-    """What sharing an op's work costs, from kernels that one thread ran, and then all cores: `profile` has what one takes.
+    """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores: `profile` has the times of
+    one thread.
 
     By what share a part takes longer is no more than any kernel shows, since all else that sharing costs only adds to that.
     """
@@ -113,7 +114,7 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
 
 
 def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:
-    """How many times longer each family takes in one thread than its figures say, with how far that spreads."""
+    """Factor by which each family takes longer in one thread than its figures say, with its spread."""
     return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
 
 

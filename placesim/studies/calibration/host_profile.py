@@ -29,7 +29,7 @@ from placesim.studies.calibration.fitting import Sample, fit_caches, fit_familie
 from placesim.studies.calibration.networks import networks
 
 CASE_SECONDS = 0.25
-"""What is spent on each case, beside what making its tensors takes."""
+"""Seconds spent on each case, without the time to make its tensors."""
 _NODES = 200
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
@@ -41,7 +41,7 @@ Progress = Callable[[int, int], None]
 
 
 def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool = False) -> HostModel:
-    """What this machine's numpy takes, as placesim's steps use it; `progress` is told how many measurements are done.
+    """Measure numpy on this machine, as placesim's steps use it; `progress` gets the number of finished measurements.
 
     `is_quick` leaves out all that takes long: so little is measured that no prediction should be made of it.
 
@@ -108,7 +108,7 @@ class _Calibration:
         return found
 
     def _shared_samples(self) -> list[Sample]:
-        """What the op's threads share, once more with all cores."""
+        """Samples of work that an op's threads share, measured again with all cores."""
         if self._cores == 1:
             return []
         cases = [case for group in self._groups for case in group.cases] + self._checked
@@ -145,7 +145,7 @@ class _Calibration:
         return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """What the executors take for a node: in a fixed order, and as inputs arrive."""
+        """Time of the executors for a node: in a fixed order, and as inputs arrive."""
         budget = 2 * self._case_seconds
         fixed = self._slope(budget)
         self._tick()

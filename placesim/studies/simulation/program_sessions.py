@@ -1,4 +1,4 @@
-"""What sessions of a Python program are made on: a machine, under the program's config and the options of its environment."""
+"""Machine of a Python program's sessions, under the program's config and the options of its environment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def open_machine(
     puts_counts_aside: bool = False,
     cluster: Sequence[tuple[str, int]] = (),
 ) -> OpenedMachine:
-    """What a session with this config is made on: the machine, or for jobs with numbers of tasks a cluster.
+    """Open the machine of a session with this config: for jobs with numbers of tasks a cluster.
 
     The config's `device_count` chooses among the machine's devices; those of the command line put it aside.  Raises what
     TensorFlow raises while it makes the devices.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.releases import Release
-from placesim.formats.sources.loading import LoadedGraph, read_bytes
+from placesim.formats.sources.loading import LoadedGraph, memory_limit, read_bytes
 from placesim.machine.gpu_memory import GpuLogLine, GpuProcess
 from placesim.machine.gpu_models import GPU_MODELS, GpuModel, near_models
 from placesim.machine.inventory import Device, TaskInventory
@@ -37,7 +37,7 @@ def override_config(config: Config, options: SimulationOptions) -> Config:
         "log_device_placement": options.log_placement,
         "intra_op_parallelism_threads": options.intra_op_threads,
         "inter_op_parallelism_threads": options.inter_op_threads,
-        "memory_limit": _memory_limit(options.memory_limit),
+        "memory_limit": memory_limit(options),
         "do_constant_folding": options.optimize,
         "fuses_ops": False if options.no_fusion else None,
         "operation_timeout_in_ms": None if options.timeout is None else max(1, round(options.timeout * 1000)),
@@ -67,7 +67,7 @@ def open_ledger(
     *,
     is_told: bool = False,
 ) -> Ledger | None:
-    """What accounts for the memory of devices, where one has a limit or it shall be told."""
+    """Accounting of devices' memory, if one has a limit or memory is reported."""
     if not is_told and all(device.allocation_limit is None for device in machine):
         return None
     from placesim.runtime.accounting.ledger_setup import build_ledger
@@ -80,33 +80,20 @@ def open_ledger(
 def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
     """The graph may read below its own folder and what the options name, and write what they allow."""
     from placesim.core.files.access import FileAccess, checkpoint_files
-    from placesim.graph.session_steps import FileFeed
+    from placesim.graph.session_steps import file_of_feed
 
     named: list[str | PurePath] = [loaded.folder, *options.readable_paths]
     for value in options.feed.values():
-        path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
-        if isinstance(path, str):
+        path = file_of_feed(value)
+        if path is not None:
             named.append(loaded.directory / path)
     if options.checkpoint is not None:
         named += checkpoint_files(options.checkpoint)
     return FileAccess.of(named, options.writable_paths, options.allow_all_files)
 
 
-def _memory_limit(given: int | str | None) -> int | None:
-    """Bytes, or a text with a unit, as a number of bytes; UsageError for what is no size."""
-    if given is None:
-        return None
-    from placesim.formats.graph_file.plain_values import size_value
-    from placesim.formats.problems import InvalidValue
-
-    try:
-        return size_value(int(given) if isinstance(given, str) and given.isdecimal() and len(given) < 20 else given)
-    except InvalidValue as wrong:
-        raise UsageError(f"memory limit: {wrong}") from None
-
-
 class MachineSettings(NamedTuple):
-    """What each task has, and how they reach each other."""
+    """Devices of each task, and the links between them."""
 
     tasks: tuple[TaskInventory, ...]
     links: MachineLinks
@@ -189,7 +176,7 @@ def build_steps(
 
 
 def _fetches(loaded: LoadedGraph, graph: Graph, text: str) -> list[Fetch]:
-    """What a text means in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
+    """Meaning of a text in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
     from placesim.graph.session_steps import Fetch
 
     names = graph.spelled_out(loaded.outputs.get(text) or graph.values.get(text, text))

@@ -1,10 +1,10 @@
-"""A loaded graph under options -> a report: one session, from its making to its last step."""
+"""A loaded graph under options -> an outcome: one session, from its making to its last step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from placesim.graph.graph import Graph
     from placesim.graph.session_steps import GraphStep
     from placesim.machine.memory.allocator_log import DumpLine as MemoryLogLine
-    from placesim.report.report import Report
-    from placesim.report.results import Result
     from placesim.runtime.accounting.ledger import Ledger
     from placesim.runtime.accounting.usage import DeviceUsage
     from placesim.runtime.dry_runs.assumptions import Assumptions
@@ -41,6 +39,8 @@ if TYPE_CHECKING:
     from placesim.runtime.partitioning.prepared_step import PreparedStep
     from placesim.runtime.recording.kernel_timing import Measurements
     from placesim.runtime.recording.recorder import ExecutionRecorder
+    from placesim.runtime.sessions.outcome import Outcome
+    from placesim.runtime.sessions.results import Result
     from placesim.runtime.sessions.run_checkpoints import RunSaver
     from placesim.runtime.sessions.session import GraphSession
     from placesim.runtime.shapes.graph_shapes import GraphShapes
@@ -50,7 +50,7 @@ Progress = Callable[[int, int, int, int], None]
 
 
 class Growth(IntEnum):
-    """What may still be established beside results when a step has ended: what is named, and all before it."""
+    """Items that may still be added beside results when a step has ended: named ones, and all before it."""
 
     NOTHING = 0
     CUTS = 1
@@ -59,25 +59,25 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """What was established beside results: the report of it, its `size`, which changes when it has grown, and its future."""
+    """Outcome beside results: the `outcome`, its `size`, which changes when it has grown, and its future."""
 
-    report: Callable[[], Report]
+    outcome: Callable[[], Outcome]
     size: int
     growth: Growth
 
 
 class ResultTaker(Protocol):
-    """Takes the results of each step as it ends, in the place of a report that keeps them all."""
+    """Takes the results of each step as it ends, in the place of an outcome that keeps them all."""
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
         """Whether more is wanted."""
 
-    def leave(self, report: Report) -> None:
+    def leave(self, outcome: Outcome) -> None:
         """All that there is, where Ctrl-C ends the process while a kernel runs."""
 
 
 class SimulationStage(IntEnum):
-    """How far to go; a step that is walked through accounts for memory and computes nothing."""
+    """Last stage of a simulation; a dry run accounts for memory and computes nothing."""
 
     PLACED = 0
     PARTITIONED = 1
@@ -86,11 +86,11 @@ class SimulationStage(IntEnum):
 
 
 _DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
-"""What a stage does with each node, for who watches."""
+"""Action of a stage on each node, for progress displays."""
 
 
 def open_measurements() -> Measurements:
-    """What `simulate` may be given to be told when what ran."""
+    """Measurements of execution times, for `simulate`."""
     from placesim.runtime.recording.kernel_timing import Measurements
 
     return Measurements()
@@ -109,21 +109,21 @@ def simulate(
     measurements: Measurements | None = None,
     opened: Callable[..., GraphSession] | None = None,
     tell: Callable[[str], None] = lambda line: None,
-) -> Report:
+) -> Outcome:
     """Place a graph and, as far as `stage` says, partition and execute its steps.
 
-    An error ends it: the report holds it, beside all that was established before.  With a `taker` it holds no results, a step
-    is the last where that wants no more, and Ctrl-C ends in a report, too, whose error is Interrupted.  With `tells_memory` it
-    says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
+    An error ends it: the outcome holds it, beside all that was established before.  With a `taker` it holds no results, a step
+    is the last where that wants no more, and Ctrl-C ends in an outcome, too, whose error is Interrupted.  With `tells_memory`
+    it says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
     taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
     run elsewhere.  `tell` is told what is to know of checkpoints.
     """
     simulation = _Simulation(
-        loaded,
-        options,
-        stage,
-        progress,
-        taker,
+        loaded=loaded,
+        options=options,
+        stage=stage,
+        progress=progress,
+        taker=taker,
         tells_memory=tells_memory,
         recorder=recorder,
         guesses=guesses,
@@ -145,81 +145,71 @@ def simulate(
             from placesim.report.text.signatures import describe_signatures
 
             problem.help = (*problem.help, *describe_signatures(loaded.signatures))
-    report = simulation.report(error)
+    outcome = simulation.outcome(error)
     simulation.close()
     if error is not None:
-        error.report = report
-    return report
+        error.outcome = outcome
+    return outcome
 
 
 def _last_words(simulation: _Simulation, taker: ResultTaker | None) -> AbstractContextManager[None]:
-    return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.report(simulation.interruption())))
+    return nullcontext() if taker is None else LastWords(lambda: taker.leave(simulation.outcome(simulation.interruption())))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _Simulation:
     """One session from its making to its last step, and what it has established so far."""
 
-    def __init__(
-        self,
-        loaded: LoadedGraph,
-        options: SimulationOptions,
-        stage: SimulationStage,
-        progress: Progress | None,
-        taker: ResultTaker | None,
-        *,
-        tells_memory: bool,
-        recorder: ExecutionRecorder | None,
-        guesses: Assumptions | None,
-        measurements: Measurements | None,
-        opened: Callable[..., GraphSession] | None,
-        tell: Callable[[str], None],
-    ) -> None:
-        self._loaded = loaded
-        self._tell = tell
-        self._opened = opened
-        self._taker = taker
-        self._options = options
-        self._stage = stage
-        self._progress = progress
+    loaded: LoadedGraph
+    options: SimulationOptions
+    stage: SimulationStage
+    progress: Progress | None
+    taker: ResultTaker | None
+    tells_memory: bool
+    recorder: ExecutionRecorder | None
+    guesses: Assumptions | None
+    measurements: Measurements | None
+    opened: Callable[..., GraphSession] | None
+    tell: Callable[[str], None]
+
+    def __post_init__(self) -> None:
         self._session: GraphSession | None = None
         self._shapes: GraphShapes | None = None
         self._prepared: dict[int, PreparedStep] = {}
         self._results: list[Result] = []
         self._fetches: list[str] = []
-        self._shows_log = bool(options.log_placement)
+        self._shows_log = bool(self.options.log_placement)
         self._creation_log: list[GpuLogLine] = []
         self._links = NO_LINKS
-        self._tells_memory = tells_memory
-        self._recorder = recorder
-        self._guesses = guesses
-        self._measurements = measurements
         self._ledger: Ledger | None = None
         self._memory_log: list[MemoryLogLine] = []
         self._running: int | None = None
 
-    def report(self, error: PlacesimError | None) -> Report:
+    def outcome(self, error: PlacesimError | None) -> Outcome:
         """All that has been established."""
-        from placesim.report.report import Report
-        from placesim.report.results import Results
+        from placesim.runtime.sessions.outcome import Outcome
+        from placesim.runtime.sessions.results import Results
 
-        session = self._session
-        return Report(
-            session.device_set.devices if session is not None else (),
-            tuple(session.placements) if session is not None else (),
-            tuple(self._prepared.values()),
-            error,
-            self._shapes,
-            tuple(self._creation_log),
-            self._memory(),
-            tuple(self._memory_log),
-            self._links,
-            () if self._loaded.file is None else self._loaded.file.doubts,
-            Results(self._results),
-            tuple(self._fetches),
-            self._options.log_style,
-            self._shows_log,
-            annotations=self._loaded.annotations,
-            file=self._loaded.file,
+        session, file = self._session, self.loaded.file
+        if session is not None and file is not None and session.graph is not file.graph:
+            file = replace(file, graph=session.graph)
+        return Outcome(
+            devices=session.device_set.devices if session is not None else (),
+            placed=tuple(session.placements) if session is not None else (),
+            prepared=tuple(self._prepared.values()),
+            error=error,
+            shapes=self._shapes,
+            creation_log=tuple(self._creation_log),
+            memory=self._memory(),
+            memory_log=tuple(self._memory_log),
+            links=self._links,
+            doubts=() if file is None else file.doubts,
+            results=Results(self._results),
+            fetches=tuple(self._fetches),
+            style=self.options.log_style,
+            shows_log=self._shows_log,
+            annotations=self.loaded.annotations,
+            file=file,
         )
 
     def interruption(self) -> Interruption:
@@ -236,54 +226,52 @@ class _Simulation:
         from placesim.runtime.sessions.session import GraphSession, open_session
         from placesim.runtime.shapes.shape_check import check_shapes
 
-        if self._loaded.error is not None:
-            raise self._loaded.error
-        file = self._loaded.file
+        if self.loaded.error is not None:
+            raise self.loaded.error
+        file = self.loaded.file
         assert file is not None
-        config = session_config(file, self._options)
+        config = session_config(file, self.options)
         self._shapes = run_within(config.timeout_seconds, lambda: check_shapes(file))
-        if self._options.log_placement is None:
+        if self.options.log_placement is None:
             self._shows_log = config.log_device_placement
-        steps = build_steps(self._loaded, file, self._options, one_by_one=self._stage >= SimulationStage.EXECUTED)
-        if self._loaded.needs_fetch and self._stage >= SimulationStage.EXECUTED and self._options.fetch is None:
-            raise UsageError(self._loaded.needs_fetch)
-        tasks, self._links = build_machine_settings(file, self._options)
-        machine = session_devices(tasks, config, self._options, self._creation_log.append, file.graph.registry.rules)
-        files = file_access(self._loaded, self._options)
+        steps = build_steps(self.loaded, file, self.options, one_by_one=self.stage >= SimulationStage.EXECUTED)
+        if self.loaded.needs_fetch and self.stage >= SimulationStage.EXECUTED and self.options.fetch is None:
+            raise UsageError(self.loaded.needs_fetch)
+        tasks, self._links = build_machine_settings(file, self.options)
+        machine = session_devices(tasks, config, self.options, self._creation_log.append, file.graph.registry.rules)
         self._ledger = self._open_ledger(machine)
-        directory = self._loaded.directory
         self._session = open_session(
             file,
             machine,
             config,
-            directory,
-            files,
-            self._ledger,
-            self._feed_shapes(file.graph),
-            self._measurements,
-            self._opened or GraphSession,
+            directory=self.loaded.directory,
+            files=file_access(self.loaded, self.options),
+            ledger=self._ledger,
+            sketched=self._feed_shapes(file.graph),
+            measurements=self.measurements,
+            make=self.opened or GraphSession,
         )
-        self._run_steps(self._session, steps, names_sinks=file.is_raw and self._stage >= SimulationStage.WALKED)
+        self._run_steps(self._session, steps, names_sinks=file.is_raw and self.stage >= SimulationStage.WALKED)
 
     def _feed_shapes(self, graph: Graph) -> FeedShapes | None:
-        if self._stage != SimulationStage.WALKED:
+        if self.stage != SimulationStage.WALKED:
             return None
         from placesim.runtime.dry_runs.assumptions import Assumptions
         from placesim.runtime.dry_runs.dry_run_feeds import FeedShapes
 
-        options = self._options
+        options = self.options
         given = Assumptions(iterations=options.loop_counts, dimension=options.assume_unknown)
         shapes = {name: shape for text, shape in options.shapes.items() for name in graph.spelled_out(text)}
-        return FeedShapes(shapes, options.batch, self._guesses or given)
+        return FeedShapes(shapes, options.batch, self.guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
-        """What accounts for the devices' memory, where one has a limit or it shall be told."""
-        if self._stage < SimulationStage.WALKED:
+        """Accounting of the devices' memory, if one has a limit or memory is reported."""
+        if self.stage < SimulationStage.WALKED:
             return None
         # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
-        measurements = None if self._opened is not None else self._measurements
-        is_told = self._tells_memory or measurements is not None
-        ledger = open_ledger(machine, self._options, self._options.process, self._memory_log.append, is_told=is_told)
+        measurements = None if self.opened is not None else self.measurements
+        is_told = self.tells_memory or measurements is not None
+        ledger = open_ledger(machine, self.options, self.options.process, self._memory_log.append, is_told=is_told)
         if ledger is None:
             return None
         if is_told:
@@ -292,12 +280,12 @@ class _Simulation:
             record(ledger)
         if measurements is not None:
             measurements.follow(ledger)
-        if self._recorder is not None:
-            self._recorder.attach(ledger)
+        if self.recorder is not None:
+            self.recorder.attach(ledger)
         return ledger
 
     def _memory(self) -> tuple[DeviceUsage, ...]:
-        if self._ledger is None or self._ledger.is_partial or not self._tells_memory:
+        if self._ledger is None or self._ledger.is_partial or not self.tells_memory:
             return ()
         from placesim.runtime.accounting.usage import device_usage
 
@@ -324,7 +312,7 @@ class _Simulation:
             if names_sinks and not step.fetches:
                 step = replace(step, fetches=session.sink_tensors())
             prepared = run_within(session.config.timeout_seconds, partial(self._prepare, session, step))
-            if prepared is not None and self._stage >= SimulationStage.WALKED:
+            if prepared is not None and self.stage >= SimulationStage.WALKED:
                 growth = _growth(session, steps[index + 1 :])
                 for number in range(max(done, first), done + step.repeat):
                     self._running = number
@@ -337,24 +325,24 @@ class _Simulation:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:
-        """What writes the checkpoints of a run that is executed, and goes on from one."""
-        options = self._options
-        if self._stage < SimulationStage.EXECUTED or not options.is_saved:
+        """Saver of an executed run's checkpoints, which also restarts from one."""
+        options = self.options
+        if self.stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
         from pathlib import Path
 
         from placesim.runtime.sessions.run_checkpoints import KEEP, RunSaver
 
         keep = KEEP if options.checkpoint_keep is None else options.checkpoint_keep
-        return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self._tell, restarts=options.restart)
+        return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self.tell, restarts=options.restart)
 
     def _prepare(self, session: GraphSession, step: GraphStep) -> PreparedStep | None:
         """Place what the step needs and, where that is wanted, cut it out."""
-        if step.fetches or self._options.log_style == "classic":  # of what is fetched by default only that log asks
+        if step.fetches or self.options.log_style == "classic":  # of what is fetched by default only that log asks
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
         self._place(session)
-        if self._stage < SimulationStage.PARTITIONED:
+        if self.stage < SimulationStage.PARTITIONED:
             return None
         prepared = session.prepare(step)
         self._prepared[id(prepared)] = prepared
@@ -369,35 +357,35 @@ class _Simulation:
         self, session: GraphSession, step: GraphStep, prepared: PreparedStep, done: int, total: int, growth: Growth
     ) -> bool:
         """Whether the results are wanted: then another step may be."""
-        from placesim.report.results import Result
+        from placesim.runtime.sessions.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
-        progress = self._progress
+        progress = self.progress
         report = None if progress is None else lambda nodes_done: progress(done, total, nodes_done, nodes)
         ran = [0]
         if report is not None:
             report(0)
         elif current_watcher() is not None:
             report = partial(ran.__setitem__, 0)
-        measured = nullcontext() if self._measurements is None else self._measurements.step(done)
-        with report_stage(_DOING[self._stage], lambda: (ran[0], nodes)), measured:
+        measured = nullcontext() if self.measurements is None else self.measurements.step(done)
+        with report_stage(_DOING[self.stage], lambda: (ran[0], nodes)), measured:
             try:
                 result = session.run(step, progress=report)
             except DeadlineExceededError as error:
                 error.help = (*error.help, f"step {done} was running")
                 raise
-        if self._stage < SimulationStage.EXECUTED:
+        if self.stage < SimulationStage.EXECUTED:
             return True
         rows = [Result(done, value.name, value.dtype, value.value) for value in result.values]
-        if self._taker is not None:
+        if self.taker is not None:
             size = len(session.placements) + len(self._prepared)
-            return self._taker.take(rows, PartialResults(partial(self.report, None), size, growth))
+            return self.taker.take(rows, PartialResults(partial(self.outcome, None), size, growth))
         self._results += rows
         return True
 
 
 def _growth(session: GraphSession, later: Sequence[GraphStep]) -> Growth:
-    """What may be established after a step that these follow: a function's body is placed when it is first called."""
+    """Items that may be added after a step that these follow: a function's body is placed when it is first called."""
     if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
         return Growth.NODES
     if session.graph.functions:

@@ -1,4 +1,4 @@
-"""What a sweep varies: keys and their values, as they are written and as Python has them -> combinations."""
+"""Axes of a sweep: keys and their values, as written and in Python, and their combinations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.prediction.sweep_rows import Value
 from placesim.studies.simulation.settings import find_gpu_model
 
 MOST_COMBINATIONS = 10_000
-"""How many combinations there may be unless told otherwise."""
+"""Default maximum number of combinations."""
 MAX_STEPS = 1 << 40
 _NUMBERS = {
     "gpu": (0, MAX_COUNT),
@@ -209,7 +209,7 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[Value, ...]]:
 
 
 class CombinationSettings(NamedTuple):
-    """What a combination is for a simulation: options by name, how often the last step runs, fields of the config."""
+    """Settings of a simulation for a combination: options by name, the runs of the last step, fields of the config."""
 
     options: dict[str, Any]
     steps: int | None

@@ -35,7 +35,7 @@ def open_here(job: SweepJob) -> Process:
 
 
 class ProcessCount(NamedTuple):
-    """How many processes simulate at once, and where they are."""
+    """Number of processes that simulate at once, and their places."""
 
     number: int
     open: Open = open_here
@@ -66,7 +66,7 @@ def run_combinations(
 
 
 def number_of_processors() -> int:
-    """How many this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepJob:
-    """What all combinations of a sweep have in common.
+    """Common part of all combinations of a sweep.
 
     `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate` by name; `examples` how
     many a step takes where that is not its batch.  `folder` is the one that paths are relative to, where it is not that
@@ -46,16 +46,16 @@ class RowOutcome(NamedTuple):
 
 
 def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
-    """What comes of a combination; whatever goes wrong with it is in the row."""
+    """Simulate a combination; any error becomes part of the row."""
     from placesim.machine.options import make_options
     from placesim.studies.time_study import study_time
 
     try:
         options_by_name, steps, config = settings_of(job.keys, values, job.options, job.steps)
         options = make_options(options_by_name)
-        study = study_time(_loader(job, options, config), options, job.name, steps)
+        study = study_time(_load(job, options, config), options, job.name, steps)
     except PlacesimError as error:
-        error.report = None  # it holds the graph, and rows travel between processes
+        error.outcome = None  # it holds the graph, and rows travel between processes
         return RowOutcome(SweepRow(values, error=_sentence(error)), error)
     except Exception as defect:  # of one combination; the others go on
         found = DefectError(f"{type(defect).__name__}: {defect}")
@@ -63,48 +63,43 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
     return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
 
 
-def _loader(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> Callable[[], LoadedGraph]:
+def _load(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> LoadedGraph:
     from placesim.formats.graph_file.sections.config import override_config
     from placesim.formats.sources.loading import load
 
-    def loaded() -> LoadedGraph:
-        # a name is given only to what has none itself
-        is_stream = isinstance(job.source, bytes)
-        found = load(
-            BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options
-        )
-        if job.directory is not None:
-            found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
-        if not config or found.file is None:
-            return found
-        return replace(found, file=replace(found.file, config=override_config(found.file.config, config)))
-
-    return loaded
+    # a name is given only to what has none itself
+    is_stream = isinstance(job.source, bytes)
+    found = load(BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options)
+    if job.directory is not None:
+        found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
+    if not config or found.file is None:
+        return found
+    return replace(found, file=replace(found.file, config=override_config(found.file.config, config)))
 
 
 def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> SweepRow:
     step, bound = study.step, study.bound
     device = max(study.devices, key=_fullness)
     return SweepRow(
-        values,
-        step.seconds,
-        step.low,
-        step.high,
-        examples / step.seconds if examples is not None and step.seconds else None,
-        device.device,
-        device.peak or 0,
-        device.limit,
-        study.error is None,
-        len(study.counted_transfers),
-        sum(transfer.bytes for transfer in study.counted_transfers),
-        bound.what,
-        bound.seconds / step.seconds if step.seconds else None,
-        None if study.error is None else _sentence(study.error),
+        settings=values,
+        seconds=step.seconds,
+        low=step.low,
+        high=step.high,
+        examples_per_second=examples / step.seconds if examples is not None and step.seconds else None,
+        peak_device=device.device,
+        peak_bytes=device.peak or 0,
+        limit_bytes=device.limit,
+        fits=study.error is None,
+        transfers=len(study.counted_transfers),
+        transfer_bytes=sum(transfer.bytes for transfer in study.counted_transfers),
+        bound=bound.what,
+        bound_share=bound.seconds / step.seconds if step.seconds else None,
+        error=None if study.error is None else _sentence(study.error),
     )
 
 
 def _fullness(device: DeviceTime) -> tuple[float, int]:
-    """What share of its limit is used; of devices without one, the bytes."""
+    """Used share of its limit; for devices without one, the bytes."""
     peak = device.peak or 0
     return (-1.0 if device.limit is None else peak / device.limit if device.limit else 0.0), peak
 

@@ -1,13 +1,11 @@
-"""What was written of a sweep -> its rows, so that finished ones need not be simulated again."""
+"""Read and append rows of a written sweep, so that finished ones are not simulated again."""
 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,58 +15,14 @@ from placesim.core.errors import UsageError
 from placesim.core.files.reader import read_stream_path
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow, Value
 from placesim.report.text.sweep import IDENTITY
-from placesim.studies.sweeping.axes import Axis, value_of
-from placesim.studies.sweeping.row_simulation import SweepJob
+from placesim.studies.sweeping.axes import value_of
 
 PAGE_DATA = re.compile(rb'<script type="application/json" id="sweep">(.*?)</script>', re.DOTALL)
-"""Where the page keeps what the JSON form holds."""
+"""Element of the page that contains the JSON form."""
 _PASSING = ("UnavailableError: ", "InternalError: ")
-"""What a failure begins with that another attempt may not meet."""
+"""Prefixes of failures that another attempt may not meet."""
 _TEXTS = ("peak_device", "bound", "error")
 _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
-
-
-def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdentity:
-    """The content of the graph, and all that is alike in every row.  Raises what reading the graph raises."""
-    options = {name: value for name, value in job.options.items() if value not in (None, (), {}, False)}
-    inventories = [options.get("inventory"), *(value for axis in axes if axis.key == "inventory" for value in axis.values)]
-    told = {
-        "options": options,
-        "steps": job.steps,
-        "examples": job.examples,
-        "inventories": [_file_digest(path) for path in inventories if isinstance(path, str | Path)],
-    }
-    text = json.dumps(told, sort_keys=True, default=repr)
-    return SweepIdentity(_source_digest(job.source), _digest(text.encode()), version)
-
-
-def _source_digest(source: Any) -> str:
-    if isinstance(source, bytes):
-        return _digest(source)
-    if isinstance(source, Mapping):
-        return _digest(json.dumps(source, sort_keys=True, default=repr).encode())
-    if not os.path.isdir(source):
-        from placesim.formats.sources.loading import read_bytes
-
-        return _digest(read_bytes(source))
-    found = hashlib.sha256()
-    for path in sorted(path for path in Path(source).rglob("*") if path.is_file()):
-        found.update(f"{path.relative_to(source)}\n{_file_digest(path)}\n".encode())
-    return found.hexdigest()[:_DIGITS]
-
-
-_DIGITS = 16
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:_DIGITS]
-
-
-def _file_digest(path: str | Path) -> str:
-    try:
-        return _digest(read_stream_path(path))
-    except (OSError, ValueError):
-        return ""  # whoever needs it says what is wrong with it
 
 
 def read_finished_rows(
@@ -111,7 +65,7 @@ def _refused(path: Path, got: str) -> UsageError:
 
 
 def read_sweep(data: bytes, form: str) -> Sweep | None:
-    """What was written in that form (`csv`, `json` or `html`); None where it is nothing that was."""
+    """Sweep written in that form (`csv`, `json` or `html`); None if the data is not one."""
     try:
         if form == "csv":
             return _from_csv(data.decode())

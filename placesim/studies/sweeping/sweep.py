@@ -14,7 +14,7 @@ from placesim.studies.sweeping.row_simulation import SweepJob
 
 
 class SweepProgress(NamedTuple):
-    """How many combinations are done, of how many, and the row that was the last to come."""
+    """Number of finished combinations, the total, and the newest row."""
 
     done: int
     total: int

@@ -1,1 +1,1 @@
-"""What is asserted of tensors, as the graph is built and as it runs."""
+"""Assertions on tensors, at graph construction and at run time."""

@@ -1,4 +1,4 @@
-"""What is asked about tensors: of which type they are, whether they rise, whether they are near to each other."""
+"""Checks of tensors: their type, whether they rise, whether they are near to each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placesim.tf1.types import dtypes
 tf = namespace("")
 
 _ROUNDING_ERRORS = 10
-"""How many times the least difference from 1 two numbers may be apart, where nothing else is said."""
+"""Default tolerance of `assert_near`, as a multiple of the machine epsilon."""
 
 
 def assert_near(

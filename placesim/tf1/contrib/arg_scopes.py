@@ -11,7 +11,7 @@ from typing import Any
 _KEY = "_key_op"
 
 _scopes: list[dict[str, dict[str, Any]]] = [{}]
-"""What each open scope says, the innermost last: key of a function -> its defaults."""
+"""Defaults of each open scope, the innermost last: key of a function -> its defaults."""
 _arguments: dict[str, tuple[str, ...]] = {}
 """Key of each function that takes defaults -> its arguments that have any."""
 
@@ -32,7 +32,7 @@ def add_arg_scope(func: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def arg_scope_func_key(op: object) -> str:
-    """What a scope's dictionary calls a function."""
+    """Key of a function in a scope's dictionary."""
     return getattr(op, _KEY, str(op))
 
 

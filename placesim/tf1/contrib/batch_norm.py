@@ -107,7 +107,7 @@ def _scope(scope: object, inputs: TensorLike, reuse: object) -> Any:
 
 
 def _settings(initializers: Mapping[str, Any] | None, regularizers: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What `tf.layers.BatchNormalization` calls the parameters' initializers and regularizers."""
+    """Arguments of `tf.layers.BatchNormalization` for the parameters' initializers and regularizers."""
     found = {f"{name}_initializer": value for name, value in (initializers or {}).items()}
     return found | {f"{name}_regularizer": value for name, value in (regularizers or {}).items()}
 
@@ -143,7 +143,7 @@ class _Parameters:
         )
 
     def constant(self, value: float) -> Any:
-        """What stands for a parameter that is not wanted, in kernels that take one."""
+        """Constant in place of an unwanted parameter, in kernels that take one."""
         return tf.constant(value, dtype=self._dtype, shape=[self._size])
 
     def averages(self) -> _Averages:
@@ -171,7 +171,7 @@ class _Norm(NamedTuple):
 
     @property
     def channels(self) -> int:
-        """How many channels there are.  Raises ValueError where that is not known."""
+        """Number of channels. Raises ValueError if it is unknown."""
         shape = self.inputs.get_shape()
         found = shape.as_list()[1 if self.data_format == "NCHW" else -1]
         if found is None:

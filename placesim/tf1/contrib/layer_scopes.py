@@ -32,7 +32,7 @@ def _model_getter(renamed: Mapping[str, str]) -> Callable[..., Any]:
 def finished(
     outputs: Any, normalizer_fn: Any, normalizer_params: Any, activation_fn: Any, outputs_collections: object, name: str
 ) -> Any:
-    """What a layer does last: it normalizes, activates and collects its output."""
+    """Last part of a layer: normalize, activate and collect its output."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
     if activation_fn is not None:

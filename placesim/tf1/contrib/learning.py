@@ -159,7 +159,7 @@ def train(
 def _step_arguments(
     global_step: TensorLike, number_of_steps: int | None, log_every_n_steps: int, logdir: object
 ) -> dict[str, Any]:
-    """What `train_step` is told: when to stop and when to write a line."""
+    """Arguments of `train_step`: conditions to stop and to log."""
     with tf.name_scope("train_step"):
         told: dict[str, Any] = {}
         if number_of_steps:

@@ -38,7 +38,7 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
 
 
 def _weighted_by_example(losses: TensorLike, weights: Any) -> Any:
-    """How many of each example's losses have a weight that is not zero."""
+    """Number of losses with a nonzero weight, per example."""
     rank = weights.get_shape().ndims
     if rank == 0:
         examples = tf.reshape(tf.slice(tf.shape(losses), [0], [1]), [])

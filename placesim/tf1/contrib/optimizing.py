@@ -21,7 +21,7 @@ OPTIMIZER_CLS_NAMES: dict[str, Callable[[Any], Any]] = {
 }
 """An optimizer's name -> what makes it of a learning rate."""
 OPTIMIZER_SUMMARIES = ["learning_rate", "loss", "gradients", "gradient_norm", "global_gradient_norm"]
-"""What `optimize_loss` can make summaries of."""
+"""Summaries that `optimize_loss` can make."""
 _USUAL_SUMMARIES = ["learning_rate", "loss", "global_gradient_norm"]
 
 

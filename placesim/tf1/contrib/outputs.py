@@ -1,4 +1,4 @@
-"""What a layer of `tf.contrib.layers` leaves in collections: its variables, and its output under its scope's name."""
+"""Collections of a layer of `tf.contrib.layers`: its variables, and its output under its scope's name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def convert_collection_to_dict(collection: str, clear_collection: bool = False) 
 
 
 def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
-    """What a value is where that is known without running; None else."""
+    """Static value of a tensor or variable; None if unknown."""
     if value_or_tensor_or_var is None:
         raise ValueError("value_or_tensor_or_var cannot be None")
     value = value_or_tensor_or_var

@@ -12,7 +12,7 @@ from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.optimizers.steps import get_or_create_global_step
 
 _USE_GLOBAL_STEP = 0
-"""What stands for the graph's own global step: None is no step at all."""
+"""Marker of the graph's own global step: None is no step at all."""
 
 
 def create_train_op(

@@ -92,7 +92,7 @@ class CondContext(ControlFlowContext):
             context = context.outer
 
     def build(self, function: Callable[[], Any]) -> tuple[Any, list[Tensor]]:
-        """What the branch's function gives, as it is and as tensors that a Merge can take."""
+        """Result of the branch's function, unchanged and as tensors that a Merge can take."""
         summaries = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)
         original = function()
         added = self.graph.get_collection(GraphKeys._SUMMARY_COLLECTION)[len(summaries) :]

@@ -1,4 +1,4 @@
-"""What the branches of conditionals and the bodies of loops have in common while they are built.
+"""Control flow contexts: construction common to the branches of conditionals and the bodies of loops.
 
 A context is told of every op that is made inside it (`AddOp`), and puts in the place of each input from outside the tensor
 that stands for it inside.  That tensor's own op is made afterwards, so it follows the op that needed it in the GraphDef.
@@ -15,7 +15,7 @@ from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
 
 PASSING = LOOP_ENTERS | SWITCHES
-"""What leads a tensor into a context may read it from anywhere."""
+"""Ops that pass a tensor into a context: they may read it from anywhere."""
 
 
 class ControlFlowContext:
@@ -69,7 +69,7 @@ class ControlFlowContext:
     # --- what is made inside ----------------------------------------------------------------------------------------
 
     def add_value(self, tensor: Tensor) -> Tensor:
-        """What stands inside for a tensor."""
+        """Stand-in for a tensor inside."""
         raise NotImplementedError
 
     def AddOp(self, op: Operation) -> None:  # noqa: N802 (as scripts and graphs know it)

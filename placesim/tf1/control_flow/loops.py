@@ -91,7 +91,7 @@ class WhileContext(LoopContext):
         return entered
 
     def _recorded(self, tensor: Tensor) -> Tensor | None:
-        """What a gradient's loop reads of the loop that it is the gradient of is taken from what that one has recorded."""
+        """Recorded value of a forward loop's tensor, if the current context is in the loop of its gradient; else None."""
         context: ControlFlowContext | None = get_default_graph()._control_flow_context
         loop = None if context is None else context.while_context
         if loop is None or loop.grad_state is None:

@@ -19,7 +19,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class _Contents:
-    """What all arrays of one handle share: the shape of their elements as far as it is known, and where they are."""
+    """State common to all arrays of one handle: the shape of their elements as far as it is known, and their place."""
 
     def __init__(self, element_shape: TensorShape) -> None:
         self.element_shape = element_shape
@@ -262,13 +262,13 @@ class TensorArray:
             return build_with_flow(self, flow)
 
     def _merge_lengths(self, value: Tensor, lengths: Tensor) -> None:
-        """Where all pieces of a tensor have one length, that is the elements' first dimension."""
+        """Take a common length of all pieces of a tensor as the elements' first dimension."""
         known = constant_value(lengths)
         if value.shape.rank is not None and known is not None and known.size and known.max() == known.min():
             self._merge_element_shape(TensorShape([int(known.flat[0]), *value.shape.as_list()[1:]]))
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements there are."""
+        """Number of elements."""
         if not self._dynamic_size and self._size is not None:
             return convert_to_tensor(self._size, dtypes.int32)
         found: Tensor = gen("TensorArraySizeV3")(handle=self._handle, flow_in=self._flow, name=name)

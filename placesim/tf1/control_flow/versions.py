@@ -1,4 +1,4 @@
-"""Which control flow scripts get: Switch and Merge (version 1), or calls of functions (version 2)."""
+"""Control flow version of scripts: Switch and Merge (version 1), or calls of functions (version 2)."""
 
 from __future__ import annotations
 

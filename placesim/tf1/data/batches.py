@@ -18,7 +18,7 @@ from placesim.tf1.types.type_specs import TensorSpec
 
 
 def static_size(size: Tensor, drops: Tensor) -> int | None:
-    """How many elements each batch has, where that is known: only if a smaller last one is dropped."""
+    """Number of elements per batch, if static: only if a smaller last one is dropped."""
     if not constant_value(drops):
         return None
     found = constant_value(size)

@@ -30,7 +30,7 @@ class Dataset(metaclass=ABCMeta):
         return self._spec
 
     def options(self) -> Options:
-        """What was set of it and of the datasets that it was made of."""
+        """Options set on it and on its input datasets."""
         return self._options
 
     def __iter__(self) -> NoReturn:
@@ -51,7 +51,7 @@ Dataset.__module__ = "tensorflow.python.data.ops.dataset_ops"
 
 
 class DatasetV1Adapter(Dataset):
-    """What every call gives: a dataset whose iterators are version 1's."""
+    """Result of every call: a dataset whose iterators are version 1's."""
 
     __module__ = "tensorflow.python.data.ops.dataset_ops"
 

@@ -72,14 +72,14 @@ def take_while(predicate: object) -> Transformation:
 
 
 def scan(initial_state: object, scan_func: object) -> Transformation:
-    """What a function makes of a state and each element in turn."""
+    """Apply a function to a state and each element in turn."""
     return lambda dataset: folding.scanned(dataset, initial_state, scan_func)
 
 
 def group_by_window(
     key_func: object, reduce_func: object, window_size: object = None, window_size_func: object = None
 ) -> Transformation:
-    """What a function makes of the elements of each key."""
+    """Apply a function to the elements of each key."""
     return lambda dataset: folding.grouped_by_window(dataset, key_func, reduce_func, window_size, window_size_func)
 
 
@@ -130,7 +130,7 @@ def parse_example_dataset(features: TensorLike, num_parallel_calls: object = 1, 
 
 
 def cardinality(dataset: Dataset) -> Any:
-    """How many elements, a tensor of one int64; -1 without end, -2 where that is unknown."""
+    """Number of elements, a tensor of one int64; -1 if infinite, -2 if unknown."""
     return iterators.cardinality(dataset)
 
 

@@ -1,4 +1,4 @@
-"""What a function makes of a state and each element in turn, and what others make of the elements of each key."""
+"""Datasets that fold elements: a function of a state and each element in turn, and functions of each key's elements."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def _check_state(given: object, spec: object) -> None:
 
 
 def scanned(dataset: Dataset, initial_state: object, scan_func: object, name: str | None = None) -> Dataset:
-    """What a function gives beside each new state.  Raises TypeError where it gives no pair, or a state of another type."""
+    """Dataset of the outputs beside each new state. Raises TypeError unless the function returns a pair, with a state of that
+    type.
+    """
     state = structures.normalize(initial_state)
     spec = structures.spec_of(state)
     while True:
@@ -99,7 +101,7 @@ def grouped_by_window(
     window_size_func: Any = None,
     name: str | None = None,
 ) -> Dataset:
-    """What `reduce_func` makes of each window of elements of one key.  Raises ValueError unless one size is given."""
+    """Apply `reduce_func` to each window of elements of one key. Raises ValueError unless one size is given."""
     if (window_size is None) == (window_size_func is None):
         raise ValueError("Either the `window_size` argument or the `window_size_func` argument must be specified.")
 

@@ -56,7 +56,7 @@ def from_generator(
     output_signature: object = None,
     name: str | None = None,
 ) -> Dataset:
-    """What a Python generator gives.  Raises TypeError and ValueError for wrong arguments."""
+    """Elements of a Python generator. Raises TypeError and ValueError for wrong arguments."""
     if not callable(generator):
         raise TypeError("`generator` must be a Python callable.")
     spec = _spec(output_types, output_shapes, output_signature)
@@ -147,7 +147,7 @@ def _asked(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
 
 
 def _arrays(values: TensorLike, spec: object, leaves: Sequence[Any], by_types: bool) -> list[Any]:
-    """What a generator gave as arrays.  Raises TypeError where it is no element of the spec."""
+    """Arrays of a generator's value. Raises TypeError if it is no element of the spec."""
     try:
         parts = structures.pack_up_to(spec, values)
     except (TypeError, ValueError):

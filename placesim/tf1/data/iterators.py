@@ -62,7 +62,7 @@ class Iterator:
         return self._initializer  # type: ignore[no-any-return]
 
     def make_initializer(self, dataset: Dataset, name: str | None = None) -> Operation:
-        """What begins a dataset.  Raises ValueError or TypeError where its elements are others."""
+        """Op that starts a dataset. Raises ValueError or TypeError if its elements differ."""
         with name_scope(name, "make_initializer") as scope:
             self._check(dataset)
             with colocate_with(self._iterator_resource):
@@ -153,7 +153,7 @@ def get_single_element(dataset: Dataset, name: str | None = None) -> Any:
 
 
 def cardinality(dataset: Dataset, name: str | None = None) -> Tensor:
-    """How many elements, a tensor of one int64; -1 without end, -2 where that is unknown."""
+    """Number of elements, a tensor of one int64; -1 if infinite, -2 if unknown."""
     return gen("DatasetCardinality")(dataset._variant_tensor, name=name)  # type: ignore[no-any-return]
 
 

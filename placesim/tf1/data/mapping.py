@@ -24,7 +24,7 @@ def mapped(
     keeps_count: bool = False,
     runs_between_ops: bool = True,
 ) -> Dataset:
-    """What a function makes of each element; `parallel` is how many at a time."""
+    """Apply a function to each element; `parallel` is the number of parallel calls."""
     found = element_function(function, "Dataset_map", dataset)
     attrs = {
         "f": found.name,

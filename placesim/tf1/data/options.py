@@ -9,7 +9,7 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 class AutoShardPolicy(enum.IntEnum):
-    """How a dataset is divided among workers."""
+    """Sharding policy of a dataset among workers."""
 
     OFF = -1
     AUTO = 0
@@ -19,7 +19,7 @@ class AutoShardPolicy(enum.IntEnum):
 
 
 class AutotuneAlgorithm(enum.Enum):
-    """How parallelism is tuned."""
+    """Algorithm that tunes parallelism."""
 
     DEFAULT = 0
     HILL_CLIMB = 1
@@ -29,7 +29,7 @@ class AutotuneAlgorithm(enum.Enum):
 
 
 class ExternalStatePolicy(enum.Enum):
-    """What is done about state outside of a dataset that is saved."""
+    """Policy for state outside of a dataset that is saved."""
 
     WARN = 0
     IGNORE = 1
@@ -126,7 +126,7 @@ def varint(value: int) -> bytes:
 
 
 class AutotuneOptions(_Group):
-    """How parallelism is tuned."""
+    """Options of autotuning."""
 
     FIELDS: ClassVar = {
         "enabled": _Field(1, bool),
@@ -139,7 +139,7 @@ class AutotuneOptions(_Group):
 
 
 class DistributeOptions(_Group):
-    """How it is divided among workers."""
+    """Distribution among workers."""
 
     FIELDS: ClassVar = {"auto_shard_policy": _Field(1, AutoShardPolicy), "num_devices": _Field(2, int)}
 
@@ -149,7 +149,7 @@ class DistributeOptions(_Group):
 
 
 class OptimizationOptions(_Group):
-    """Which rewritings of its graph are tried."""
+    """Graph rewrites to try."""
 
     FIELDS: ClassVar = {
         "apply_default_optimizations": _Field(1, bool),
@@ -174,7 +174,7 @@ class ServiceOptions(_Group):
 
 
 class ThreadingOptions(_Group):
-    """How many threads it has."""
+    """Options of threads."""
 
     FIELDS: ClassVar = {"max_intra_op_parallelism": _Field(1, int), "private_threadpool_size": _Field(2, int)}
 

@@ -75,7 +75,7 @@ def pack_parts(structure: object, parts: Sequence[Any]) -> Any:
 
 
 def pack_up_to(shallow: Any, given: Any) -> list[Any]:
-    """What of a structure stands at the leaves of another one, which may be structures themselves.
+    """Parts of a structure at the leaves of another one; they may be structures themselves.
 
     Raises ValueError or TypeError where it lacks parts of it.
     """

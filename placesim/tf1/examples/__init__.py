@@ -1,1 +1,1 @@
-"""What scripts import from TensorFlow's tutorials: the MNIST digits, and a network for them."""
+"""TensorFlow's tutorial modules: the MNIST digits, and a network for them."""

@@ -20,7 +20,7 @@ _FILES = (
 VARIABLE = "PLACESIM_MNIST"
 """The environment variable that asks for digits that are made up: `synthetic`."""
 _COUNTS = (60_000, 10_000)
-"""How many images there are to train and to test with."""
+"""Number of images for training and for testing."""
 _SIZE, _CLASSES = 28, 10
 _IMAGES_MAGIC, _LABELS_MAGIC = 2051, 2049
 _HELP = (
@@ -30,7 +30,7 @@ _HELP = (
 
 
 class Datasets(NamedTuple):
-    """What `read_data_sets` gives."""
+    """Result of `read_data_sets`."""
 
     train: DataSet
     validation: DataSet

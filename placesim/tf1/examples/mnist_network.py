@@ -43,5 +43,5 @@ def training(loss: TensorLike, learning_rate: TensorLike) -> Any:
 
 
 def evaluation(logits: TensorLike, labels: TensorLike) -> Any:
-    """How many of a batch are right."""
+    """Number of correct predictions in a batch."""
     return tf.reduce_sum(tf.cast(tf.nn.in_top_k(logits, labels, 1), tf.int32))

@@ -1,4 +1,4 @@
-"""Which function or class stands behind each public name: one table for each topic, joined when first asked for.
+"""Function or class behind each public name: one table for each topic, joined when first asked for.
 
 A table is a module beside this one with `ROWS`: a module of `placesim.tf1` -> the public names that are in it, each as `NAME`
 (of `tf`, dots included: `nn.relu`; the module's own name for it is the last part) or `NAME=WHAT`.  `OPS` names what is an op's
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class Export(NamedTuple):
-    """Where a public name is: a module of `placesim.tf1` and the name there; or an op, and no module."""
+    """Place of a public name: a module of `placesim.tf1` and the name there; or an op, and no module."""
 
     module: str
     name: str

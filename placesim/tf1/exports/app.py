@@ -1,4 +1,4 @@
-"""What runs a script and what it writes: logging."""
+"""Names of flags, files, logging, tests and `py_func`."""
 
 from __future__ import annotations
 

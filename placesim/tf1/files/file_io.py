@@ -38,7 +38,7 @@ stat = Stat
 
 
 def read_file_to_string(filename: str, binary_mode: bool = False) -> Any:
-    """What is in a file."""
+    """Content of a file."""
     with GFile(filename, "rb" if binary_mode else "r") as file:
         return file.read()
 

@@ -136,7 +136,7 @@ def IsDirectory(dirname: Any) -> bool:  # noqa: N802
 
 
 def Stat(filename: Any) -> FileStatistics:  # noqa: N802
-    """What is known of a file."""
+    """Statistics of a file."""
     with _told(filename):
         found = os.stat(os.fspath(filename))
     return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(os.fspath(filename)))

@@ -12,7 +12,7 @@ from placesim.tf1 import errors
 
 
 class TFRecordCompressionType(enum.IntEnum):
-    """How a file is compressed."""
+    """Compression type of a file."""
 
     NONE = 0
     ZLIB = 1
@@ -23,7 +23,7 @@ _TEXTS = {TFRecordCompressionType.NONE: "", TFRecordCompressionType.ZLIB: "ZLIB"
 
 
 class TFRecordOptions:
-    """How a file is written and read."""
+    """Options to write and read a file."""
 
     compression_type_map = _TEXTS
 

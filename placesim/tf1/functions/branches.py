@@ -69,7 +69,7 @@ def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str], call_nam
 
 
 def _difference(first: FunctionGraph, body: FunctionGraph) -> str:
-    """How what a branch gives differs from what the first one gives; nothing where it does not."""
+    """Difference of a branch's outputs from those of the first one; empty if there is none."""
     if len(first.outputs) != len(body.outputs):
         raise ValueError(
             f"Lengths of branch outputs of cond must match.\nlen(graphs[0].outputs): {len(first.outputs)}\n"
@@ -159,7 +159,7 @@ def share_inputs(bodies: Sequence[FunctionGraph]) -> list[Tensor]:
 
 
 def _common_sizes(shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """What is known of a tensor that has one of these shapes."""
+    """Known sizes of a tensor that has one of these shapes."""
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None

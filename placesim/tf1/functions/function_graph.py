@@ -95,7 +95,7 @@ class FunctionGraph(Graph):
         return found
 
     def capture(self, tensor: Tensor, name: str | None = None) -> Tensor:
-        """What stands in the body for a tensor: itself, or the argument that brings it in.
+        """Stand-in for a tensor in the body: itself, or the argument that brings it in.
 
         Raises InaccessibleTensorError for one of a function that is not around this one.
         """

@@ -100,7 +100,7 @@ def while_loop(
 
 
 def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:
-    """What the body captures are loop variables that stay as they are; the condition has arguments for them too."""
+    """Make the body's captures loop variables that stay unchanged; the condition gets arguments for them too."""
     body.outputs.extend(body.internal_captures)
     inputs.extend(body.captures)
     with cond_body.as_default():

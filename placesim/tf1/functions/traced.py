@@ -67,7 +67,7 @@ class ConcreteFunction:
         return self.result(self.operation(tensors[:count]))
 
     def result(self, op: Operation) -> Any:
-        """What the Python function gave, of a call's outputs."""
+        """Result of the Python function, from a call's outputs."""
         if self.graph.structured_outputs is None:
             return None if self.graph.outputs == [] else op
         return packed_results(self.graph, op.outputs)

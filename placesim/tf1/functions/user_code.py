@@ -1,4 +1,4 @@
-"""What TensorFlow says of an exception out of a function that it rewrote (AutoGraph): `in user code:`, lines, class, words."""
+"""Text of an exception out of a function that TensorFlow rewrote (AutoGraph): `in user code:`, lines, class, words."""
 
 from __future__ import annotations
 

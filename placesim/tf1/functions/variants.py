@@ -1,4 +1,4 @@
-"""What a variant holds: the type of a list's elements, or of an optional's value."""
+"""Element type of a variant: that of a list's elements, or of an optional's value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How several gradients of one tensor are summed."""
+"""Sum of several gradients of one tensor."""
 
 from __future__ import annotations
 

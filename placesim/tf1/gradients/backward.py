@@ -27,7 +27,7 @@ tf = namespace("")
 
 
 class UnconnectedGradients:
-    """What a gradient is where y does not depend on x: `tf.UnconnectedGradients`."""
+    """Gradient of a y that does not depend on x: `tf.UnconnectedGradients`."""
 
     NONE = "none"
     ZERO = "zero"
@@ -74,7 +74,7 @@ def gradients(
 
 
 def _differentiated(value: Any) -> Any:
-    """What of a variable is differentiated: a resource variable's handle."""
+    """Tensor to differentiate by: a resource variable's handle."""
     return value.handle if getattr(value, "handle", None) is not None and not isinstance(value, Tensor) else value
 
 
@@ -88,7 +88,7 @@ def _convert_all(values: Sequence[Any], name: str, as_ref: bool = False) -> list
 
 @contextmanager
 def gradient_of(op: Operation) -> Iterator[None]:
-    """What is made inside is noted as an op's gradient."""
+    """Record nodes made in the block as an op's gradient."""
     core = op.graph.builder.graph
     first = len(core)
     yield
@@ -345,7 +345,7 @@ class _Walk:
         return False
 
     def _aggregated(self, op: Operation) -> list[Any]:
-        """What the outputs of an op received, each list summed."""
+        """Gradients received by an op's outputs, each list summed."""
         lists = self.received.get(op)
         if lists is None:
             return [[] for _ in op.outputs]

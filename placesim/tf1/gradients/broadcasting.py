@@ -1,4 +1,4 @@
-"""What a gradient costs that was broadcast on its way forward: it is summed over what the input lacked."""
+"""Gradients of broadcast operations: each is summed over the dimensions that the input lacked."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ tf = namespace("")
 
 
 class GradientReduction(NamedTuple):
-    """How a gradient of the output's shape becomes one of the input's."""
+    """Reduction of a gradient from the output's shape to the input's."""
 
     shape: Any
     """The input's shape, a tensor."""
     axes: Any
-    """What is summed: a list where the static shapes tell, else a tensor."""
+    """Axes to sum over: a list if the static shapes tell, else a tensor."""
     needed: bool
 
     def of(self, grad: Tensor) -> Any:
@@ -39,7 +39,7 @@ def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
 
 
 def reductions(x: TensorLike, y: TensorLike) -> tuple[GradientReduction, GradientReduction]:
-    """How the gradients of a broadcast operation's two inputs are reduced; its nodes are made at once, the sums by `of`."""
+    """Reductions for the gradients of a broadcast operation's two inputs; their nodes are made at once, the sums by `of`."""
     x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
     if static is None:

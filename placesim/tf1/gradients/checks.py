@@ -1,4 +1,4 @@
-"""What `tf.gradients` asks of the types and shapes of gradients."""
+"""Checks of `tf.gradients` on the types and shapes of gradients."""
 
 from __future__ import annotations
 

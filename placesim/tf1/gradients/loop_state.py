@@ -30,7 +30,7 @@ tf = namespace("")
 
 @contextmanager
 def within(context: ControlFlowContext | None) -> Iterator[None]:
-    """What is made inside belongs to a context; None is the context that is there."""
+    """Put new ops of the block into a context; None is the current context."""
     with nullcontext() if context is None else context.entered():
         yield
 
@@ -150,12 +150,12 @@ class GradLoopState:
 
     @property
     def _pushes_done(self) -> Operation:
-        """What all pushes out of a conditional's branch come before."""
+        """Barrier after all pushes out of a conditional's branch."""
         return self._barrier("f_sync", self.forward_context, self.next_index)
 
     @property
     def _pops_done(self) -> Operation:
-        """What all pops of an iteration come before."""
+        """Barrier after all pops of an iteration."""
         return self._barrier("b_sync", self.backward_loop, self.next_countdown)
 
     # --- what is recorded --------------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ class GradLoopState:
         return stack  # type: ignore[no-any-return]
 
     def recall(self, stack: Tensor, value: Tensor, dead_branch: bool = False) -> Tensor:
-        """What the forward loop pushed, in the gradient's loop: the last first."""
+        """Pop a value of the forward loop in the gradient's loop: the last first."""
         branch = _branch_between(value.op, stack.op)
         with control_dependencies(None), within(self.backward_loop):
             if branch is not None:
@@ -197,7 +197,7 @@ class GradLoopState:
         return popped  # type: ignore[no-any-return]
 
     def _condition(self, pred: Tensor) -> Tensor:
-        """What stands for a condition in the gradient's loop or one around it; else the condition."""
+        """Stand-in for a condition in the gradient's loop or one around it; else the condition."""
         state: GradLoopState | None = self
         while state is not None:
             if pred in state.stand_ins:
@@ -206,7 +206,7 @@ class GradLoopState:
         return pred
 
     def real_value(self, value: Tensor) -> Tensor:
-        """What stands in the gradient's loop for a tensor of the forward loop."""
+        """Stand-in for a tensor of the forward loop in the gradient's loop."""
         if value not in self.stand_ins:
             self.stand_ins[value] = self._new_stand_in(value)
         return self.stand_ins[value]

@@ -154,7 +154,7 @@ class LoopGradients:
         return tf.zeros(state.recall(history, shape, is_dead), output.dtype)
 
     def close_unchanged(self) -> None:
-        """Where a loop's variable does not depend on its value before, all gradients but the last are zeros."""
+        """Set all gradients but the last to zeros for loop variables that do not depend on their value before."""
         for state in self._states.values():
             loop = state.backward_loop
             for merged in state.switches.values():

@@ -1,4 +1,4 @@
-"""Which function makes an op's gradient: TensorFlow's own by family, and those that a script registers."""
+"""Registry of gradient functions by op: TensorFlow's own by family, and those that a script registers."""
 
 from __future__ import annotations
 

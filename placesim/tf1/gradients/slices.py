@@ -1,4 +1,4 @@
-"""What gradient functions ask of tensors: dense gradients, and values that constants lead to."""
+"""Tensor conversions for gradient functions: dense gradients, and values computed from constants."""
 
 from __future__ import annotations
 

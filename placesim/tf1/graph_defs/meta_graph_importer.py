@@ -99,15 +99,15 @@ def _read_variable(data: bytes, scope: str | None) -> Variable:
         info = message.save_slice_info_def
         part = SaveSliceInfo(info.full_name, list(info.full_shape), list(info.var_offset), list(info.var_shape))
     definition = VariableDef(
-        message.variable_name,
-        message.initializer_name,
-        message.snapshot_name,
-        message.initial_value_name,
-        message.is_resource,
-        message.trainable,
-        message.synchronization,
-        message.aggregation,
-        part,
+        variable_name=message.variable_name,
+        initializer_name=message.initializer_name,
+        snapshot_name=message.snapshot_name,
+        initial_value_name=message.initial_value_name,
+        is_resource=message.is_resource,
+        trainable=message.trainable,
+        synchronization=message.synchronization,
+        aggregation=message.aggregation,
+        save_slice_info_def=part,
     )
     kind: Any = ResourceVariable if message.is_resource else RefVariable
     return kind(variable_def=definition, import_scope=scope)  # type: ignore[no-any-return]

@@ -153,7 +153,7 @@ class FileFunctions:
 
 
 def _written(write: Writer, position: int, args: Sequence[Tensor] = ()) -> list[Any]:
-    """What a body gives, written in the graph that is now the default one."""
+    """Outputs of a body, written in the current default graph."""
     body = get_default_graph()
     if not isinstance(body, FunctionGraph):
         raise AssertionError("a body is a function's")

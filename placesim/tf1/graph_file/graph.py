@@ -19,11 +19,11 @@ from placesim.tf1.variables.resource import HandledVariable, ResourceVariable
 from placesim.tf1.variables.variable import Variable, VariableDef
 
 REFUSALS = (ValueError, TypeError, LookupError, RuntimeError)
-"""What TensorFlow's Python raises where it refuses a call; a NotImplementedError is a RuntimeError."""
+"""Errors of TensorFlow's Python for a refused call; a NotImplementedError is a RuntimeError."""
 
 
 class CallRefusal(GraphBuildError):
-    """What a call of TensorFlow's Python raised, under its own name."""
+    """Error raised by a call of TensorFlow's Python, under its own name."""
 
     def __init__(self, error: Exception) -> None:
         message = error.message if isinstance(error, PlacesimError) else str(error.args[0] if error.args else error)
@@ -47,7 +47,7 @@ class FileGraph(Graph):
         self._variables: dict[int, Variable] = {}
 
     def location(self) -> int:
-        """Where the entry stands that is being built, packed as the graph holds it."""
+        """Position of the entry in construction, packed as the graph holds it."""
         return self._position
 
     @contextmanager

@@ -21,7 +21,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 
 
 class OptimizerArgument(NamedTuple):
-    """What an optimizer is given: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
+    """Argument of an optimizer: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
 
     kind: str
     is_required: bool
@@ -45,7 +45,7 @@ class FileTraining:
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """What `of` is derived by, each with its gradient; None where `of` does not depend on it.
+        """Items of `by`, each with the gradient of `of`; None where `of` does not depend on it.
 
         `by` of None is every trainable variable.  A gradient of rows (`tf.IndexedSlices`) is given by their values: see `rows`.
         """
@@ -78,7 +78,7 @@ class FileTraining:
         return KINDS
 
     def parameters(self, kind: str) -> dict[str, OptimizerArgument] | None:
-        """What the optimizer of this name is given; None where there is none."""
+        """Arguments of the optimizer of this name; None if there is none."""
         if kind not in KINDS:
             return None
         found = inspect.signature(getattr(tf.train, kind + "Optimizer").__init__).parameters.values()
@@ -140,7 +140,7 @@ class FileTraining:
         return [self._value(part) for part in item] if isinstance(item, list) else item
 
     def _target(self, item: object) -> Any:
-        """What is derived by: of a variable its reference or handle, as optimizers do it."""
+        """Tensor to differentiate by: a variable's reference or handle, as in optimizers."""
         found = self._value(item)
         return found._tensor if isinstance(item, argument_binding.VariableNodes | OuterVariable) else found
 

@@ -1,1 +1,1 @@
-"""What a graph has beside its nodes: scopes, collections, and the names that its elements are found by."""
+"""Parts of a graph beside its nodes: scopes, collections, and the names of its elements."""

@@ -171,7 +171,7 @@ class Graph(Scopes, Collections, Elements):
         return 0
 
     def _file_number(self, file: str) -> int:
-        """Which of the graph's files a frame's is, 0 for the script; negative for none of the user's."""
+        """Number of a frame's file among the graph's, 0 for the script; negative for none of the user's."""
         core = self.builder.graph
         if not core.file or not is_users(file):
             return -1

@@ -189,7 +189,7 @@ def _always(value: TensorLike) -> Callable[[Node], Any]:
 
 
 def python_error(error: GraphBuildError) -> Exception:
-    """What TensorFlow's Python raises for it."""
+    """Exception of TensorFlow's Python for it."""
     return _PYTHON_ERRORS.get(error.type_name, ValueError)(error.message)
 
 

@@ -128,7 +128,7 @@ class Tensor:
         self.graph = op.graph
 
     def ref(self) -> Reference:
-        """What can be a key in a dictionary."""
+        """Hashable reference for dictionaries."""
         return Reference(self)
 
     @property
@@ -261,7 +261,7 @@ class Tensor:
 
 
 class SymbolicTensor(Tensor):
-    """What every tensor of a graph is; scripts see the name in messages, and print it."""
+    """Class of every tensor of a graph; scripts see the name in messages, and print it."""
 
     __module__ = "tensorflow.python.framework.ops"
 
@@ -340,7 +340,7 @@ class Operation:
 
     @property
     def op_def(self) -> Any:
-        """What the op is; `name`, `input_arg` and `output_arg` as an OpDef has them."""
+        """Definition of the op; `name`, `input_arg` and `output_arg` as in an OpDef."""
         return messages.op_def(self.node)
 
     @property

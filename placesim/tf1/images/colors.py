@@ -108,7 +108,7 @@ def random_jpeg_quality(image: TensorLike, min_jpeg_quality: int, max_jpeg_quali
 # --- grey -----------------------------------------------------------------------------------------------------------
 
 _GREY = [0.2989, 0.5870, 0.1140]
-"""How much red, green and blue there is in grey (ITU-R BT.601)."""
+"""Shares of red, green and blue in grey (ITU-R BT.601)."""
 
 
 def rgb_to_grayscale(images: Any, name: str | None = None) -> Any:

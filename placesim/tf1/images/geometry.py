@@ -52,7 +52,7 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
 
 
 def _middle(size: Any, fraction: Any) -> Any:
-    """Where the middle part begins."""
+    """Start of the middle part."""
     if isinstance(fraction, Tensor) or isinstance(size, Tensor):
         wide = tf.cast(size, dtypes.float64)
         return tf.cast((wide - wide * tf.cast(fraction, dtypes.float64)) / 2, dtypes.int32)

@@ -1,4 +1,4 @@
-"""What `tf.image` asks of images before it works on them: their rank, their sizes, and one of them as a batch."""
+"""Checks of images for `tf.image`: their rank, their sizes, and one of them as a batch."""
 
 from __future__ import annotations
 

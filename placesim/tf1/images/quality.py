@@ -60,7 +60,7 @@ def _shape_checks(one: Any, two: Any) -> tuple[Any, Any, list[Any]]:
 # --- structural similarity (Wang et al. 2004, 2003) -----------------------------------------------------------------
 
 _POWERS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
-"""How much each scale weighs, as found by Wang et al. 2003."""
+"""Weight of each scale, from Wang et al. 2003."""
 
 
 def ssim(

@@ -154,7 +154,7 @@ def _least(x: Any, y: Any) -> Any:
 
 
 class ResizeMethod:
-    """How `tf.image.resize_images` finds the values between."""
+    """Interpolation method of `tf.image.resize_images`."""
 
     BILINEAR = 0
     NEAREST_NEIGHBOR = 1

@@ -62,7 +62,7 @@ def functions_sections() -> dict[str, Callable[[], str]]:
 
 
 def _introduction(listed: list[Module]) -> str:
-    """How many names there are, in all and of each module."""
+    """Introduction with the number of names, in all and per module."""
     registry = load_registry()
     known, keras, contrib = known_names(), keras_names(), contrib_names()
     head = _INTRODUCTION.format(

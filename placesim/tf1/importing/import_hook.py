@@ -115,7 +115,7 @@ def _absent(path: str) -> NotImplementedError:
 
 
 def _found_in(source: str, name: str) -> Any:
-    """What a module of placesim.tf1 or of the public API has under a name; None where it has nothing."""
+    """Object of this name in a module of placesim.tf1 or of the public API; None if there is none."""
     from placesim.tf1.importing.namespaces import find
 
     if source:

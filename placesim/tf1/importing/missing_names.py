@@ -1,4 +1,4 @@
-"""What TensorFlow's API has and placesim.tf1 has not: a class that says so, by its name, when it is called.
+"""Names of TensorFlow's API missing from placesim.tf1: a class for each, whose call raises an error with the name.
 
 `public-names.txt` holds the functions and classes of TensorFlow 2.21's `tf.compat.v1` without Keras, `keras-names.txt` those of
 its `tf.keras` (tf_keras 2.21), `contrib-names.txt` those of TensorFlow 1.15's `tf.contrib`: a module a line.
@@ -40,7 +40,7 @@ def keras_names() -> frozenset[str]:
 
 @cache
 def all_names() -> frozenset[str]:
-    """What there is of all these."""
+    """Union of all these names."""
     return known_names() | contrib_names() | keras_names()
 
 
@@ -60,7 +60,7 @@ class _MissingSymbol:
 
 
 def not_there(name: str, instead: str) -> NotImplementedError:
-    """What is raised where a function, or one way to call it, is not there."""
+    """Error for a missing function, or for a missing way to call it."""
     return NotImplementedError(
         f"tf.{name} is not there in placesim.tf1 ({instead}). Build the graph with TensorFlow and write it with "
         "tf.io.write_graph (graph.as_graph_def()): every command of placesim takes that file, and `placesim convert` turns it "
@@ -70,7 +70,7 @@ def not_there(name: str, instead: str) -> NotImplementedError:
 
 @cache
 def absent(name: str) -> Any:
-    """What stands for a name that is not there; None for one that TensorFlow hasn't either."""
+    """Placeholder for a missing name; None for one that TensorFlow lacks too."""
     if name not in all_names():
         return None
     return type(name.rpartition(".")[2], (_MissingSymbol,), {"public_name": name, "__module__": "tensorflow"})

@@ -11,7 +11,7 @@ from placesim.tf1.exports import packages, table
 
 
 def find(name: str, top: str = "tensorflow.compat.v1") -> Any:
-    """What `tf.NAME` is, where `tf` is the module `top`.
+    """Object behind `tf.NAME`, where `tf` is the module `top`.
 
     Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet.
     """

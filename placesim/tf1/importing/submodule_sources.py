@@ -1,4 +1,4 @@
-"""Where the names of TensorFlow's own submodules (`tensorflow.python.ops.array_ops`) are.
+"""Sources of the names in TensorFlow's own submodules (`tensorflow.python.ops.array_ops`).
 
 Most are found by the submodule's name: `tensorflow.python.ops.nn_ops` has what is in `tf.nn`, and beside it whatever is in
 `tf`. `SOURCES` says where else: a submodule -> modules of placesim.tf1 or of the public API, "" being `tf`.
@@ -98,14 +98,14 @@ _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "li
 
 
 def names_of(name: str) -> Iterator[str]:
-    """What a name may be called here, the likeliest first: the first version's of something needs no number."""
+    """Possible names here, the likeliest first: the first version's of something needs no number."""
     yield name
     if _FIRST.search(name):
         yield _FIRST.sub("", name)
 
 
 def sources_of(path: str) -> Iterator[str]:
-    """Where the names of a submodule may be, the likeliest first."""
+    """Possible sources of a submodule's names, the likeliest first."""
     if path in SOURCES:
         yield from SOURCES[path]
         return

@@ -32,7 +32,7 @@ def set_learning_phase(value: TensorLike) -> None:
 
 
 def epsilon() -> float:
-    """What keeps denominators from zero."""
+    """Constant against zero denominators."""
     return 1e-7
 
 
@@ -42,7 +42,7 @@ def floatx() -> str:
 
 
 def image_data_format() -> str:
-    """Where images have their channels."""
+    """Position of channels in images."""
     return "channels_last"
 
 
@@ -136,12 +136,12 @@ def flatten(x: TensorLike) -> Any:
 
 
 def argmax(x: TensorLike, axis: int = -1) -> Any:
-    """Where the largest is along an axis."""
+    """Index of the largest value on an axis."""
     return tf.argmax(x, axis)
 
 
 def argmin(x: TensorLike, axis: int = -1) -> Any:
-    """Where the smallest is along an axis."""
+    """Index of the smallest value on an axis."""
     return tf.argmin(x, axis)
 
 

@@ -13,7 +13,7 @@ _FORMATS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 class _Convolution(Layer):
-    """What the layers with a kernel over `rank` dimensions share."""
+    """Base of the layers with a kernel over `rank` dimensions."""
 
     rank = 2
     op_name = "Conv2D"

@@ -15,7 +15,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class InputSpec:
-    """What a layer's inputs must be like: a rank, a least rank, or sizes of axes."""
+    """Requirements on a layer's inputs: a rank, a least rank, or sizes of axes."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Layer:
         self.built = True
 
     def call(self, inputs: TensorLike, *args: object, **kwargs: object) -> Any:
-        """What the layer makes of its inputs."""
+        """Output of the layer for its inputs."""
         return inputs
 
     # --- calling ---

@@ -112,7 +112,7 @@ def normalize(
 
 
 def matrix_rank(a: TensorLike, tol: object = None, validate_args: bool = False, name: str | None = None) -> Any:
-    """How many singular values are above the tolerance."""
+    """Number of singular values above the tolerance."""
     with name_scope(name or "matrix_rank"):
         a = convert_to_tensor(a, dtype_hint=tf.float32, name="a")
         values = svd(a, compute_uv=False)

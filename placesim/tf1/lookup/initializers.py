@@ -1,4 +1,4 @@
-"""What fills a table of `tf.lookup`."""
+"""Initializers of `tf.lookup` tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.tf1.types import dtypes
 
 
 class TextFileIndex:
-    """Which part of a line is meant: all of it, its number, or a column from 0 on."""
+    """Part of a line to use: all of it, its number, or a column from 0 on."""
 
     WHOLE_LINE = -2
     LINE_NUMBER = -1

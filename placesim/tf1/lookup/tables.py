@@ -74,7 +74,7 @@ class StaticHashTable(_Table):
         return self._initializer  # type: ignore[no-any-return]
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many keys it has."""
+        """Number of keys."""
         with tf.name_scope(name, f"{self._name}_Size", [self._handle]):
             return gen("LookupTableSizeV2")(self._handle)  # type: ignore[no-any-return]
 
@@ -143,7 +143,7 @@ class StaticVocabularyTable:
         return self.lookup(keys)
 
     def size(self, name: str | None = None) -> Any:
-        """How many numbers there are."""
+        """Number of ids, with buckets."""
         with tf.name_scope(name, f"{self.name}_Size"):
             known: Any = self._table.size()
             return known + self._buckets
@@ -174,7 +174,7 @@ class _MutableTable(_Table):
             get_default_graph().add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self)
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many keys it has."""
+        """Number of keys."""
         with tf.name_scope(name, f"{self._name}_Size", [self._handle]), tf.colocate_with(self._handle):
             return gen("LookupTableSizeV2")(self._handle)  # type: ignore[no-any-return]
 

@@ -176,7 +176,7 @@ def confusion_matrix(
 
 
 def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: TensorLike) -> Any:
-    """How many rows each segment has, at least 1, in a shape that broadcasts with their sums."""
+    """Number of rows in each segment, at least 1, in a shape that broadcasts with their sums."""
     count: Any = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
     found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)

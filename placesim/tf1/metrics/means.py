@@ -124,7 +124,7 @@ def accuracy(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """How often predictions are the labels."""
+    """Share of predictions equal to labels."""
     predictions, labels, weights = matched(predictions, labels, weights)
     same_type = predictions if predictions.dtype == labels.dtype else tf.cast(predictions, labels.dtype)
     hits = tf.equal(same_type, labels)
@@ -184,7 +184,7 @@ def percentage_below(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """How often values are below a threshold."""
+    """Share of values below a threshold."""
     is_below = tf.cast(tf.less(values, threshold), tf.float32)
     return mean(is_below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
 

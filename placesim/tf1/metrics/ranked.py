@@ -69,7 +69,7 @@ _SETS: dict[str, Any] = {
     "false_positive": lambda predicted, labels: set_difference(predicted, labels, aminusb=True),
     "false_negative": lambda predicted, labels: set_difference(predicted, labels, aminusb=False),
 }
-"""Which of the predicted and the true classes are counted."""
+"""Set operation on predicted and true classes to count."""
 
 
 def _counted(kind: str, labels: Any, predicted: Any, k: int | None, class_id: Any, weights: TensorLike) -> tuple[Any, Any]:
@@ -235,7 +235,7 @@ def _repeated(labels: TensorLike, k: int) -> Any:
 
 
 def _relevant_ones(labels: TensorLike, k: int) -> Any:
-    """How many labels each row has, at most k."""
+    """Number of labels in each row, at most k."""
     if k < 1:
         raise ValueError(f"Invalid k={k}")
     with tf.name_scope(None, "num_relevant", (labels,)) as scope:

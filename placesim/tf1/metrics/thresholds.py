@@ -11,7 +11,7 @@ from placesim.tf1.metrics.means import collect, matched, metric_variable
 from placesim.tf1.weights import broadcast_weights
 
 _EPSILON = 1e-7
-"""What keeps the outermost thresholds out of [0, 1], and quotients from 0 / 0."""
+"""Margin of the outermost thresholds around [0, 1], and guard of quotients against 0 / 0."""
 
 _COUNTS = ("tp", "fn", "tn", "fp")
 _WORDS = {"tp": "true_positives", "fn": "false_negatives", "tn": "true_negatives", "fp": "false_positives"}
@@ -22,7 +22,7 @@ Counts = dict[str, Any]
 def _counts(
     labels: TensorLike, predictions: Any, thresholds: Sequence[float], weights: Any, wanted: str
 ) -> tuple[Counts, Counts]:
-    """What is counted so far at each threshold, by `tp`, `fn`, `tn` and `fp`, and the ops that add a step."""
+    """Running counts at each threshold, by `tp`, `fn`, `tn` and `fp`, and the ops that add a step."""
     told = "predictions must be in [0, 1]"
     checks = [
         tf.assert_greater_equal(predictions, tf.cast(0.0, predictions.dtype), message=told),
@@ -87,7 +87,7 @@ _HEIGHTS: dict[str, Callable[[Any, Any], Any]] = {
     "minoring": lambda one, two: tf.minimum(one, two),
     "majoring": lambda one, two: tf.maximum(one, two),
 }
-"""How high the curve is between two points."""
+"""Height of the curve between two points."""
 _AREA_EPSILON = 1.0e-6
 
 

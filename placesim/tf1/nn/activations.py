@@ -157,7 +157,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: object, name: str 
 
 
 def zero_fraction(value: Any, name: str | None = None) -> Any:
-    """How many of the elements are zero, as a fraction."""
+    """Fraction of the elements that are zero."""
     with name_scope(name, "zero_fraction", [value]):
         value = convert_to_tensor(value, name="value")
         total = tf.size(value, out_type=tf.int64)
@@ -170,7 +170,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Any:
 
 
 def _nonzeros(value: Any, dtype: Any) -> Any:
-    """How many elements are not zero."""
+    """Number of nonzero elements."""
     with name_scope("count_nonzero", "count_nonzero", [value]):
         found = tf.not_equal(value, tf.zeros([], dtype=value.dtype))
         return tf.reduce_sum(tf.cast(found, dtype), name="nonzero_count")

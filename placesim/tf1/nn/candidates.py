@@ -101,7 +101,7 @@ def all_candidate_sampler(
 def compute_accidental_hits(
     true_classes: object, sampled_candidates: object, num_true: int, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Where a class that was drawn is a true one: the row, which one was drawn, and a weight that takes it out of a softmax."""
+    """Sampled classes that are true ones: the row, the sample's index, and a weight that removes it from a softmax."""
     first, second = get_seed(seed)
     return gen("ComputeAccidentalHits")(
         true_classes, sampled_candidates, num_true, seed=first or 0, seed2=second or 0, name=name

@@ -32,7 +32,7 @@ def sequence_of(value: Any, count: int, channel_index: int, name: str) -> list[i
 
 
 def channels_of(data_format: Any, last: int) -> int:
-    """Which dimension the channels are."""
+    """Dimension of the channels."""
     return 1 if data_format is not None and data_format.startswith("NC") else last
 
 

@@ -115,7 +115,7 @@ def sufficient_statistics(
 
 
 def _count_along(x: Tensor, axes: list[int]) -> Any:
-    """How many elements are reduced to one: a constant where the sizes are known."""
+    """Number of elements reduced to one: a constant if the sizes are known."""
     if x.shape.rank is not None:
         sizes = x.shape.as_list()
         known = [sizes[axis] for axis in axes]

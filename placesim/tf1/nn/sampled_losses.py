@@ -120,17 +120,17 @@ def nce_loss(
 ) -> Any:
     """Each example's noise-contrastive estimation loss, one logistic loss a class."""
     logits, targets = _sampled_logits(
-        weights,
-        biases,
-        labels,
-        inputs,
-        num_sampled,
-        num_classes,
-        num_true,
-        sampled_values,
-        remove_accidental_hits,
-        partition_strategy,
-        name,
+        weights=weights,
+        biases=biases,
+        labels=labels,
+        inputs=inputs,
+        num_sampled=num_sampled,
+        num_classes=num_classes,
+        num_true=num_true,
+        sampled_values=sampled_values,
+        removes_hits=remove_accidental_hits,
+        strategy=partition_strategy,
+        name=name,
     )
     return _sum_rows(tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name="sampled_losses"))
 
@@ -151,18 +151,18 @@ def sampled_softmax_loss(
 ) -> Any:
     """Each example's softmax loss over its true classes and those that are drawn."""
     logits, targets = _sampled_logits(
-        weights,
-        biases,
-        labels,
-        inputs,
-        num_sampled,
-        num_classes,
-        num_true,
-        sampled_values,
-        remove_accidental_hits,
-        partition_strategy,
-        name,
-        seed,
+        weights=weights,
+        biases=biases,
+        labels=labels,
+        inputs=inputs,
+        num_sampled=num_sampled,
+        num_classes=num_classes,
+        num_true=num_true,
+        sampled_values=sampled_values,
+        removes_hits=remove_accidental_hits,
+        strategy=partition_strategy,
+        name=name,
+        seed=seed,
     )
     targets = tf.stop_gradient(targets, name="labels_stop_gradient")
     return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)

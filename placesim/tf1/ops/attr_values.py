@@ -1,4 +1,4 @@
-"""What a script gives for an attr -> the value as placesim holds it."""
+"""Value given by a script for an attr -> the value as placesim holds it."""
 
 from __future__ import annotations
 

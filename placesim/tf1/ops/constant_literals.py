@@ -100,7 +100,7 @@ def _encoded(value: TensorLike, array: np.ndarray[Any, Any]) -> np.ndarray[Any, 
 
 
 def leaves(value: TensorLike) -> list[Any]:
-    """What is in lists within lists, in order."""
+    """Leaves of nested lists, in order."""
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in leaves(item)]
     return [value]

@@ -1,4 +1,4 @@
-"""What is known of a tensor's value while the graph is built: `tf.get_static_value` (`constant_value`)."""
+"""Value of a tensor known at graph construction: `tf.get_static_value` (`constant_value`)."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
     from placesim.core.errors import PlacesimError
     from placesim.ops.kernels import load_kernels
 
-    attrs = tensor.graph.builder.graph.full_attrs(tensor.op.node)
+    attrs = tensor.graph.builder.graph.kernel_attrs(tensor.op.node)
     try:
         outputs = load_kernels()[tensor.op.type].compute(tuple(map(np.asarray, values)), attrs)
     except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError):
@@ -167,7 +167,7 @@ def set_static_shape(tensor: Tensor, shape: Any) -> None:
 
 
 def convert_shape(shape: ShapeLike) -> TensorShape | None:
-    """What a list of sizes tells, with tensors among them."""
+    """Static shape of a list of sizes, with tensors among them."""
     if isinstance(shape, TensorShape):
         return shape
     if not isinstance(shape, list | tuple):

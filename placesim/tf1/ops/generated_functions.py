@@ -77,7 +77,7 @@ def _wrapper(definition: OpDef) -> Wrapper:
 
 
 def _gatherer(definition: OpDef) -> Callable[[Operation], Any]:
-    """How an op's outputs are given: nothing -> the op, one -> a tensor or a list, more -> a named tuple."""
+    """Function that gathers an op's outputs: none -> the op, one -> a tensor or a list, more -> a named tuple."""
     outputs = definition.outputs
     if not outputs:
         return lambda operation: operation

@@ -105,7 +105,7 @@ class _Arguments:
         return convert_to_tensor(value, None, arg.name, attr.default, as_ref=arg.is_ref)
 
     def _mismatch(self, arg: ArgDef, value: TensorLike) -> Exception:
-        """What is said of a value that has not the type it must have; making a tensor of it tells its own."""
+        """Error for a value of the wrong type; a failed conversion to a tensor has its own."""
         try:
             observed = convert_to_tensor(value, as_ref=arg.is_ref).dtype.name
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What the parameters of an op's function are called, and in which order they stand."""
+"""Names and order of the parameters of an op's function."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable
 
 _FLOATING = ("float32", "float64", "float16", "bfloat16")
-"""What may be trained, in the order that TensorFlow tells them in."""
+"""Trainable types, in the order of TensorFlow's messages."""
 
 
 class Optimizer:
@@ -292,5 +292,5 @@ def _trainable() -> list[Any]:
 
 
 def _target(variable: object) -> Any:
-    """What the gradient is taken of: the reference or the handle."""
+    """Tensor to differentiate by: the reference or the handle."""
     return variable._tensor if isinstance(variable, Variable) else variable

@@ -135,7 +135,7 @@ class SyncReplicasOptimizer(Optimizer):
         return train_op
 
     def get_chief_queue_runner(self) -> QueueRunner:
-        """What the chief runs in threads.  Raises ValueError before `apply_gradients`."""
+        """Queue runner of the chief. Raises ValueError before `apply_gradients`."""
         if not self._gradients_applied:
             raise ValueError("Should be called after apply_gradients().")
         return self._chief_queue_runner

@@ -35,7 +35,7 @@ class ConditionalAccumulatorBase:
         return self._dtype
 
     def num_accumulated(self, name: str | None = None) -> Any:
-        """How many gradients there are."""
+        """Number of gradients."""
         return gen(self._counting)(self._accumulator_ref, name=name or f"{self._name}_NumAccumulated")
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Any:

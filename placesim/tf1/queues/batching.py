@@ -51,7 +51,7 @@ def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: 
 
 
 def _enter(queue: Any, tensors: Sequence[Tensor], enqueue_many: bool, keep: Any) -> Any:
-    """What puts the tensors into the queue, or those of them that are to be kept."""
+    """Enqueue op of the tensors, or of those of them to keep."""
     enter = queue.enqueue_many if enqueue_many else queue.enqueue
     if keep is None:
         return enter(tensors)
@@ -191,9 +191,19 @@ def maybe_batch(
 ) -> Any:
     """As `batch`, of those that a truth value keeps."""
     return _in_order(
-        [tensors], batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
-        shared_name, name, keep_input, "batch",
-    )  # fmt: skip
+        sets=[tensors],
+        batch_size=batch_size,
+        threads=num_threads,
+        capacity=capacity,
+        enqueue_many=enqueue_many,
+        shapes=shapes,
+        dynamic_pad=dynamic_pad,
+        allow_smaller=allow_smaller_final_batch,
+        shared_name=shared_name,
+        name=name,
+        keep_input=keep_input,
+        function="batch",
+    )
 
 
 def batch_join(
@@ -228,9 +238,19 @@ def maybe_batch_join(
 ) -> Any:
     """As `batch_join`, of those that a truth value keeps."""
     return _in_order(
-        _checked(tensors_list), batch_size, 1, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
-        shared_name, name, keep_input, "batch_join",
-    )  # fmt: skip
+        sets=_checked(tensors_list),
+        batch_size=batch_size,
+        threads=1,
+        capacity=capacity,
+        enqueue_many=enqueue_many,
+        shapes=shapes,
+        dynamic_pad=dynamic_pad,
+        allow_smaller=allow_smaller_final_batch,
+        shared_name=shared_name,
+        name=name,
+        keep_input=keep_input,
+        function="batch_join",
+    )
 
 
 def shuffle_batch(
@@ -269,9 +289,20 @@ def maybe_shuffle_batch(
 ) -> Any:
     """As `shuffle_batch`, of those that a truth value keeps."""
     return _shuffled(
-        [tensors], batch_size, capacity, min_after_dequeue, num_threads, seed, enqueue_many, shapes,
-        allow_smaller_final_batch, shared_name, name, keep_input, "shuffle_batch",
-    )  # fmt: skip
+        sets=[tensors],
+        batch_size=batch_size,
+        capacity=capacity,
+        min_after_dequeue=min_after_dequeue,
+        threads=num_threads,
+        seed=seed,
+        enqueue_many=enqueue_many,
+        shapes=shapes,
+        allow_smaller=allow_smaller_final_batch,
+        shared_name=shared_name,
+        name=name,
+        keep_input=keep_input,
+        function="shuffle_batch",
+    )
 
 
 def shuffle_batch_join(
@@ -308,6 +339,17 @@ def maybe_shuffle_batch_join(
 ) -> Any:
     """As `shuffle_batch_join`, of those that a truth value keeps."""
     return _shuffled(
-        _checked(tensors_list), batch_size, capacity, min_after_dequeue, 1, seed, enqueue_many, shapes,
-        allow_smaller_final_batch, shared_name, name, keep_input, "shuffle_batch_join",
-    )  # fmt: skip
+        sets=_checked(tensors_list),
+        batch_size=batch_size,
+        capacity=capacity,
+        min_after_dequeue=min_after_dequeue,
+        threads=1,
+        seed=seed,
+        enqueue_many=enqueue_many,
+        shapes=shapes,
+        allow_smaller=allow_smaller_final_batch,
+        shared_name=shared_name,
+        name=name,
+        keep_input=keep_input,
+        function="shuffle_batch_join",
+    )

@@ -72,7 +72,16 @@ def string_input_producer(
         with tf.control_dependencies([tf.Assert(tf.greater(tf.size(texts), 0), [_EMPTY])]):
             texts = tf.identity(texts)
         return input_producer(
-            texts, [], num_epochs, shuffle, seed, capacity, shared_name, f"fraction_of_{capacity}_full", scope, cancel_op
+            texts,
+            [],
+            num_epochs=num_epochs,
+            shuffle=shuffle,
+            seed=seed,
+            capacity=capacity,
+            shared_name=shared_name,
+            summary_name=f"fraction_of_{capacity}_full",
+            name=scope,
+            cancel_op=cancel_op,
         )
 
 
@@ -89,7 +98,15 @@ def range_input_producer(
     with tf.name_scope(name, "input_producer", [limit]) as scope:
         numbers = tf.range(limit)
         return input_producer(
-            numbers, [], num_epochs, shuffle, seed, capacity, shared_name, f"fraction_of_{capacity}_full", scope
+            numbers,
+            [],
+            num_epochs=num_epochs,
+            shuffle=shuffle,
+            seed=seed,
+            capacity=capacity,
+            shared_name=shared_name,
+            summary_name=f"fraction_of_{capacity}_full",
+            name=scope,
         )
 
 

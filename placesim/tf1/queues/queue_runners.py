@@ -55,7 +55,7 @@ class Coordinator:
 
     @contextlib.contextmanager
     def stop_on_exception(self) -> Iterator[None]:
-        """What is raised inside asks for an end."""
+        """Request a stop on an exception inside."""
         try:
             yield
         except Exception as error:
@@ -122,7 +122,7 @@ class LooperThread(threading.Thread):
         return found
 
     def run(self) -> None:
-        """What the thread does."""
+        """Body of the thread."""
         with self._coord.stop_on_exception():
             self.start_loop()
             if self._interval is None:
@@ -136,10 +136,10 @@ class LooperThread(threading.Thread):
             self.stop_loop()
 
     def start_loop(self) -> None:
-        """What comes first."""
+        """Start hook."""
 
     def stop_loop(self) -> None:
-        """What comes last."""
+        """Stop hook."""
 
     def run_loop(self) -> None:
         """One turn."""

@@ -117,7 +117,7 @@ class QueueBase:
         return gen("QueueIsClosedV2")(self._queue_ref, name=name or f"{self._name}_Is_Closed")  # type: ignore[no-any-return]
 
     def size(self, name: str | None = None) -> Tensor:
-        """How many elements there are."""
+        """Number of elements."""
         return gen("QueueSizeV2")(self._queue_ref, name=name or f"{self._name}_Size")  # type: ignore[no-any-return]
 
 

@@ -33,15 +33,15 @@ class ReaderBase:
         return gen("ReaderReadUpToV2")(self._reader_ref, _handle(queue), num_records, name=name)
 
     def num_records_produced(self, name: str | None = None) -> Any:
-        """How many records it has given."""
+        """Number of records produced."""
         return gen("ReaderNumRecordsProducedV2")(self._reader_ref, name=name)
 
     def num_work_units_completed(self, name: str | None = None) -> Any:
-        """How many files it has ended."""
+        """Number of completed files."""
         return gen("ReaderNumWorkUnitsCompletedV2")(self._reader_ref, name=name)
 
     def serialize_state(self, name: str | None = None) -> Any:
-        """Where it stands, as a text."""
+        """State, serialized as a text."""
         return gen("ReaderSerializeStateV2")(self._reader_ref, name=name)
 
     def restore_state(self, state: object, name: str | None = None) -> Any:
@@ -104,7 +104,7 @@ class TFRecordReader(ReaderBase):
 
 
 class IdentityReader(ReaderBase):
-    """What is in the queue, as key and as value."""
+    """Items of the queue, as key and as value."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__(gen("IdentityReaderV2")(name=name), supports_serialize=True)

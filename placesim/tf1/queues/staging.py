@@ -107,7 +107,7 @@ class StagingArea:
         return dict(zip(self.names, found, strict=True)) if self.names else found
 
     def size(self, name: str | None = None) -> Any:
-        """How many tuples are stored."""
+        """Number of stored tuples."""
         return gen("StageSize")(name=f"{self.name}_size" if name is None else name, **self._attrs())
 
     def clear(self, name: str | None = None) -> Any:

@@ -63,11 +63,11 @@ class AttentionMechanism:
         return self.alignments_size
 
     def initial_alignments(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
-        """What is attended to before the first step."""
+        """Alignments before the first step."""
         return tf.zeros(tf.stack([batch_size, self.alignments_size]), dtype)
 
     def initial_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
-        """What is kept from step to step before the first one."""
+        """Initial state, carried from step to step."""
         return self.initial_alignments(batch_size, dtype)
 
     def _score(self, query: object) -> Any:

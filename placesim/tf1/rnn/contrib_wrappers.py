@@ -165,7 +165,7 @@ class AttentionCellWrapper(_ScopedWrapper):
         return output, made if self._state_is_tuple else tf.concat(list(made), 1)
 
     def _attend(self, query: Any, memory: object) -> tuple[Any, Any]:
-        """What is attended to, and the memory without its oldest part."""
+        """Context vector, and the memory without its oldest part."""
         with tf.variable_scope("attention"):
             weights = tf.get_variable("attn_w", [1, 1, self._size, self._vec_size])
             vector = tf.get_variable("attn_v", [self._vec_size])

@@ -18,11 +18,11 @@ tf = namespace("")
 
 
 class Helper:
-    """What `BasicDecoder` asks; users' own ones give all of this."""
+    """Interface for `BasicDecoder`; users' own implement all of it."""
 
     @property
     def batch_size(self) -> Any:
-        """How many sequences there are."""
+        """Number of sequences."""
         raise NotImplementedError("batch_size has not been implemented")
 
     @property
@@ -36,15 +36,15 @@ class Helper:
         return tf.int32
 
     def initialize(self, name: str | None = None) -> Any:
-        """Which sequences have ended, and the first inputs."""
+        """Finished flags of the sequences, and the first inputs."""
         raise NotImplementedError
 
     def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
-        """What is chosen by the outputs."""
+        """Sample from the outputs."""
         raise NotImplementedError
 
     def next_inputs(self, time: object, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
-        """Which sequences have ended, the next inputs, and the state."""
+        """Finished flags of the sequences, the next inputs, and the state."""
         raise NotImplementedError
 
 
@@ -115,7 +115,7 @@ class TrainingHelper(Helper):
 
     @property
     def sequence_length(self) -> Any:
-        """How long each sequence is."""
+        """Length of each sequence."""
         return self._sequence_length
 
     def _read(self, time: object, finished: object) -> Any:

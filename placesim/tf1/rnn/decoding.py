@@ -22,11 +22,11 @@ tf = namespace("")
 
 
 class Decoder:
-    """What `dynamic_decode` runs; users' own ones give all of this."""
+    """Interface for `dynamic_decode`; users' own implement all of it."""
 
     @property
     def batch_size(self) -> Any:
-        """How many sequences there are."""
+        """Number of sequences."""
         raise NotImplementedError
 
     @property
@@ -40,7 +40,7 @@ class Decoder:
         raise NotImplementedError
 
     def initialize(self, name: str | None = None) -> Any:
-        """Which sequences have ended, the first inputs, the first state."""
+        """Finished flags of the sequences, the first inputs, the first state."""
         raise NotImplementedError
 
     def step(self, time: object, inputs: TensorLike, state: object, name: str | None = None) -> Any:
@@ -48,7 +48,7 @@ class Decoder:
         raise NotImplementedError
 
     def finalize(self, outputs: object, final_state: object, sequence_lengths: TensorLike) -> Any:
-        """What is made of all outputs."""
+        """Result of all outputs."""
         raise NotImplementedError
 
     @property

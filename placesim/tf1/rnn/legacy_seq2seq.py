@@ -15,7 +15,7 @@ from placesim.tf1.types import nest
 tf = namespace("")
 
 Loop = Callable[[Any, int], Any]
-"""What the next input is, of an output and its number."""
+"""Function of an output and its number to the next input."""
 
 
 def rnn_decoder(

@@ -14,7 +14,7 @@ tf = namespace("")
 
 
 def _checked_layers(cells_fw: Any, cells_bw: Any, states_fw: Any, states_bw: Any) -> int:
-    """How many layers there are.  Raises ValueError where cells or states are no lists of as many."""
+    """Number of layers. Raises ValueError unless cells and states are lists of that length."""
     for name, cells in (("cells_fw", cells_fw), ("cells_bw", cells_bw)):
         if not cells:
             raise ValueError(f"Must specify at least one {name[-2:]} cell for BidirectionalRNN.")

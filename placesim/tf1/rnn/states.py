@@ -81,7 +81,7 @@ def state_dtype(given: object, state: Any) -> Any:
 
 
 def batch_size_of(inputs: Any) -> Any:
-    """How many sequences there are in time-major inputs: a number where one of them says it, else a tensor."""
+    """Number of sequences in time-major inputs: a number if one of them tells it, else a tensor."""
     for value in inputs:
         if value.shape.rank is not None and value.shape.rank >= 2 and value.shape.as_list()[1] is not None:
             return value.shape.as_list()[1]
@@ -89,7 +89,7 @@ def batch_size_of(inputs: Any) -> Any:
 
 
 def batch_size_of_steps(inputs: Any) -> Any:
-    """How many sequences there are in the inputs of one step: a number where it is known, else a tensor."""
+    """Number of sequences in the inputs of one step: a number if it is known, else a tensor."""
     for value in inputs:
         if value.shape.rank is not None and value.shape.as_list()[0] is not None:
             return value.shape.as_list()[0]

@@ -94,7 +94,7 @@ def _batch_size(inputs: Sequence[Any]) -> Any:
 
 
 class _StateSaver:
-    """What `static_state_saving_rnn` is given, asked for all the parts of a state at once."""
+    """State saver of `static_state_saving_rnn`, asked for all the parts of a state at once."""
 
     def __init__(self, saver: Any, names: Any) -> None:
         self.saver, self.names = saver, names

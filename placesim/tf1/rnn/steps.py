@@ -24,7 +24,7 @@ def kept_where(ended: object, old: Any, new: Any) -> Any:
 
 
 class Lengths:
-    """How long each of a batch of sequences is, the shortest and the longest."""
+    """Lengths of a batch of sequences, the shortest and the longest."""
 
     def __init__(self, lengths: Any) -> None:
         self.lengths = lengths

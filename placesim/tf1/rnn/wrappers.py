@@ -122,7 +122,7 @@ class _Wrapper(RNNCell):
         self.built = True
 
     def _around(self, inputs: TensorLike, state: object, call: Callable[[Any, Any], Any]) -> Any:
-        """What the wrapper makes of inputs and state; `call` is the cell."""
+        """Apply the wrapper to inputs and state; `call` is the cell."""
         raise NotImplementedError
 
     @property
@@ -137,7 +137,7 @@ class _Wrapper(RNNCell):
 
 
 def _is_dropped(part: object) -> Any:
-    """Which parts of a state are dropped: all but an LSTM's cell and arrays."""
+    """Mask of a state's dropped parts: all but an LSTM's cell and arrays."""
     if isinstance(part, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not isinstance(part, TensorArray)

@@ -60,7 +60,7 @@ def advice(error: BaseException) -> list[str]:
 
 
 def _near_name(error: BaseException) -> list[str]:
-    """What of TensorFlow may have been meant by a name that it has not."""
+    """Suggest a TensorFlow name similar to one that it lacks."""
     found = _NO_SUCH_NAME.fullmatch(str(error)) if isinstance(error, AttributeError) else None
     if found is None:
         return []

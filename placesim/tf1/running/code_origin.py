@@ -1,4 +1,4 @@
-"""Whose code it is: a user's script and its own modules, or what is installed."""
+"""Origin of code: a user's script and its own modules, or installed code."""
 
 from __future__ import annotations
 

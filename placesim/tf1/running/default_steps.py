@@ -62,7 +62,7 @@ def default_steps(graph: Graph) -> tuple[GraphStep, ...] | None:
 
 
 def _ends(graph: Graph) -> Iterator[Fetch]:
-    """What nothing else uses, and neither initializes nor saves."""
+    """Fetches unused by other ops, without initializers and savers."""
     operations = graph.get_operations()
     used = {tensor.op.name for operation in operations for tensor in operation.inputs}
     used |= {other.name for operation in operations for other in operation.control_inputs}

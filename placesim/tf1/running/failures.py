@@ -33,7 +33,7 @@ def is_tensorflow(error: BaseException) -> bool:
 
 
 def describe(error: BaseException, script: str) -> dict[str, Any]:
-    """What is told of it, in plain values: class, message, the place in the script, and lines of help."""
+    """Description of an error in plain values: class, message, place in the script, and lines of help."""
     frames = own_frames(error, script)
     file, line, column = script, 0, 0
     if frames:
@@ -84,7 +84,7 @@ def _told(original: PlacesimError, error: BaseException) -> str:
 
 
 def _locate(error: BaseException) -> Any:
-    """Where a node stands, by the graph that the error came from."""
+    """Lookup of a node's location, in the graph that the error came from."""
     graph = getattr(error, "graph", None)
 
     def locate(name: str) -> own.Location | None:

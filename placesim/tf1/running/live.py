@@ -59,8 +59,9 @@ def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
         sys.stdout.flush()
     except OSError:
         _silence_output()
-    if not (isinstance(error, BrokenPipeError) and _reader_is_gone()):
-        sys.stderr.write(format_failure(error, path))
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        sys.exit(0)
+    sys.stderr.write(format_failure(error, path))
     sys.exit(1)
 
 
@@ -74,7 +75,7 @@ def _reader_is_gone() -> bool:
 
 
 def _silence_output() -> None:
-    """What is still buffered goes nowhere, so that closing it at exit says nothing."""
+    """Discard buffered output, so that closing it at exit says nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _prepare(path: str) -> None:
-    """What Python itself does before a script's first line; and TensorFlow's modules are found here."""
+    """Do Python's own setup before a script's first line; make TensorFlow's modules importable."""
     from placesim.tf1.graphs import graph
     from placesim.tf1.importing import import_hook
 

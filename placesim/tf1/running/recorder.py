@@ -56,7 +56,7 @@ class _RecordedSession:
 
 
 MAX_FED_BYTES = 2**28
-"""How much all steps of a script may be fed if each is to be kept as it was; an assumption."""
+"""Maximum bytes fed in all steps of a script to keep each step unchanged; an assumption."""
 
 
 def _shape_of(step: GraphStep) -> tuple[Any, ...]:

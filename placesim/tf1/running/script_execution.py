@@ -37,7 +37,7 @@ def leave(code: int) -> NoReturn:
 
 
 _PATIENCE_SECONDS = 5.0
-"""How long what a script wants done at its exit may take where the script is left in the middle."""
+"""Time limit in seconds for exit handlers of a script left in the middle."""
 
 
 def exit_code(error: SystemExit) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from placesim.tf1.saving.saveables import SaveableObject, cpu_of
 V1, V2 = 1, 2
 """`SaverDef.CheckpointFormatVersion`."""
 _REMOTE, _BESIDE, _TEMPORARY = "^s3://.*", ".part", "_temp/part"
-"""Where shards are written before they are merged: beside the checkpoint, or below it where a rename costs a copy."""
+"""Suffixes of shards before the merge: beside the checkpoint on S3, where a rename costs a copy, else below it."""
 
 
 class SaveGraph:

@@ -1,4 +1,4 @@
-"""What a Saver saves: variables, and shards of partitioned ones, each under the name it has in the checkpoint."""
+"""Objects that a Saver saves: variables, and shards of partitioned ones, each under its name in the checkpoint."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SaveableObject:
 
     @property
     def op(self) -> Any:
-        """What the variable is in the graph."""
+        """Op of the variable in the graph."""
         return self.saved.op
 
     @property
@@ -38,7 +38,7 @@ class SaveableObject:
         return str(self.saved.device)
 
     def tensor(self) -> Tensor:
-        """What `SaveV2` gets."""
+        """Input of `SaveV2`."""
         raise NotImplementedError
 
     def restore(self, tensor: Tensor, shape: Any) -> Any:
@@ -91,7 +91,7 @@ def cpu_of(device: str) -> str:
 
 
 def saveables_of(given: object) -> list[SaveableObject]:
-    """What is to be saved, in the order of the names.  Raises TypeError and ValueError for what can't be."""
+    """Saveables in the order of the names. Raises TypeError and ValueError for values that can't be saved."""
     found: list[SaveableObject] = []
     seen: set[Any] = set()
     for name, value in sorted(names_of(given).items()):

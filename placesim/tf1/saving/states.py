@@ -1,4 +1,4 @@
-"""Which checkpoints a directory has: its `checkpoint` file, and the files of each."""
+"""Checkpoints of a directory: its `checkpoint` file, and the files of each."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def checkpoint_exists(checkpoint_prefix: Any) -> bool:
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
-    """When each checkpoint was written, in seconds since 1970; those that are not there are left out."""
+    """Write time of each checkpoint, in seconds since 1970; missing ones are left out."""
     found = []
     for prefix in checkpoint_prefixes:
         for path in (prefix + ".index", prefix):

@@ -19,7 +19,7 @@ _SAME = (
 
 
 def config_of(message: Any) -> Config:
-    """What a ConfigProto says that means something here; None says nothing."""
+    """Supported settings of a ConfigProto; defaults for None."""
     if message is None:
         return Config()
     return Config(

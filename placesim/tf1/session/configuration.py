@@ -37,7 +37,7 @@ VirtualDeviceConfiguration = LogicalDeviceConfiguration
 
 @dataclass
 class _Settings:
-    """What a script has set; `is_made` once devices have been listed as logical ones or a session was made."""
+    """Settings of a script; `is_made` once devices have been listed as logical ones or a session was made."""
 
     values: dict[str, Any] = field(default_factory=dict)
     growth: dict[PhysicalDevice, bool] = field(default_factory=dict)
@@ -225,7 +225,7 @@ def _check_not_made(told: str) -> None:
 
 
 def _value(key: str, default: object, fixed: str = "") -> tuple[Callable[[], Any], Callable[[Any], None]]:
-    """What gives and what sets a value; `fixed` is said where it can't be set once there are devices."""
+    """Getter and setter of a value; `fixed` is the error text if it can't be set once there are devices."""
 
     def get() -> Any:
         return _settings.values.get(key, default)
@@ -251,12 +251,12 @@ is_traceback_filtering_enabled, _set_filtering = _value("filtering", True)
 
 
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """How many ops a session without a config runs at a time."""
+    """Set the inter-op threads of sessions without a config."""
     _set_inter(num_threads)
 
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """How many threads an op of a session without a config has."""
+    """Set the intra-op threads of sessions without a config."""
     _set_intra(num_threads)
 
 
@@ -332,7 +332,7 @@ def set_jit(enabled: bool | str) -> None:
 
 
 def get_experimental_options() -> dict[str, Any]:
-    """Which optimizers are on or off, as they were set."""
+    """Optimizer switches, as they were set."""
     return _settings.optimizer | {name: _settings.optimizer.get(name, False) for name in _ALWAYS}
 
 

@@ -8,7 +8,7 @@ from placesim.tf1.session.stacks import get_default_session
 
 
 class _Wording(NamedTuple):
-    """What the messages of the two methods differ in."""
+    """Differences between the messages of the two methods."""
 
     action: str
     method: str

@@ -1,4 +1,4 @@
-"""What `Session.run` is asked for, in any structure -> tensors and operations, and their values in that structure again."""
+"""Fetches of `Session.run` in any structure -> tensors and operations, and their values in that structure again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TensorFlow prints of a session with `log_device_placement`: the devices as it is made, the nodes as they are placed."""
+"""Log of a session with `log_device_placement`, in TensorFlow's form: devices at creation, nodes at placement."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from placesim.studies.simulation.program_sessions import OpenedMachine
 
 shows_node: Shows | None = None
-"""Which nodes are logged, by their names; None: all."""
+"""Filter of logged nodes, by their names; None: all."""
 is_silent: bool = False
 """Whether nothing is written, whatever sessions ask for: where a script runs for its graph alone."""
 logs_creation: bool = False
@@ -67,7 +67,7 @@ class PlacementLog:
         return None if found is None else str(found)
 
     def write_placements(self, session: GraphSession) -> None:
-        """What was placed since this was asked last."""
+        """Write the placements since the last call."""
         placements = session.placements[self._written :]
         self._written = len(session.placements)
         if not placements or not self._is_on:

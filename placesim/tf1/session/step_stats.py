@@ -1,4 +1,4 @@
-"""What a step did -> the RunMetadata that a script asked for: when kernels really ran, what they gave, what devices had."""
+"""Statistics of a step -> the RunMetadata that a script asked for: real kernel times, outputs, memory of devices."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _write_outputs(stats: Any, run: _Run, allocator: str) -> None:
 
 
 def _write_memory(stats: Any, run: _Run, allocator: str, since_epoch: int) -> None:
-    """What the run allocated, and what of that was freed before the step's end; what an op keeps is persistent."""
+    """Write the run's allocations, and those of them freed before the step's end; memory kept by an op is persistent."""
     stats.memory_stats.SetInParent()
     if run.op in PERSISTENT:
         stats.memory_stats.persistent_memory_size = sum(output.size for output in run.outputs)

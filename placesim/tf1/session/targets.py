@@ -1,4 +1,4 @@
-"""What a session's `target` may name beside this process's own machine."""
+"""Targets of a session beside this process's own machine."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class AllocationMaximum(NamedTuple):
 
 
 class StepStatsAnalysis(NamedTuple):
-    """What `analyze_step_stats` gives."""
+    """Result of `analyze_step_stats`."""
 
     chrome_trace: Any
     allocator_maximums: dict[str, AllocationMaximum]
@@ -137,7 +137,7 @@ def _read_label(stats: Any) -> tuple[str, str, tuple[str, ...]]:
 
 
 def _tensors_made(slices: list[_Slice]) -> list[_Tensor]:
-    """What each run gave; of a node that ran several times, as in a loop, readers mean what the last one gave.
+    """Outputs of each run; of a node that ran several times, as in a loop, readers mean the last run's.
 
     A tensor's number is how many names were made before it, so that such a node's tensors share numbers with others.
     """
@@ -185,7 +185,7 @@ def _tensor_event(kind: str, tensor: _Tensor, moment: int, lane: int) -> dict[st
 
 
 def _counters(tensors: dict[str, _Tensor]) -> tuple[list[dict[str, Any]], dict[str, AllocationMaximum]]:
-    """How many bytes of each allocator tensors hold, at each change; and the most of each."""
+    """Bytes of each allocator held by tensors, at each change; and the maximum of each."""
     changes: dict[str, list[tuple[int, int, str]]] = {}
     for tensor in tensors.values():
         found = changes.setdefault(tensor.allocator, [])

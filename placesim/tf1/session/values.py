@@ -10,7 +10,7 @@ from placesim.tf1.sparse.values import IndexedSlicesValue, SparseTensorValue
 
 
 class CompositeValue(NamedTuple):
-    """How one class is taken apart: `parts` gives its tensors, `build` makes the value of what they came to."""
+    """Decomposition of one class: `parts` gives its tensors, `build` makes the value from their results."""
 
     parts: Callable[[Any], Sequence[Any]]
     build: Callable[[Sequence[Any]], Any]
@@ -38,7 +38,7 @@ _registered: list[tuple[type, CompositeValue, Callable[[Any, Any], Sequence[tupl
 
 
 def composite_of(value: TensorLike) -> CompositeValue | None:
-    """How a value is taken apart; None for a tensor, an operation or a name."""
+    """Decomposition of a value; None for a tensor, an operation or a name."""
     for kind, found, _ in _registered:
         if isinstance(value, kind):
             return found

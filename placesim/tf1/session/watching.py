@@ -1,4 +1,4 @@
-"""Who is told of sessions and their steps: the command line, which runs a script to learn what it builds, and the tests."""
+"""Watchers of sessions and their steps: the command line, which runs a script to learn its graph, and the tests."""
 
 from __future__ import annotations
 

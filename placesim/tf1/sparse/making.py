@@ -102,7 +102,7 @@ def deserialize_many_sparse(
 # --- crosses and counts ---------------------------------------------------------------------------------------------
 
 _HASH_KEY = 0xDECAFCAFFE
-"""What TensorFlow's own crosses are hashed with."""
+"""Hash key of TensorFlow's own crosses."""
 
 
 def sparse_cross(inputs: Any, name: str | None = None, separator: TensorLike | None = None) -> SparseTensor:

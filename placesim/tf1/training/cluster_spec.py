@@ -98,7 +98,7 @@ class ClusterSpec:
         return self._jobs[job_name]
 
     def num_tasks(self, job_name: str) -> int:
-        """How many tasks a job has.  Raises ValueError for no job."""
+        """Number of tasks in a job. Raises ValueError for no job."""
         return len(self._tasks(job_name))
 
     def task_indices(self, job_name: str) -> list[int]:

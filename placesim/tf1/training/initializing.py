@@ -1,4 +1,4 @@
-"""What gives tables and other resources their first state, and tells which have none yet."""
+"""Initializers of tables and other resources, and the report of uninitialized ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def tables_initializer(name: str = "init_all_tables") -> Any:
 
 
 def shared_resources() -> list[Any]:
-    """What is kept in the devices beside variables, with `handle`, `create` and `is_initialized`, and is shared by sessions."""
+    """Resources in the devices beside variables, with `handle`, `create` and `is_initialized`, shared by sessions."""
     return list(tf.get_collection(GraphKeys.RESOURCES))
 
 
 def local_resources() -> list[Any]:
-    """What is kept in the devices beside variables for each task."""
+    """Resources in the devices beside variables, for each task."""
     return list(tf.get_collection(GraphKeys.LOCAL_RESOURCES))
 
 

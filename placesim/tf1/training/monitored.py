@@ -22,7 +22,7 @@ USE_DEFAULT: Any = object()
 
 
 class _MonitoredBase:
-    """What MonitoredSession and SingularMonitoredSession share."""
+    """Base of MonitoredSession and SingularMonitoredSession."""
 
     StepContext = StepContext
 
@@ -191,7 +191,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
 
 
 def _settled(steps: object, secs: object, default: tuple[int | None, int | None]) -> tuple[Any, Any]:
-    """How often something is saved: one that is left out is none where the other is given."""
+    """Interval between saves: an omitted one is None if the other is given."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default
     return (None if steps is USE_DEFAULT else steps, None if secs is USE_DEFAULT else secs)

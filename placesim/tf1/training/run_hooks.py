@@ -1,4 +1,4 @@
-"""What hooks of a training session are told, and what they may ask for: `tf.train.SessionRunHook` and the records around it."""
+"""Hooks of a training session, their arguments and their requests: `tf.train.SessionRunHook` and the records around it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class SessionRunArgs(NamedTuple):
-    """What is to be run beside what the caller asks for: fetches in any structure, feeds, and RunOptions."""
+    """Additions to the caller's request: fetches in any structure, feeds, and RunOptions."""
 
     fetches: Any
     feed_dict: Any = None
@@ -14,7 +14,7 @@ class SessionRunArgs(NamedTuple):
 
 
 class SessionRunValues(NamedTuple):
-    """What a step came to: the values of a hook's own fetches, and the options and statistics of the step."""
+    """Results of a step: the values of a hook's own fetches, and the options and statistics of the step."""
 
     results: Any
     options: Any
@@ -22,7 +22,7 @@ class SessionRunValues(NamedTuple):
 
 
 class SessionRunContext:
-    """What the hooks of one step know of it; any of them may ask for the end of the loop."""
+    """Context of one step for its hooks; any of them may ask for the end of the loop."""
 
     def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
         self._original_args, self._session = original_args, session
@@ -30,7 +30,7 @@ class SessionRunContext:
 
     @property
     def original_args(self) -> SessionRunArgs:
-        """What the caller asked for."""
+        """Request of the caller."""
         return self._original_args
 
     @property

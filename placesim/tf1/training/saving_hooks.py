@@ -141,7 +141,7 @@ class CheckpointSaverHook(SessionRunHook):
 
 
 _START, _CHECKPOINT = 1, 3
-"""What a SessionLog tells of."""
+"""Statuses of a SessionLog."""
 
 
 class SummarySaverHook(SessionRunHook):

@@ -66,7 +66,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """What a collection holds, else a new one that is put there.  Raises RuntimeError where it holds more than one."""
+        """Item of a collection, else a new one that is put there. Raises RuntimeError if it holds more than one."""
         found = tf.get_collection(collection_key)
         if len(found) > 1:
             raise RuntimeError(
@@ -161,7 +161,7 @@ _DEFAULTS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
     ("local_init_op", GraphKeys.LOCAL_INIT_OP, Scaffold.default_local_init_op),
     ("summary_op", GraphKeys.SUMMARY_OP, lambda: tf.summary.merge_all()),
 )
-"""What `finalize` makes, in its order: name, collection, and how."""
+"""Defaults made by `finalize`, in its order: name, collection, and constructor."""
 
 
 def saver_of_graph() -> Any:

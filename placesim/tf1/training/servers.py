@@ -119,7 +119,7 @@ class Server:
 
     @property
     def target(self) -> str:
-        """What a session that talks to it is made with."""
+        """Target of sessions that talk to it."""
         return self._target
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What makes the sessions of monitored training: for the chief, which initializes, and for workers, which wait for it."""
+"""Session creators of monitored training: for the chief, which initializes, and for workers, which wait for it."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 _LOST = (errors.AbortedError, errors.UnavailableError)
-"""What a step raises whose task is gone: another session may do it."""
+"""Errors of a step whose task is gone: another session may do it."""
 _PATIENCE_SECONDS = 2.0
-"""How long threads are waited for at most; TensorFlow's two minutes are for steps of other machines."""
+"""Maximum wait for threads, in seconds; TensorFlow's two minutes are for steps of other machines."""
 _MAKING_LOST = (
     "An error was raised while a session was being created. This may be due to a preemption of a connected worker or parameter "
     "server. A new session will be created. This error may also occur due to a gRPC failure caused by high memory or network "
@@ -34,7 +34,7 @@ _RUNNING_LOST = (
 
 
 class StepContext:
-    """What a function that `run_step_fn` calls is given: the session without hooks, and steps with them."""
+    """Argument of a function that `run_step_fn` calls: the session without hooks, and steps with them."""
 
     def __init__(self, session: Any, run_with_hooks_fn: Callable[..., Any]) -> None:
         self._session, self._run_with_hooks = session, run_with_hooks_fn

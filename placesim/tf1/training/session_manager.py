@@ -184,7 +184,7 @@ class SessionManager:
 
 
 def missing_of(ready_op: object, session: object, doubt: str) -> str | None:
-    """What a check finds not initialized, None if nothing."""
+    """Report of uninitialized variables, None if nothing."""
     if ready_op is None:
         return None
     try:

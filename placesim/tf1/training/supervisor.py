@@ -20,7 +20,7 @@ from placesim.tf1.training.supervisor_threads import PeriodicThread, StepCounter
 
 _REFERENCES = ("Variable", "VariableV2")
 _START, _STOP, _CHECKPOINT = 1, 2, 3
-"""What a SessionLog tells of."""
+"""Statuses of a SessionLog."""
 
 
 class Supervisor:
@@ -86,7 +86,7 @@ class Supervisor:
         self._graph.finalize()
 
     def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
-        """What was given, else what the collection holds, else a new one that is put there; None means none."""
+        """Given value, else the collection's, else a new one that is put there; None means none."""
         if value is not self.USE_DEFAULT:
             return value
         found = self._graph.get_collection(collection)

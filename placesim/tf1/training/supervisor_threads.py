@@ -1,4 +1,4 @@
-"""What a Supervisor's threads do at intervals."""
+"""Periodic threads of a Supervisor."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class FinalOpsHook(SessionRunHook):
 
     @property
     def final_ops_values(self) -> Any:
-        """What they came to; None before the end."""
+        """Values of the final ops; None before the end."""
         return self._values
 
     def end(self, session: Any) -> None:

@@ -69,13 +69,13 @@ class Dimension:
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
     def merge_with(self, other: Any) -> Dimension:
-        """What both say.  Raises ValueError."""
+        """Merged size. Raises ValueError."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
 
     def _with(self, other: Any, compute: Callable[[int, int], Any], unknown: Any) -> Any:
-        """What is computed of two known sizes, else `unknown`; NotImplemented with what is no Dimension."""
+        """Result of `compute` on two known sizes, else `unknown`; NotImplemented with no Dimension."""
         try:
             size = as_dimension(other).value
         except (TypeError, ValueError):

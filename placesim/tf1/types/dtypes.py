@@ -176,7 +176,7 @@ _PYTHON = {float: float32, int: int32, bool: bool_, complex: complex128, str: st
 
 
 def as_dtype(value: Any) -> DType:
-    """What names a type: a DType, its name or number, a Python or numpy type.  Raises TypeError."""
+    """DType of a value: a DType, its name or number, a Python or numpy type. Raises TypeError."""
     if isinstance(value, DType):
         return value
     if isinstance(value, ElementType):

@@ -29,7 +29,7 @@ def _leaves(structure: Any, expands: bool) -> Iterator[Any]:
 
 
 def parts(structure: Any) -> Sequence[Any]:
-    """What a structure consists of directly."""
+    """Direct parts of a structure."""
     if isinstance(structure, Mapping):
         return [structure[key] for key in _sorted_keys(structure)]
     if isinstance(structure, MappingView):

@@ -127,7 +127,7 @@ class TensorShape:
         return TensorShape, (self._dims,)
 
     def num_elements(self) -> int | None:
-        """How many elements, None where that is unknown."""
+        """Number of elements, None if unknown."""
         if not self.is_fully_defined():
             return None
         count = 1
@@ -182,7 +182,7 @@ class TensorShape:
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def merge_with(self, other: Any) -> TensorShape:
-        """What both say.  Raises ValueError."""
+        """Merged shape. Raises ValueError."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None:
             found: TensorShape = other if self.sizes is None else self
@@ -218,7 +218,7 @@ class TensorShape:
         return self
 
     def most_specific_compatible_shape(self, other: Any) -> TensorShape:
-        """What both have in common; the rest is unknown."""
+        """Common sizes of both; the rest is unknown."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
             return unknown_shape()

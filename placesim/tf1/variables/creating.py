@@ -1,4 +1,4 @@
-"""Which kind of variable a call makes: resources or references, and the creators of scopes before either."""
+"""Kind of variable that a call makes: resources or references, and the creators of scopes before either."""
 
 from __future__ import annotations
 

@@ -13,14 +13,14 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class PartitionInfo(NamedTuple):
-    """What an initializer is told of a shard: the shape of the whole variable, and where the shard begins."""
+    """Shard data for an initializer: the shape of the whole variable, and the offset of the shard."""
 
     full_shape: list[int]
     var_offset: list[int]
 
 
 def partition(partitioner: Callable[..., Any], shape: TensorShape, dtype: DTypeLike) -> list[int]:
-    """How many shards a partitioner makes along each axis.  Raises ValueError for what is no such list."""
+    """Number of shards from a partitioner along each axis. Raises ValueError unless it returns such a list."""
     if not shape.is_fully_defined():
         text = "<unknown>" if shape.rank is None else str(shape)
         raise ValueError(f"Shape of a new partitioned variable must be fully defined, but instead was {text}.")

@@ -164,7 +164,7 @@ def refuse_control_flow(value: Tensor, scope: str) -> None:
 
 @contextmanager
 def reading_device(variable: RefVariable) -> Iterator[None]:
-    """Where a reference is read: on the caching device, else with the variable."""
+    """Read a reference on the caching device, else with the variable."""
     caching = variable._caching_device
     with tf.colocate_with(variable.op) if caching is None else tf.device(caching):
         yield

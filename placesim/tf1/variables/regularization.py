@@ -18,7 +18,7 @@ _OPERATORS = (
 
 
 class RegularizationLoss:
-    """What a collection holds: looks like the tensor of the first call; as an operand it is a new call's."""
+    """Loss in a collection: looks like the tensor of the first call; as an operand it is a new call's."""
 
     def __init__(self, build: Callable[[], Tensor]) -> None:
         self._build = build

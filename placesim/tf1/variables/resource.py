@@ -30,7 +30,7 @@ _ND_SCATTERS = ("sub", "add", "update", "max", "min")
 
 
 class HandledVariable(Variable):
-    """What has a resource handle: a variable, or what an op that changed one left in it."""
+    """Object with a resource handle: a variable, or its state after an op that changed it."""
 
     handle: Tensor
     _dtype: Any
@@ -42,7 +42,7 @@ class HandledVariable(Variable):
         return self.handle
 
     _handle = _tensor
-    """What waits for such a variable waits for its `op`."""
+    """Marker for control dependencies: they wait for its `op`."""
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ class HandledVariable(Variable):
             return self._after(made) if read_value else made
 
     def _order(self) -> Any:
-        """What changes and reads of this wait for."""
+        """Control dependencies of changes and reads."""
         return tf.control_dependencies([])
 
     def _after(self, op: object) -> ChangedVariable:
@@ -214,7 +214,7 @@ class ResourceVariable(HandledVariable):
         return str(self._snapshot.name)
 
     def _as_graph_element(self) -> Any:
-        """What is fetched: the read that was made with it."""
+        """Fetched tensor: the read that was made with it."""
         return self._snapshot
 
     @property

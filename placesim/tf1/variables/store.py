@@ -91,7 +91,7 @@ class VariableStore:
         synchronization: object = VariableSynchronization.AUTO,
         aggregation: object = VariableAggregation.NONE,
     ) -> Any:
-        """What a custom getter gets as its getter: the variable of a full name, whole or in parts."""
+        """Getter passed to a custom getter: the variable of a full name, whole or in parts."""
         dtype = tf.float32 if dtype is None else dtype
         rest = {
             "regularizer": regularizer,
@@ -207,7 +207,7 @@ def _check_found(name: str, found: Any, shape: TensorShape, dtype: Any, reuse: o
 
 
 def _origin(variable: Any) -> str:
-    """Where a variable was made, as the end of TensorFlow's message says it."""
+    """Origin of a variable, as the end of TensorFlow's message."""
     frames = variable.op.traceback
     if not frames:
         return ""
@@ -238,7 +238,7 @@ def _check_parts(
 
 
 def _initial_value(name: str, shape: TensorShape, dtype: Any, initializer: Any, part: Any, validate_shape: bool) -> Any:
-    """What `tf.Variable` gets as initial value: a value, or a function that calls the initializer."""
+    """Initial value for `tf.Variable`: a value, or a function that calls the initializer."""
     if initializer is None:
         if not (dtype.is_floating or dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == tf.string):
             raise ValueError(f"An initializer for variable {name} of {dtype.base_dtype!r} is required")

@@ -15,7 +15,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable are made and brought together; only kept, since one process has no copies."""
+    """Time to create and synchronize copies of a variable; only kept, since one process has no copies."""
 
     AUTO = 0
     NONE = 1
@@ -24,7 +24,7 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
-    """How gradients of copies of a variable are joined; only kept, since one process has no copies."""
+    """Aggregation of gradients of copies of a variable; only kept, since one process has no copies."""
 
     NONE = 0
     SUM = 1
@@ -34,7 +34,7 @@ class VariableAggregation(enum.Enum):
 
 @dataclass
 class SaveSliceInfo:
-    """Which part of a partitioned variable a shard is: name and shape of the whole, offset and shape of the part."""
+    """Slice of a partitioned variable in a shard: name and shape of the whole, offset and shape of the part."""
 
     full_name: str | None = None
     full_shape: Sequence[int] = ()
@@ -188,15 +188,15 @@ class Variable(metaclass=VariableMetaclass):
             return None
         strip = functools.partial(_strip, scope=export_scope)
         return VariableDef(
-            strip(self._tensor.name),
-            strip(self.initializer.name),
-            strip(self._snapshot_name),
-            strip(self.initial_value.name) if self.initial_value is not None else "",
-            self._tensor.dtype.name == "resource",
-            bool(self.trainable),
-            self.synchronization.value,
-            self.aggregation.value,
-            self._save_slice_info,
+            variable_name=strip(self._tensor.name),
+            initializer_name=strip(self.initializer.name),
+            snapshot_name=strip(self._snapshot_name),
+            initial_value_name=strip(self.initial_value.name) if self.initial_value is not None else "",
+            is_resource=self._tensor.dtype.name == "resource",
+            trainable=bool(self.trainable),
+            synchronization=self.synchronization.value,
+            aggregation=self.aggregation.value,
+            save_slice_info_def=self._save_slice_info,
         )
 
     def collection_record(self) -> dict[str, Any] | None:

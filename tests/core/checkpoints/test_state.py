@@ -50,8 +50,8 @@ GOOD_STATES = (
 BAD_STATES = {
     "model_checkpoint_path: 5": "checkpoint:1:24: invalid CheckpointState: expected a string, got '5'",
     "model_checkpoint_path 'a'": "checkpoint:1:23: invalid CheckpointState: expected ':', got \"'a'\"",
-    "\n nothing: 'a'": "checkpoint:2:2: invalid CheckpointState: expected one of model_checkpoint_path, all_model_checkpoint_paths, "
-    "all_model_checkpoint_timestamps, last_preserved_timestamp, got 'nothing'",
+    "\n nothing: 'a'": "checkpoint:2:2: invalid CheckpointState: expected one of model_checkpoint_path, "
+    "all_model_checkpoint_paths, all_model_checkpoint_timestamps, last_preserved_timestamp, got 'nothing'",
     "model_checkpoint_path: 'a'\nmodel_checkpoint_path: 'b'": "checkpoint:2:1: invalid CheckpointState: "
     "duplicate model_checkpoint_path",
     "model_checkpoint_path: ['a']": "checkpoint:1:24: invalid CheckpointState: expected a string, got '['",

@@ -22,6 +22,7 @@ def test_all_tests_agree_but_those_that_the_manual_lists(kind: str) -> None:
 
 @pytest.mark.corpus
 @pytest.mark.slow(5)
+@pytest.mark.xdist_group("onnx")  # who loads the tests computes their outputs, longer than a slice takes
 @pytest.mark.parametrize("first", range(NODE_SLICES))
 def test_all_tests_of_nodes_agree_but_those_that_the_manual_lists(first: int) -> None:
     """Every sixth test, so that the slices take alike long."""

@@ -228,7 +228,7 @@ def test_a_plan_is_written_into_the_model(tmp_path: Path) -> None:
 
 
 def test_only_an_onnx_model_becomes_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="only ONNX input can be written as .onnx"):
+    with pytest.raises(UsageError, match=r"only ONNX input can be written as .onnx"):
         placesim.convert({"nodes": [{"op": "NoOp"}]}, tmp_path / "x.onnx")
     assert (
         main(["plan", str(ENCODER.parent.parent.parent.parent / "graphs" / "towers.yaml"), "-o", str(tmp_path / "x.onnx")]) == 2

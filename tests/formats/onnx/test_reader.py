@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.core.errors import GraphFileError, UsageError
+from placesim.core.errors import DeadlineExceededError, GraphFileError, UsageError
 from placesim.formats.recognition import Format, recognise
-from tests.formats.onnx.models import info, model, node, run, tensor
+from tests.formats.onnx.models import OPSET, info, model, node, run, tensor
 
 
 def layer() -> Any:
@@ -142,6 +142,8 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
         ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),
+        ("circle", {}, "no weights file: got location 'circle', expected a file beside the model"),
+        ("a\0b", {}, "no weights file: got location 'a\\x00b', expected a file beside the model"),
     ],
 )
 def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict[str, str], message: str) -> None:
@@ -150,6 +152,7 @@ def test_weights_elsewhere_are_refused(tmp_path: Path, location: str, more: dict
     (folder / "short.bin").write_bytes(b"abc")
     (tmp_path / "weights.bin").write_bytes(bytes(1600))
     (folder / "link").symlink_to(tmp_path / "weights.bin")
+    (folder / "circle").symlink_to("circle")
     path = folder / "model.onnx"
     path.write_bytes(weights_beside(location, **more).SerializeToString())
     with pytest.raises(GraphFileError) as caught:
@@ -225,3 +228,77 @@ def test_the_package_is_asked_for_where_it_is_missing(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UsageError, match=r"cannot read an ONNX model: .*; install it with pip install 'placesim\[onnx\]'"):
         placesim.place(io.BytesIO(data))
+
+
+@pytest.mark.parametrize("depth", [1 << 40, -(1 << 40)])
+def test_a_number_that_tensorflow_has_no_room_for_is_refused(depth: int) -> None:
+    tensors = [tensor("i", np.array([0, 1])), tensor("d", np.array(depth)), tensor("v", np.array([0, 1], np.float32))]
+    with pytest.raises(GraphFileError, match=f"number too large: got {depth}, expected one of 32 bits"):
+        run(model([node("OneHot", "i d v", "y")], [], [info("y", None)], *tensors))
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("count", [0, -1])
+def test_less_than_one_group_is_refused(op: str, count: int) -> None:
+    tensors = [tensor("x", np.ones((1, 2, 4, 4), np.float32)), tensor("w", np.ones((2, 2, 3, 3), np.float32))]
+    with pytest.raises(GraphFileError, match=f"wrong group: got {count}, expected a number from 1 on"):
+        run(model([node(op, "x w", "y", group=count)], [], [info("y", None)], *tensors))
+
+
+def doubling(count: int, last: str = "Relu") -> Any:
+    """A model whose functions each call the next one twice."""
+    from onnx import helper
+
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("own", 1)]
+    bodies = [[node(f"f{i + 1}", "x", "a", domain="own"), node(f"f{i + 1}", "a", "y", domain="own")] for i in range(count)]
+    bodies.append([node(last, "x", "y", domain="own" if last.startswith("f") else "")])
+    functions = [helper.make_function("own", f"f{i}", ["x"], ["y"], body, opsets) for i, body in enumerate(bodies)]
+    found = model([node("f0", "x", "y", domain="own")], [info("x", [2])], [info("y", [2])], functions=functions)
+    found.opset_import.append(opsets[1])
+    return found
+
+
+def test_functions_that_expand_too_far_are_refused_before_any_is_expanded() -> None:
+    with pytest.raises(GraphFileError, match="functions expand too far: their calls come to 1610612734 nodes"):
+        run(doubling(29))
+
+
+def test_calls_in_bodies_count_too() -> None:
+    from onnx import helper
+
+    found = doubling(20)
+    for body in (found.functions[1].node[0], found.graph.node[0]):
+        branch = helper.make_graph([helper.make_node(body.op_type, ["x"], ["y"], domain="own")], "b", [], [info("y", None)])
+        body.CopyFrom(node("If", "c", "y", then_branch=branch, else_branch=branch))
+    with pytest.raises(GraphFileError, match="functions expand too far: their calls come to"):
+        run(found)
+
+
+def test_functions_that_expand_far_enough_run() -> None:
+    np.testing.assert_array_equal(run(doubling(3), {"x": np.array([-1, 1], np.float32)})["y"], [0, 1])
+
+
+def test_functions_in_a_circle_are_refused() -> None:
+    with pytest.raises(GraphFileError, match="functions expand too far"):
+        run(doubling(3, "f0"))
+
+
+def test_a_timeout_holds_while_functions_are_expanded() -> None:
+    with pytest.raises(DeadlineExceededError, match=r"Timed out reading <stream>: it takes more than 0.05 seconds"):
+        run(doubling(12), timeout=0.05)
+
+
+def test_weights_are_not_read_beyond_what_their_shape_asks_for(tmp_path: Path) -> None:
+    with (tmp_path / "weights.bin").open("wb") as file:
+        file.truncate(5 << 30)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(weights_beside("weights.bin").SerializeToString())
+    with pytest.raises(GraphFileError, match="wrong size of a tensor's content: got 5368709120 bytes, expected 1600"):
+        placesim.place(path)
+    path.write_bytes(weights_beside("weights.bin", offset=str(4 << 30), length="1600").SerializeToString())
+    assert placesim.place(path).placements
+
+
+def test_a_cast_of_the_model_itself_wraps() -> None:
+    proto = model([node("Cast", "x", "y", to=6)], [], [info("y", [1], "INT32")], tensor("x", np.array([(1 << 40) + 5])))
+    assert run(proto)["y"].tolist() == [5]

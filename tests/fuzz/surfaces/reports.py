@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -180,7 +180,7 @@ def _predictions() -> tuple[Any, ...]:
     graph, found = parse(_GRAPH), []
     for gpu_model in ("Tesla K80", "Tesla V100-SXM2-16GB"):
         options = make_options({"gpu_model": gpu_model})
-        study = study_time(partial(load, graph, None, options), options, "g")
+        study = study_time(load(graph, None, options), options, "g")
         found.append(json.loads(json.dumps(time_document(study))))
     return tuple(found)
 

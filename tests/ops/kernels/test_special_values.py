@@ -52,3 +52,24 @@ def test_an_axis_that_is_not_there() -> None:
     nodes = [{"op": "Const", "name": "x", "value": 1.0}, {"op": "ApproxTopK", "name": "o", "inputs": ["x"], "attrs": {"k": 1}}]
     with pytest.raises(placesim.PlacesimError):
         placesim.run({"raw": True, "nodes": nodes})
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "expected"),
+    [
+        ("LeakyRelu", ["x"], {}, [-0.20000000298023224, 3.0]),
+        ("LeakyRelu", ["x"], {"alpha": 0.1}, [-0.10000000149011612, 3.0]),
+        ("LeakyReluGrad", ["x", "x"], {}, [-0.20000000298023224, 3.0]),
+        ("ApproximateEqual", ["x", "y"], {"tolerance": 0.1}, [True, False]),
+    ],
+)
+def test_float_attrs_are_float32_in_kernels_of_doubles(
+    op: str, inputs: list[str], attrs: dict[str, float], expected: list[float]
+) -> None:
+    """As TensorFlow holds every float attr; 0.1 is less than the float32 that stands for it."""
+    nodes = [
+        {"op": "Const", "name": "x", "value": [-1.0, 3.0], "dtype": "double"},
+        {"op": "Const", "name": "y", "value": [-1.1, 3.11], "dtype": "double"},
+        {"op": op, "name": "o", "inputs": inputs, "attrs": attrs},
+    ]
+    assert placesim.run({"nodes": nodes}, fetch="o").results["o"].tolist() == expected

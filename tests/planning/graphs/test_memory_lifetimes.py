@@ -26,7 +26,7 @@ def drawn_of(source: object, **options: object) -> tuple[GraphProblem, int]:
     made = make_options({"soft_placement": True, **options})
     loaded = load(source, None, made)  # type: ignore[arg-type]
     assert loaded.file is not None
-    walked = dry_run_steps(lambda: load(source, None, made), made)  # type: ignore[arg-type]
+    walked = dry_run_steps(load(source, None, made), made)  # type: ignore[arg-type]
     wanted = ProblemRequest(PlanMeasure.MEMORY, recorder=walked.recorder)
     drawn = build_problem(loaded.file.graph, walked.prepared[-1], walked.steps[-1], walked.machine, wanted)
     return drawn, max(peak or 0 for peak in walked.peaks.values())
@@ -60,7 +60,7 @@ def test_what_a_node_reads_and_makes_is_all_on_its_device() -> None:
     # c reads a and b; what it makes could lie in neither as far as the bound knows sizes
     assert 2 * SIZE <= drawn.least_peak.value <= peak
     study = study_plan(
-        lambda: load(graph, None, make_options({})),
+        load(graph, None, make_options({})),
         make_options({}),
         "g",
         Effort(evaluations=500, jobs=1),
@@ -76,9 +76,7 @@ def test_alexnet_has_a_plan_of_least_memory_that_is_proven() -> None:
     """Its largest variable is given a value of its own size, which lies beside it: no placement can have less at once."""
     made = make_options({"gpu": 2, "gpu_model": "Tesla V100-SXM2-16GB", "soft_placement": True})
     effort = Effort(evaluations=6000, jobs=1)
-    study = study_plan(
-        lambda: load(GRAPHS / "alexnet.yaml", None, made), made, "g", effort, ("*",), aim=Aim(PlanMeasure.MEMORY)
-    )
+    study = study_plan(load(GRAPHS / "alexnet.yaml", None, made), made, "g", effort, ("*",), aim=Aim(PlanMeasure.MEMORY))
     assert study.bound.value >= 2 * 4096 * 4096 * 4
     assert study.gap < NEAR
     others = [placed.value(PlanMeasure.MEMORY) for placed in study.placements if not placed.label.startswith("the plan")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def plan(
     source: Any, free: tuple[str, ...] = ("*",), effort: Effort = QUICK, aim: Aim | None = None, **options: Any
 ) -> PlanStudy:
     made = make_options(options)
-    study = study_plan(lambda: load(source, None, made), made, "g", effort, free, aim=aim)
+    study = study_plan(load(source, None, made), made, "g", effort, free, aim=aim)
     check_places(source, study, free, options, needs_contiguous=aim is not None and aim.needs_contiguous)
     return study
 
@@ -215,7 +214,7 @@ def test_what_a_move_gains_is_what_the_step_takes_without_it() -> None:
         back = dict.fromkeys(move.nodes, f"/device:{move.source}")
         nodes = [node | {"device": (where | back).get(str(node["name"]), "")} for node in TWO_TOWERS["nodes"]]
         graph = TWO_TOWERS | {"nodes": nodes}
-        seconds = study_time(partial(load, graph, None, made), made, "g").step.seconds
+        seconds = study_time(load(graph, None, made), made, "g").step.seconds
         assert move.loss == pytest.approx(seconds - study.plan.seconds)
 
 

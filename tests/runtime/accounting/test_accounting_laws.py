@@ -42,6 +42,7 @@ from tests.runtime.sessions.graph_cases import FILE as RECORDED_GRAPHS
 from tests.runtime.sessions.list_cases import read_cases
 from tests.runtime.sessions.test_models import CASES as MODELS
 from tests.runtime.sessions.test_models import _shared_words as _shared_words  # a fixture
+from tests.runtime.sessions.test_models import with_small_layers
 
 RECORDED_SESSIONS = 240
 
@@ -99,7 +100,7 @@ def test_graph_file_keeps_the_laws(path: Path, tmp_path: Path, monkeypatch: pyte
 @pytest.mark.corpus
 @pytest.mark.parametrize("case", MODELS, ids=lambda case: case["id"])
 def test_recorded_model_keeps_the_laws(case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hold_to_laws(model_scenario(case), tmp_path, monkeypatch)
+    hold_to_laws(model_scenario(with_small_layers(case)), tmp_path, monkeypatch)
 
 
 @pytest.mark.corpus

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -160,6 +161,26 @@ def test_workers_of_our_own(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.skipif(not Path("/proc/net/tcp").is_file(), reason="ports of a process are listed on Linux only")
+def test_workers_of_our_own_listen_on_the_loopback_interface_alone() -> None:
+    def listening_addresses(process: int) -> list[str]:
+        """Local addresses in /proc's hexadecimal, of the process's own sockets."""
+        links = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{process}/fd") if os.path.islink(entry.path)]
+        sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
+        lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
+        return [line[1].partition(":")[0] for line in lines if line[3] == "0A" and line[9] in sockets]
+
+    before = listening_addresses(os.getpid())
+    with open_cluster(Connection(), [PS]) as own:
+        (worker,) = own.client.run(os.getpid).values()
+        ours, theirs = listening_addresses(os.getpid()), listening_addresses(worker)
+    assert len(ours) >= len(before) + 2  # the scheduler's, and its pages of HTTP
+    assert len(theirs) >= 2
+    loopback = "0100007F"
+    assert {*theirs} == {loopback}
+    assert ours.count(loopback) - before.count(loopback) == len(ours) - len(before)
+
+
 SCRIPT = """
 import os, sys, time
 from placesim.runtime.cluster.connection_settings import Connection, Tls
@@ -193,7 +214,7 @@ def is_there(process: int) -> bool:
 
 
 def test_bindings_need_a_cluster() -> None:
-    with pytest.raises(UsageError, match="expected --scheduler with it"), open_cluster(Connection(workers=("/cpu:0=a",)), [PS]):
+    with pytest.raises(UsageError, match="expected --scheduler as well"), open_cluster(Connection(workers=("/cpu:0=a",)), [PS]):
         pass
 
 
@@ -207,7 +228,9 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
             "--no-nanny", "--name", "old", PYTHONPATH=os.pathsep.join([str(other.parent), os.environ["PYTHONPATH"]])
         )
         with (
-            pytest.raises(PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0 as here"),
+            pytest.raises(
+                PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0, the version here"
+            ),
             open_cluster(Connection(commands.address), [PS]),
         ):
             pass
@@ -215,6 +238,39 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
         assert listed[0] == "address,name,host,threads,memory,placesim,python,numpy"
         assert listed[1].split(",")[1:4] == ["old", "127.0.0.1", "1"]
         assert listed[1].split(",")[5] == "0.9"
+
+
+def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> None:
+    """It joins before or after the run, and is as it was; alone it is an error."""
+    pytest.importorskip("distributed", reason="of the extra `dask`")
+    (tmp_path / "none").mkdir()
+    # a finder that hides the package, however it is installed
+    (tmp_path / "none/sitecustomize.py").write_text(
+        "import sys\n"
+        "class Hidden:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'placesim':\n"
+        "            raise ModuleNotFoundError(name, name=name)\n"
+        "sys.meta_path.insert(0, Hidden())\n"
+    )
+    graph = shell.write(
+        "g.yaml", "nodes:\n  - {op: Const, name: a, value: 2.0}\n  - {op: Neg, name: b, inputs: [a]}\nfetch: [b]\n"
+    )
+    hidden = os.pathsep.join([str(tmp_path / "none"), os.environ["PYTHONPATH"]])
+    with DaskCommands(tmp_path) as commands:
+        commands.worker("--no-nanny", "--name", "foreign", PYTHONPATH=hidden)
+        run = ("run", graph, "--engine", "dask", "--scheduler", commands.address, "--scheduler-timeout", "30")
+        assert "versions of placesim differ: got none at worker" in shell(*run).complaint
+        commands.worker("--no-nanny", "--name", "own")
+        assert until(lambda: len(shell("devices", "--scheduler", commands.address).output.splitlines()) == 2)
+        for command in (run, ("sweep", graph, "--gpu", "0,1", "--scheduler", commands.address)):
+            ended = shell(*command)
+            assert ended.code == 0, ended.complaint
+            assert re.fullmatch(r"worker tcp://\S+ is left out: it has no placesim\n", ended.complaint)
+        late = commands.worker("--no-nanny", "--name", "late", PYTHONPATH=hidden)
+        assert until(lambda: len(shell("devices", "--scheduler", commands.address).output.splitlines()) == 3)
+        assert late.poll() is None
+        assert shell(*run).complaint.count("is left out") == 2
 
 
 @pytest.fixture(scope="module")
@@ -250,5 +306,13 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
         plain = shell("devices", "--scheduler", commands.address.replace("tls", "tcp"), "--scheduler-timeout", "1")
         assert plain.code == 1
         assert "UnavailableError: no scheduler" in plain.complaint
+        with DaskCommands(tmp_path) as open_commands:
+            tls = open_commands.address.replace("tcp", "tls")
+            ended = shell("devices", "--scheduler", tls, *options, "--scheduler-timeout", "5")
+            assert (ended.code, ended.output) == (1, "")
+            assert ended.complaint == (
+                f"UnavailableError: no TLS at {tls}: the answer there is none of TLS, expected a scheduler that was started "
+                f"with --tls-ca-file, --tls-cert and --tls-key; one without TLS is {open_commands.address}\n"
+            )
         none = shell("devices", "--scheduler", commands.address, *options[:-1], "none.pem")
         assert none.complaint.endswith("none.pem', expected a PEM file\n")

@@ -150,7 +150,7 @@ def test_a_worker_that_dies_in_a_step(own_workers: Cluster) -> None:
     pid = own_workers.client.run(os.getpid)[victim]
     assert not session.links.gone  # type: ignore[attr-defined]  # of a cluster; they are made, so that the step follows
     thread, raised = in_thread(lambda: session.run(GraphStep((Fetch("while"),))))
-    time.sleep(1.0)
+    time.sleep(0.4)
     os.kill(pid, signal.SIGKILL)
     thread.join(20)
     (error,) = raised
@@ -215,7 +215,7 @@ def test_a_scheduler_that_dies(tmp_path: Path) -> None:
         with open_cluster(Connection(dask.address, per="device", seconds=60), [CPU_NAME, GPU_NAME]) as cluster:
             session = session_of(MANY, cluster)
             thread, raised = in_thread(lambda: session.run(GraphStep((Fetch("while"),))))
-            time.sleep(1.0)
+            time.sleep(0.4)
             dask.scheduler.kill()
             thread.join(60)
             (error,) = raised

@@ -44,7 +44,7 @@ def restarted(shell: Shell, graph: str, scheduler: str, *more: str) -> tuple[int
     ended = shell(*arguments(shell, graph, scheduler, "--restart", *more))
     assert ended.code == 0, ended.complaint
     (line,) = [line for line in ended.complaint.splitlines() if line.startswith("resuming at step ")]
-    return int(line.split()[4].rstrip(",")), ended
+    return int(line.split()[3].rstrip(",")), ended
 
 
 def test_a_checkpoint_is_that_of_one_process(workers: Cluster, shell: Shell) -> None:
@@ -66,6 +66,18 @@ def test_a_checkpoint_is_that_of_one_process(workers: Cluster, shell: Shell) -> 
     assert shell("run", graph, "--checkpoint", str(shell.directory / "out" / "model"), "--restart", "-q").output == ""
     assert shell("run", graph, "--checkpoint", other, "--restart").output == ended.output
     assert until(lambda: is_clean(workers))
+
+
+def test_devices_are_in_one_order_in_the_session_s_record(workers: Cluster, shell: Shell) -> None:
+    graph = str(ROOT / "graphs/cluster.yaml")
+    for name, cluster in (("here", ()), ("there", ("--engine", "dask", "--scheduler", workers.scheduler, "--soft-placement"))):
+        prefix = str(shell.directory / name / "model")
+        ended = shell("run", graph, "--soft-placement", "--checkpoint", prefix, "--checkpoint-every", "1", *cluster)
+        assert ended.code == 0, ended.complaint
+    names = sorted(path.name for path in (shell.directory / "here").iterdir())
+    assert names == sorted(path.name for path in (shell.directory / "there").iterdir())
+    for name in names:
+        assert (shell.directory / "here" / name).read_bytes() == (shell.directory / "there" / name).read_bytes(), name
 
 
 def killed(shell: Shell, graph: str, scheduler: str, kill: Callable[[], object], *where: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from array import array
 from collections import Counter
@@ -161,6 +162,12 @@ def test_a_report_is_dasks_with_what_ran(workers: Cluster, shell: Shell) -> None
     assert "Dask Performance Report" in page
     assert "{{node average/hidden}}" in page
     assert "transfer-RecvTensor" in page
+    # it loads nothing from a network
+    head = page[: page.index("<style")]
+    assert """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'unsafe-inline'""" in head
+    assert "://" not in head
+    assert not re.search(r"""<(?:script|img|iframe)\b[^>]*\ssrc=["']?(?:https?:)?//""", page)
+    assert not re.search(r"""<link\b[^>]*\bhref=["']?(?:https?:)?//""", page)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import placesim
-from placesim.ops.process.memory_limit import free_bytes
+from placesim.core.process.free_memory import free_bytes
 
 LIMIT = "64MiB"
 HUGE = 10**12

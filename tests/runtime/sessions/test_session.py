@@ -132,6 +132,7 @@ def test_extending_places_the_whole_graph_again_and_keeps_stateful_ops() -> None
     assert fetch(session, "more") == 0.0
     after = session.placement
     assert after is not before
+    assert "more" not in before.graph.ids
     names = [after.graph.nodes[i].name for i in after.log]
     assert names.index("v") < names.index("more")
     assert after.devices[after.graph.ids["v"]] == before.devices[before.graph.ids["v"]]

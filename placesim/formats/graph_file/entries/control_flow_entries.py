@@ -50,7 +50,7 @@ class Level(NamedTuple):
     around: Level | None
 
     def find(self, name: str) -> tuple[Level, Targets] | None:
-        """What a name stands for here, or further out."""
+        """Meaning of a name here, or in an enclosing level."""
         found = self.names.resolve(name)
         if found is not None:
             return self, found
@@ -72,7 +72,7 @@ class OuterVariable(NamedTuple):
 
 
 class Surroundings:
-    """What a body's entries refer to outside of it: tensors come in as arguments, calls wait for nodes."""
+    """Surroundings of a body: its entries' references to the outside; tensors come in as arguments, calls wait for nodes."""
 
     def __init__(self, functions: FunctionMaker, around: Level) -> None:
         self._functions = functions
@@ -88,7 +88,7 @@ class Surroundings:
         return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
+        """Input of the node `reader` for a tensor's text, WRONG for a broken one; None if nothing has the name.
 
         With the empty reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader; with None a
         variable is an OuterVariable too.  Raises GraphBuildError where a node has no such output.
@@ -139,7 +139,7 @@ def capture_outer(
     reader: str | None,
     as_handle: bool = False,
 ) -> Any:
-    """What stands in a body for a tensor or variable of a graph around it, where the node `reader` is given it.
+    """Counterpart in a body of a tensor or variable of an enclosing graph, as an input of the node `reader`.
 
     See `Surroundings.items`.
     """
@@ -168,7 +168,7 @@ class BodyEntryReader(Protocol):
 
     @property
     def last(self) -> list[TensorRef]:
-        """What its last entry gives."""
+        """Outputs of its last entry."""
 
     def finish(self) -> None:
         """Report what only all entries show."""
@@ -345,7 +345,7 @@ class BodyEntries:
         return _as_ref(found[0])
 
     def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
-        """What writes the body under a key; it gives what its last entry does where `outputs` is None.
+        """Writer of the body under a key; it returns the outputs of its last entry if `outputs` is None.
 
         Raises EntryBreak, once all that is wrong with the body has been reported.
         """
@@ -370,7 +370,7 @@ class BodyEntries:
         return write
 
     def _built(self, entry: dict[Any, Any], bound: Sequence[str], make: Callable[[], list[TensorRef]]) -> list[TensorRef]:
-        """What `make` makes in the entry's scopes."""
+        """Result of `make` in the entry's scopes."""
         try:
             with self._scopes.entered(entry):
                 return make()
@@ -381,7 +381,7 @@ class BodyEntries:
         raise self._refused(entry, bound)
 
     def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[UnresolvedName] = ()) -> EntryBreak:
-        """What is raised for an entry that cannot become nodes; what refers to its results is not reported as well."""
+        """Exception for an entry that cannot become nodes; references to its results are not reported as well."""
         name = entry.get("name")
         full = self._builder.prefix + (name if isinstance(name, str) else "cond" if "cond" in entry else "while")
         self._names.mark_broken(entry, full, own_position(entry), waits)

@@ -21,7 +21,7 @@ from placesim.ops.registry import Registry
 
 _MOST_DIGITS = 10
 _ENTRY_KEYS = frozenset(key for keys in ENTRY_KEYS.values() for key in keys) - RAW_KEYS
-"""What a NodeDef does not say."""
+"""Keys of entries that a NodeDef does not have."""
 _HAS_STATE = "it outside of functions: a function has no variables, only handles passed to it"
 _REFUSED = {"variable": _HAS_STATE, "initializer": _HAS_STATE, "train": _HAS_STATE}
 _OPEN = "arguments with 'type' around it, as its own functions have fixed types"
@@ -262,7 +262,7 @@ class FunctionEntries:
         return entries, nodes
 
     def _results(self, tree: dict[Any, Any], name: str, entries: Entries) -> list[tuple[str, TensorRef]]:
-        """What the function gives, each by its name."""
+        """Results of the function, each by its name."""
         found: dict[str, TensorRef] = {}
         for item in self._listed(tree, "outputs", ("type", "type_attr", "value")):
             output = item.name

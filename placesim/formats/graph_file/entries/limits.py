@@ -1,4 +1,4 @@
-"""What the entries of a graph, of a function or of a branch may be there, and what they may name."""
+"""Limits of the entries of a graph, of a function or of a branch: allowed kinds, and names that they may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.graph.graph import LibraryFunction
 
 
 class EntryLimits(NamedTuple):
-    """What entries may not be where they stand, each kind with what is expected of it, and what they may name.
+    """Entries that are not allowed at a place, each kind with the expected alternative, and the allowed names.
 
     `library` are the functions that may be called, `broken` those of which all that is wrong has been reported, `open_types`
     the types that callers choose, by attr.

@@ -16,7 +16,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 
 
 class NewNode(NamedTuple):
-    """What the builder needs to make a node; `items` as `References.inputs` gives them, `device` "" where none is given."""
+    """Data for the builder to make a node; `items` as `References.inputs` returns them, `device` "" if none is given."""
 
     op: str
     full_name: str

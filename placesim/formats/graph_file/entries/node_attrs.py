@@ -217,7 +217,7 @@ _MAX_KEY_ENTRIES = 64
 
 
 def _written(value: Any) -> Any:
-    """What tells one value of a mapping from another; a large one, or one with an array, is never taken for another."""
+    """Key that distinguishes values of a mapping; a large one, or one with an array, never equals another."""
     if isinstance(value, np.ndarray | TensorValue) or (isinstance(value, list | tuple) and len(value) > _MAX_KEY_ENTRIES):
         return object()
     if isinstance(value, dict) and "tensor" in value:

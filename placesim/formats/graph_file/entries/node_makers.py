@@ -34,7 +34,7 @@ class FunctionMaker(Protocol):
         name: str | None,
         position: int,
     ) -> list[TensorRef]:
-        """What the loop variables are at the end."""
+        """Final values of the loop variables."""
 
     def capture(self, outside: FunctionMaker, tensor: TensorRef, prefix: str) -> int:
         """The argument of this body that brings in a tensor of a graph around it."""

@@ -28,10 +28,10 @@ class Inputs(NamedTuple):
 
 
 class OuterScope(Protocol):
-    """What stands around the body of a function."""
+    """Scope around the body of a function."""
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """What the node `reader` is given for a tensor's text, WRONG for what is broken; None where nothing has the name.
+        """Input of the node `reader` for a tensor's text, WRONG for a broken one; None if nothing has the name.
 
         `as_handle` says that it takes the handle of a variable, not its value.
         """
@@ -135,7 +135,7 @@ class References:
     def tensors(
         self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool = False
     ) -> list[Any]:
-        """What a text stands for, as items of Inputs: `tree` and `index` say where it stands.
+        """Meaning of a text as items of Inputs: `tree` and `index` are its position.
 
         The empty `reader` is none; without any what stands outside of a body is not brought in.
         """
@@ -173,7 +173,7 @@ class References:
     def _from_outside(
         self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool
     ) -> list[Any]:
-        """What is not there is looked for around the body; from there it may also be broken."""
+        """Look for a missing name around the body; there it may also be broken."""
         try:
             items = None if self.outside is None else self.outside.items(text, reader, as_handle)
         except GraphBuildError as error:
@@ -194,7 +194,7 @@ class References:
             return WRONG
 
     def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
-        """Where the entry writes the input with this index, counting all that a name stands for."""
+        """Position of the entry's input with this index, counting all tensors of a name."""
         tree = entry.get("inputs")
         for i, item in enumerate(tree or ()):
             is_control = isinstance(item, str) and item[:1] == "^"
@@ -217,7 +217,7 @@ class References:
         ]
 
     def colocated(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> list[int | str]:
-        """What stands under `colocate_with`: nodes, and the names of those that stand outside of the body."""
+        """Nodes under `colocate_with`, and the names of those outside of the body."""
         found: list[int | str] = []
         for tree, index, text in self._texts(entry, "colocate_with"):
             name = split_tensor_name(text.removeprefix("^"))[0]

@@ -11,7 +11,7 @@ from placesim.formats.graph_file.parsing.yaml_tree import Mapping, Sequence
 _NUMBER = re.compile(r"\{\{i\}\}|\{i\}")
 _ALONE = "{i}"
 _UNQUOTED = {"i": None}
-"""What YAML reads where `{i}` stands without quotes."""
+"""Result of YAML for `{i}` without quotes."""
 _NAMING_KEYS = frozenset(("op", "name", "id", "scope", "variable", "initializer", "device", "colocate_with", "control_inputs"))
 """The keys under which `{i}` alone is a text; anywhere else it is a number."""
 

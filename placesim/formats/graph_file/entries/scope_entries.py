@@ -164,7 +164,7 @@ def make_device_function(device: str) -> DeviceFunction:
 
 
 def _copies_of(entry: Any) -> int:
-    """How many entries a scope stands for: itself, and for each device of a list all that is in it."""
+    """Number of entries that a scope expands to: itself, and for each device of a list all its contents."""
     if not isinstance(entry, dict) or not isinstance(entry.get("nodes"), list | tuple):
         return 1
     device = entry.get("device")

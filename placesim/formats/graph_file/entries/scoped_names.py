@@ -1,4 +1,4 @@
-"""What names and ids stand for while the entries of `nodes` are read: by scope, the innermost first."""
+"""Meanings of names and ids while the entries of `nodes` are read: by scope, the innermost first."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Frame(NamedTuple):
 
 
 class _BrokenEntry(NamedTuple):
-    """Where an entry stands that could not become a node, and the names that it waits for."""
+    """Position of an entry that could not become a node, and the names that it waits for."""
 
     position: int
     waits: Sequence[UnresolvedName]
@@ -89,7 +89,7 @@ class ScopedNames:
 
     @property
     def bound(self) -> Mapping[str, Targets]:
-        """What names of the innermost scope are bound to, beside the full names of nodes."""
+        """Bindings of names in the innermost scope, beside the full names of nodes."""
         return self._frames[-1].bindings
 
     # --- claiming ---------------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ class ScopedNames:
         return found is not None and None in found
 
     def _claimed_at(self, full: str) -> int | None:
-        """Where an entry claimed this name; None where no entry did."""
+        """Position of the entry that claimed this name; None if no entry did."""
         if full in self._broken:
             return self._broken[full].position
         node_id = self._builder.graph.ids.get(full)
@@ -178,7 +178,7 @@ class ScopedNames:
         self.is_flat = False
 
     def bind_arguments(self, nodes: Mapping[str, int]) -> None:
-        """What names of a body stand for as it begins: whatever entry binds one, in a scope or not, comes before it."""
+        """Bind the names of a body's arguments at its start: any entry that binds a name, in a scope or not, has priority."""
         self._closed_ids.update({name: (node,) for name, node in nodes.items()})
 
     def bind_entry(self, entry: dict[Any, Any], name: str | None, node_id: int) -> None:
@@ -229,7 +229,7 @@ class ScopedNames:
     # --- looking up -------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str) -> Targets | None:
-        """What a name stands for here: nodes, (None,) for one that is broken, None for nothing so far."""
+        """Meaning of a name here: nodes, (None,) for a broken one, None for an unknown one."""
         ids, broken = self._builder.graph.ids, self._broken
         if name[:1] == "/":  # a full name, whatever scopes have
             full = name[1:]
@@ -301,7 +301,7 @@ class ScopedNames:
         return next((full for full in unresolved.candidates if full in self._broken), None)
 
     def handles(self) -> dict[str, tuple[str, ...]]:
-        """What ids, and other names than full ones, stand for after the last entry, where all of it is there."""
+        """Meanings of ids, and of names other than full ones, after the last entry, if all their nodes exist."""
         nodes = self._builder.graph.nodes
         return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
 

@@ -1,4 +1,4 @@
-"""What stands under `gradients` and `train` -> tensors, variables, numbers and words, each checked where it stands."""
+"""Read `gradients` and `train` entries into tensors, variables, numbers and words, each checked at its position."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from placesim.graph.graph import TensorRef
 AGGREGATION = {"add_n": 0, "tree": 1, "accumulate_n": 2}
 GATES = {"none": 0, "op": 1, "graph": 2}
 UNCONNECTED = {"none": "none", "zero": "zero"}
-"""What options say in words, and what TensorFlow's functions take for it."""
+"""Words of options, and the values that TensorFlow's functions take for them."""
 Optimizer = tuple[str, Mapping[str, Any]]
 """An optimizer's name, and what it is given."""
 
 
 class OptimizerParameter(Protocol):
-    """What an optimizer is given: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
+    """Parameter of an optimizer: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
 
     kind: str
     is_required: bool
 
 
 class GradientMaker(Protocol):
-    """What makes the nodes.  Every method that does raises GraphBuildError."""
+    """Maker of gradient and training nodes. Every method that makes some raises GraphBuildError."""
 
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """What `of` is derived by, every trainable variable where that is None, each with its gradient or None."""
+        """Sources of the derivatives of `of`, every trainable variable if `by` is None, each with its gradient or None."""
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
         """The indices of the rows that a gradient consists of; None of a gradient that is one tensor."""
 
     def parameters(self, kind: str) -> Mapping[str, OptimizerParameter] | None:
-        """What the optimizer of this name is given; None where there is none."""
+        """Parameters of the optimizer of this name; None if there is none."""
 
     def kinds(self) -> Sequence[str]:
         """The names of the optimizers."""
@@ -60,7 +60,7 @@ class GradientMaker(Protocol):
 
 
 class TrainingReader:
-    """What stands under `gradients` or `train`; `is_wrong` once something there has been reported."""
+    """Entry under `gradients` or `train`; `is_wrong` once a problem in it has been reported."""
 
     def __init__(self, names: ScopedNames, references: References, tree: dict[Any, Any], what: str) -> None:
         self._builder = references.builder
@@ -119,7 +119,7 @@ class TrainingReader:
         return [TensorRef(item.node, item.slot) if isinstance(item, Operand) else item for item in items]
 
     def derived_by(self) -> tuple[list[Any] | None, list[str]]:
-        """What `with_respect_to` names, None for every trainable variable, and the gradients' ids where it gives them."""
+        """Sources named by `with_respect_to`, None for every trainable variable, and the gradients' ids if it has them."""
         tree = self._tree.get("with_respect_to")
         if "with_respect_to" not in self._tree:
             return None, []
@@ -136,7 +136,7 @@ class TrainingReader:
         return found, [name for name in tree if isinstance(name, str)]
 
     def position_of_target(self, index: int) -> int:
-        """Where `with_respect_to` names the target of this number."""
+        """Position of the target of this number in `with_respect_to`."""
         tree = self._tree["with_respect_to"]
         if isinstance(tree, dict):
             return value_position(tree, list(tree)[index])
@@ -148,7 +148,7 @@ class TrainingReader:
         return value_position(self._tree, "with_respect_to")
 
     def pairs(self) -> list[tuple[list[TensorRef], Any]]:
-        """What `apply` pairs: the gradients of each variable, and the variable."""
+        """Pairs of `apply`: the gradients of each variable, and the variable."""
         tree = self._tree["apply"]
         if isinstance(tree, dict):
             return self._written_pairs(tree)
@@ -319,7 +319,7 @@ def _is_variable(item: Any) -> bool:
 
 
 def source_of(item: Any) -> Any:
-    """What tells by what is derived: a node's id, or what stands outside of a body itself."""
+    """Key of a source of derivatives: a node's id, or the object itself for one outside of a body."""
     return item if isinstance(item, OuterTensor | OuterVariable) else item.node
 
 
@@ -337,7 +337,7 @@ GRADIENT_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "aggregation_method": lambda reader, key: reader.word(key, AGGREGATION),
     "unconnected_gradients": lambda reader, key: reader.word(key, UNCONNECTED),
 }
-"""What `tf.gradients` takes beside its ys and xs."""
+"""Options of `tf.gradients` beside its ys and xs."""
 APPLY_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {"global_step": TrainingReader.variable}
 MINIMIZE_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "variables": TrainingReader.variables,
@@ -347,6 +347,6 @@ MINIMIZE_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "gate_gradients": lambda reader, key: reader.word(key, GATES),
     "aggregation_method": lambda reader, key: reader.word(key, AGGREGATION),
 }
-"""What `tf.train.Optimizer.minimize` takes beside the loss."""
+"""Options of `tf.train.Optimizer.minimize` beside the loss."""
 _ARGUMENTS = {"variables": "var_list"}
 """Arguments that have another name here."""

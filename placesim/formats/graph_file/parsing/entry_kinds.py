@@ -30,16 +30,16 @@ _name_first = re.compile(f"{_NAMED}({_NAME})(?:{_GIVEN})?(.*)".replace("SEPARATO
 _name_last = re.compile(f"{_GIVEN}{_NAMED}({_NAME})(.*)".replace("SEPARATOR", "4"), re.DOTALL).fullmatch
 _MAX_KINDS = 1 << 12
 _MAX_COMPARED = 16
-"""Where more kinds begin alike, an entry's is told from its parts."""
+"""Number of kinds with the same beginning above which an entry's kind is determined from its parts."""
 _KEYS = {"op", "name", "inputs", "device", "attrs", "value", "dtype", "shape"}
-"""What an entry says with others binds names, or depends on more than its text and its inputs' types."""
+"""Keys of plain entries; an entry with others binds names, or depends on more than its text and its inputs' types."""
 _NOTHING = "\0"
 """Between a name and what is not there; no YAML has it."""
 
 
 class _SharedText(NamedTuple):
-    """What all texts of a kind have in common: `before` and `opening` stand before the first of name and what is given
-    (inputs or a value), `between` before the second, and `after` it the rest; `separator` parts the inputs.
+    """Common text of a kind: `before` and `opening` precede the first of name and content (inputs or a value), `between` the
+    second, and `after` the rest; `separator` divides the inputs.
     """
 
     before: str
@@ -52,7 +52,7 @@ class _SharedText(NamedTuple):
 
 
 class NodeTemplate(NamedTuple):
-    """What the nodes of a kind have in common whose inputs are of the same types."""
+    """Common part of the nodes of a kind with inputs of the same types."""
 
     signature: Signature
     attrs: Attrs
@@ -161,7 +161,7 @@ class EntryKinds:
 
 
 def _cut(text: str) -> tuple[_SharedText, str, str] | None:
-    """What kind an entry seems to be, its name, and what it gives; None where it seems to have no name."""
+    """Apparent kind of an entry, its name, and its content; None if it seems to have no name."""
     found = _name_first(text)
     if found is None:
         return None

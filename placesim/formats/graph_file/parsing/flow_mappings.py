@@ -25,7 +25,7 @@ _MAX_LINE = 1 << 10
 
 
 class _Form(NamedTuple):
-    """How many pairs a line's mapping has, and what is nested in it; -1 for what is no such line.
+    """Number of pairs in a line's mapping, and the collections nested in it; -1 for any other line.
 
     Each of `nested`, in the order in which they open: where its first scalar stands, how many keys, values or entries it has
     itself, and whether it is a mapping.
@@ -61,7 +61,7 @@ class _Marks:
 
 
 class _Scalars(dict[str, Any]):
-    """What each scalar means, by its text as it stands."""
+    """Values of scalars, by their text in the file."""
 
     def __missing__(self, text: str) -> Any:
         if len(self) > MAX_CACHED:

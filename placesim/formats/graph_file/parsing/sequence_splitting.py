@@ -17,7 +17,7 @@ _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
 _FEWEST_ENTRIES = 16
 """With fewer of them it is not worth while to begin the parser anew behind them."""
 _MANY_STRANGERS = 128
-"""Where so many in turn are like none before them, the others of the chunk are not compared."""
+"""Number of consecutive items unlike all before them after which the rest of the chunk is not compared."""
 _BREAKS = "\r\t\x85\u2028\u2029"
 """Line breaks of YAML's that are not ours, and what may not indent."""
 

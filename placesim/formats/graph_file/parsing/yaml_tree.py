@@ -6,6 +6,7 @@ SafeLoader makes of them (YAML 1.1), but that a date stays text; a JSON document
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from collections.abc import Callable, Iterator
@@ -40,7 +41,7 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Which of the keys it is.  All are counted when the first is asked for, and again when there are more."""
+        """Number of the key among the keys. All are counted when the first is asked for, and again when there are more."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
@@ -54,7 +55,7 @@ class Sequence(list[Any]):
 
 
 class _Merge:
-    """What a plain `<<` is."""
+    """Value of a plain `<<`."""
 
     def __repr__(self) -> str:
         return "<<"
@@ -72,19 +73,19 @@ def pack_mark(mark: Any) -> int:
 
 
 def own_position(tree: Any) -> int:
-    """Where a collection starts; 0 for one that was not read from a file."""
+    """Start of a collection; 0 for one that was not read from a file."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[0]) if marks else 0
 
 
 def key_position(tree: Any, key: Any) -> int:
-    """Where a mapping's key stands."""
+    """Position of a mapping's key."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[1 + 2 * tree.number(key)]) if marks else 0
 
 
 def value_position(tree: Any, key: Any) -> int:
-    """Where a mapping's value, or a sequence's entry by its index, stands."""
+    """Position of a mapping's value, or of a sequence's entry by its index."""
     marks = getattr(tree, "marks", None)
     if not marks:
         return 0
@@ -121,7 +122,7 @@ _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
 def resolve_plain(text: str, json_numbers: bool = False) -> Any:
-    """What a plain scalar means: None, a boolean, a number, `MERGE`, or the text itself."""
+    """Value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -199,6 +200,28 @@ def decode_utf8(data: bytes, file: str) -> str:
         _refuse(file, position, f"not UTF-8 text: got byte 0x{data[error.start]:02x}, expected UTF-8 ({error.reason})")
 
 
+_HALF = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+"""A character beyond the first 65,536 as JSON escapes it: in two halves, which YAML has not."""
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_HALF_IN_TEXT = re.compile(rf"\\\\|{_HALF.pattern}")
+
+
+def _with_whole_characters(text: str) -> str:
+    """JSON with such characters escaped as YAML has them, each column behind a text as it was; any other text as it is."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+    def joined(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        high, low = int(found[1], 16) - 0xD800, int(found[2], 16) - 0xDC00
+        return f"\\U{0x10000 + (high << 10) + low:08x}"
+
+    return _JSON_TEXT.sub(lambda found: _HALF_IN_TEXT.sub(joined, found[0]).ljust(len(found[0])), text)
+
+
 def read_tree(
     text: str,
     file: str,
@@ -210,6 +233,8 @@ def read_tree(
     `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead; the first
     of these may be read by `take_pieces`.
     """
+    if _HALF.search(text):
+        text = _with_whole_characters(text)
     try:
         reader = _TreeReader(text, file, open_sequence, take_pieces)
         with report_stage("reading KiB", lambda: (reader.read_letters >> 10, len(text) >> 10)):
@@ -232,7 +257,7 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
 
 
 def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
-    """What stands where an error was met; empty at the end of a line."""
+    """Character at the position of an error; empty at the end of a line."""
     mark = error.problem_mark
     if mark is None:
         return ""
@@ -282,11 +307,13 @@ class _TreeReader:
 
     @property
     def read_letters(self) -> int:
-        """How far it has come, for who watches."""
+        """Number of characters read, for progress displays."""
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
     def first_line(self, mark: Any) -> int:
-        """Where what the parser saw begin somewhere began: a sequence, where its first lines were kept from the parser."""
+        """First line of a collection that starts at a parser's mark: of a sequence, even if its first lines were kept from the
+        parser.
+        """
         first, *opened = self._skipped_lines
         return first if [mark.line, mark.column] == opened else int(mark.line)
 
@@ -463,7 +490,7 @@ class _TreeReader:
         return value
 
     def _size(self, value: Any) -> int:
-        """How many entries a value stands for, counting what its own aliases stand for."""
+        """Number of entries that a value expands to, including those of its aliases."""
         if not isinstance(value, dict | list):
             return 1
         known = self._sizes.get(id(value))

@@ -40,7 +40,7 @@ MAX_MEMORY_MIB = 1 << 24
 
 
 def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
-    """What is wrong is reported, and its default taken."""
+    """Read the config; problems are reported, and the defaults used."""
     fields = problems.mapping(tree, position, "'config'")
     problems.unknown_keys(fields, CONFIG_FIELDS, "'config'")
     values: dict[str, Any] = {}

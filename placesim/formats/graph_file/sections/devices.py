@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from placesim.formats.graph_file.plain_values import int_value, number_value, size_value, text_value
+from placesim.formats.graph_file.plain_values import int_value, line_value, number_value, size_value
 from placesim.formats.graph_file.sections.hosts import positive_rate, read_host, read_rates
 from placesim.formats.graph_file.sections.hosts import read_value as _read
 from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
@@ -97,7 +97,7 @@ def _read_model(tree: dict[Any, Any], position: int, problems: FileProblems) -> 
     problems.unknown_keys(tree, MODEL_KEYS, "a GPU model")
     if "name" not in tree:
         problems.add(position, "no name of a GPU model: got nothing, expected 'name'")
-    name = _read(tree, "name", lambda value: text_value(value, "'name'"), "", problems)
+    name = _read(tree, "name", lambda value: line_value(value, "'name'"), "", problems)
     unknown = DEFAULT_MODEL._replace(name=name, flops=0.0, bandwidth=0.0, pci_bus_ids=(), figures=GpuFigures())
     known = GPU_MODELS.get(name, unknown)
     return known._replace(

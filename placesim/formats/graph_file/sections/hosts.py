@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from placesim.formats.graph_file.plain_values import int_value, number_value, text_value
+from placesim.formats.graph_file.plain_values import int_value, line_value, number_value
 from placesim.formats.problems import FileProblems, InvalidValue, spell, value_position
 from placesim.machine.host_models import (
     BASIC,
@@ -30,7 +30,7 @@ _CACHES = 2
 
 
 def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
-    """What `read` makes of a key's value; the default where there is none, and where it is wrong, which is reported."""
+    """Value of a key as converted by `read`; the default if it is missing, or wrong, which is reported."""
     if key not in tree:
         return default
     try:
@@ -66,7 +66,7 @@ def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
         return float(read_value(host, key, lambda value: positive_rate(value, f"'{key}'"), 0.0, problems))
 
     return HostModel(
-        name=read_value(host, "name", lambda value: text_value(value, "'name'"), "", problems),
+        name=read_value(host, "name", lambda value: line_value(value, "'name'"), "", problems),
         cores=read_value(host, "cores", lambda value: int_value(value, 1, _MAX_CORES, "'cores'"), 0, problems),
         flops=rate("flops"),
         bandwidth=rate("bandwidth"),

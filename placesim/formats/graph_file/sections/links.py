@@ -11,7 +11,7 @@ from typing import Any
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
-from placesim.formats.graph_file.plain_values import INT64_END, number_value, text_value
+from placesim.formats.graph_file.plain_values import INT64_END, line_value, number_value
 from placesim.formats.problems import WRONG, FileProblems, InvalidValue, one_of, own_position, spell, value_position
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import (
@@ -67,7 +67,7 @@ def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], pro
 
 
 def inventory_tasks(inventory: Sequence[TaskInventory]) -> dict[TaskName, TaskDevices]:
-    """What each task of an inventory has."""
+    """Devices of each task of an inventory."""
     return {
         TaskName(entry.job or "localhost", number): TaskDevices(entry.cpu, range(entry.gpu))
         for entry in inventory
@@ -97,7 +97,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
     kind = problems.read(entry, "kind", lambda value: _word(value, KINDS, "'kind'"), infer_link_kind(ends))
     ways = problems.read(entry, "ways", lambda value: _word(value, WAYS, "'ways'"), "each")
     bandwidth = problems.read(entry, "bandwidth", bandwidth_value, WRONG)
-    name = problems.read(entry, "name", lambda value: text_value(value, "'name'"), "")
+    name = problems.read(entry, "name", lambda value: line_value(value, "'name'"), "")
     latency = problems.read(entry, "latency", latency_value, None)
     if is_wrong or WRONG in (kind, ways, name) or bandwidth is WRONG or latency is WRONG:
         return None
@@ -151,7 +151,7 @@ def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tu
 
 
 def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
-    """What there is, in a few words."""
+    """Available devices, in a few words."""
     shown_tasks = list(tasks.items())[:3]
     parts = []
     for task, devices in shown_tasks:

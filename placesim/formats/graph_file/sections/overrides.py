@@ -1,4 +1,4 @@
-"""What options say in the graph file's own language: an inventory, and feeds as YAML literals."""
+"""Options in the language of graph files: an inventory, and feeds as YAML literals."""
 
 from __future__ import annotations
 

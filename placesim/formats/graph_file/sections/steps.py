@@ -20,13 +20,13 @@ from placesim.ops.attributes import TensorValue
 
 STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
 GENERATORS = {"zeros": (), "ones": (), "random_normal": ("mean", "stddev"), "random_uniform": ("minval", "maxval")}
-"""What makes a feed, with the figures that it takes beside its shape and `seed`."""
+"""Generators of feeds, with their parameters beside shape and `seed`."""
 _MAX_REPEAT = 10**9
 _INT64 = 1 << 63
 
 
 class NodeTaker(Protocol):
-    """What takes the entries of `nodes`, and knows what their names stand for."""
+    """Receiver of the entries of `nodes`, which knows the meanings of their names."""
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """A list of entries; what is wrong with them is reported."""

@@ -240,7 +240,7 @@ def _node_def(node: NodeDef, registry: Registry) -> dict[str, Any]:
 
 
 def devices_document(inventory: tuple[TaskInventory, ...]) -> Any:
-    """What stands under `devices`."""
+    """Value of `devices` in a document."""
     if len(inventory) == 1 and inventory[0].job is None:
         return _counts(inventory[0])
     return [{"job": entry.job or "localhost", "tasks": entry.tasks, **_counts(entry)} for entry in inventory]

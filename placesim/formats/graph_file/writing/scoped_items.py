@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from placesim.core.errors import GraphBuildError, UnimplementedError
+from placesim.core.tensor_fields import has_one_value
 from placesim.formats.graph_file.entries.scope_entries import make_device_function
 from placesim.formats.graph_file.writing.short_values import literal_of, short_device
 from placesim.formats.graph_file.writing.variable_recognition import VariableForm, variable_forms
@@ -30,7 +31,7 @@ _MOST_LITERAL_ELEMENTS = 16
 
 
 class _ItemMismatch(GraphBuildError):
-    """What an entry made is not what it should be."""
+    """Mismatch between an entry's result and the expected node."""
 
 
 @dataclass(slots=True)
@@ -65,6 +66,8 @@ def same_value(one: Any, other: Any) -> bool:
         a, b = one.array, other.array
         if one.dtype is not other.dtype or a.shape != b.shape:
             return False
+        if has_one_value(a) and has_one_value(b):
+            a, b = a.reshape(-1)[:1], b.reshape(-1)[:1]
         return bool((a == b).all()) if a.dtype == object else a.tobytes() == b.tobytes()
     if isinstance(one, tuple) and one.__class__ is tuple:
         return other.__class__ is tuple and len(one) == len(other) and all(map(same_value, one, other))
@@ -259,7 +262,7 @@ class Itemizer:
         return self._try_node(node, named, first) or self._try_node(node, inputs, first)
 
     def _as_input(self, part: Node) -> Any:
-        """What stands for a constant or a read of a variable among inputs; None for one that is a node of its own."""
+        """Input text for a constant or a read of a variable; None for one that is a node of its own."""
         if part.op == "ReadVariableOp":
             return self._builder.variables.get(part.input_nodes[0])
         tensor = part.attrs.get("value")
@@ -362,7 +365,7 @@ class Itemizer:
 
 
 def as_scope(device: str) -> str | DeviceFunction:
-    """What `ScopedGraphBuilder.device` has to be told so that a node asks for this."""
+    """Argument of `ScopedGraphBuilder.device` that makes a node request this device."""
     return make_device_function(device) if device_key(device).__class__ is dict else device
 
 

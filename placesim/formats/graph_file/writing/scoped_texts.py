@@ -125,7 +125,7 @@ class EntryTextWriter:
         yield from self._entries(_with_devices(_tree(items, "")), indent, "")
 
     def reference(self, ref: TensorRef) -> str:
-        """What names a tensor after the last entry."""
+        """Name of a tensor after the last entry."""
         self._now = len(self._graph)
         return self._reference(ref)
 
@@ -277,7 +277,7 @@ class EntryTextWriter:
 
 
 def _figure(value: Any, form: VariableForm) -> Any:
-    """What a variable's constant initializer is made of."""
+    """Value of a variable's constant initializer."""
     if isinstance(value, int | float | bool | str):
         return value
     tensor = make_constant(value, form.dtype)

@@ -11,7 +11,7 @@ import yaml
 from placesim.formats.graph_file.parsing.yaml_tree import pack_mark, resolve_plain
 
 Own = str | None | list[str | None]
-"""What an entry's `device` is: a text, null, or a list; `ABSENT` where it has none."""
+"""Value of an entry's `device`: a text, null, or a list; `ABSENT` if it has none."""
 ABSENT = "\0absent"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
@@ -54,7 +54,7 @@ class NodeEntry:
 
 
 class Literals(NamedTuple):
-    """What an entry reads as literals: the full name of its node, and of each constant the full name and the type."""
+    """Literal inputs of an entry: the full name of its node, and of each constant the full name and the type."""
 
     entry: NodeEntry
     name: str
@@ -94,7 +94,7 @@ class EditableText:
         return found
 
     def number(self, entries: list[NodeEntry]) -> int:
-        """Which of the text's lists it is; changes of devices leave that as it is."""
+        """Number of this list among the text's lists; changes of devices do not alter it."""
         return self._numbers[id(entries)]
 
     def list_with(self, entry: NodeEntry) -> list[NodeEntry]:
@@ -117,7 +117,7 @@ class EditableText:
 
     @property
     def initializers(self) -> set[int]:
-        """Where the entries stand that run the initializers of variables."""
+        """Positions of the entries that run the initializers of variables."""
         return {entry.position for entry in self._entries.values() if _value(entry.mapping, "initializer") and entry.is_group}
 
     # --- places in the text -----------------------------------------------------------------------------------------
@@ -126,12 +126,12 @@ class EditableText:
         return int(self._starts[mark.line] + mark.column)
 
     def _alias(self, key: Any) -> tuple[int, int] | None:
-        """Where the alias stands that is a key's value; None where the value stands there itself."""
+        """Position of an alias that is a key's value; None if the value itself is there."""
         found = _ALIAS.match(self.text, self._offset(key.end_mark))
         return None if found is None else found.span(1)
 
     def _end(self, node: Any) -> int:
-        """Where a value's own text ends; a block's marks reach to what follows it."""
+        """End of a value's own text; a block's marks extend to the text after it."""
         if isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">"):
             return self._offset(node.end_mark)
         if not isinstance(node, yaml.ScalarNode) and node.flow_style:

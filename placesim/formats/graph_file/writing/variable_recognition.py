@@ -38,7 +38,7 @@ class VariableForm(NamedTuple):
 
 
 def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
-    """What variables the nodes from `first` on may be, the likeliest first."""
+    """Variables that the nodes from `first` on may form, the likeliest first."""
     last = min(first + _MOST_BEFORE, len(nodes))
     handle = next((node for node in nodes[first:last] if node.op in _HANDLES), None)
     if handle is None:
@@ -81,7 +81,7 @@ def _initializers(
 
 
 def _start_of(nodes: Sequence[Node], handle: Node) -> TensorRef | None:
-    """What the variable is given first, by the op that gives it."""
+    """Initial value of the variable, by the op that assigns it."""
     for node in nodes[handle.id + 1 : handle.id + 4]:
         if node.op in ("Assign", "AssignVariableOp") and node.input_nodes[:1] == (handle.id,):
             return TensorRef(node.input_nodes[1], node.input_slots[1])

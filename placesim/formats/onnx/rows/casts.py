@@ -34,7 +34,7 @@ def convert(node: OnnxNode, x: Tensor, dtype: DataType) -> Tensor:
     if dtype.name.startswith("float8"):
         return _saturated(node, x, dtype) if node.attr("saturate", 1) else node.emit("Cast", x, DstT=dtype)
     if dtype.name in ("int4", "uint4", "int2", "uint2") and not node.computes("Cast", SrcT=own, DstT=dtype):
-        x = node.cast(x, UINT8)
+        x = node.emit("Cast", x, DstT=UINT8)
     return node.emit("Cast", x, DstT=dtype)
 
 

@@ -135,7 +135,7 @@ def _slice(outer: OnnxNode, body: OnnxNode, value: Value, axis: int, number: Val
 
 
 def _turned(node: OnnxNode, value: Value, axis: int, is_reverse: int) -> Value:
-    """What was gathered along the first axis, along another, or from its end."""
+    """Values collected along the first axis, moved to another, or reversed."""
     assert value.ref is not None
     shape, made = value.shape, value.ref
     if is_reverse:

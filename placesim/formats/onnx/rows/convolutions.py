@@ -18,6 +18,7 @@ from placesim.formats.onnx.rows.windows import (
     AxisWindow,
     channels_first,
     channels_last,
+    group_count,
     kernel_shape,
     pads_of,
     spatial_attr,
@@ -40,7 +41,7 @@ def convolved(node: OnnxNode, images: Tensor, filters: Tensor, bias: Tensor | No
     images, filters, windows = _as_planes(node, images, filters, windows)
     planes = len(windows)
     last = channels_last(node, images, planes)
-    groups = node.attr("group", 1)
+    groups = group_count(node)
     depthwise = groups > 1 and dims is not None and dims[1] == 1 and dims[0] is not None
     if planes == 3:
         made = _volumes(node, last, filters, windows, groups)
@@ -150,7 +151,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
     more = list(spatial_attr(node, "output_padding", spatial, 0))
     images, filters, windows = _as_planes(node, images, filters, windows)
     more = [0] * (len(windows) - spatial) + more
-    planes, groups = len(windows), node.attr("group", 1)
+    planes, groups = len(windows), group_count(node)
     last = channels_last(node, images, planes)
     turned = node.emit("Transpose", filters, np.array([*range(2, planes + 2), 1, 0], np.int32))
     taps_last = dilated(node, turned, windows)
@@ -161,7 +162,7 @@ def conv_transpose(node: OnnxNode) -> Tensor:
 
 
 def _transposed_windows(node: OnnxNode, images: Tensor, taps: Sequence[int]) -> list[AxisWindow]:
-    """What is cut from the ends of the whole output; negative where that has to be longer."""
+    """Elements cut from the ends of the whole output; negative if the output must be longer."""
     count, shape = len(taps), node.attr("output_shape")
     auto = node.attr("auto_pad", "NOTSET")
     if auto == "NOTSET" and shape is None:

@@ -157,7 +157,7 @@ def one_hot(node: OnnxNode) -> Tensor:
 
 
 def non_zero(node: OnnxNode) -> Tensor:
-    """Where, transposed: `[rank, number of elements that are not zero]`."""
+    """Indices of nonzero elements, transposed: `[rank, number of nonzero elements]`."""
     return node.emit("Transpose", node.emit("Where", node[0]), [1, 0])
 
 

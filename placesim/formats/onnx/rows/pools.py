@@ -120,7 +120,7 @@ def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Ten
 
 
 def _shares(windows: Sequence[AxisWindow], dims: Sequence[int], counted: Sequence[tuple[int, int]]) -> list[Known]:
-    """Which part of each window is counted, the axis's elements and so many pads on either side, along each axis in turn."""
+    """Counted share of each window, of the axis's elements and so many pads on either side, along each axis in turn."""
     shares = []
     for axis, (window, dim, pads) in enumerate(zip(windows, dims, counted, strict=True), 2):
         count = (dim + window.before + window.after - window.reach) // window.stride + 1
@@ -151,7 +151,7 @@ def _first(node: OnnxNode, made: Tensor, spatial: int) -> Tensor:
 
 
 def _lowest(node: OnnxNode, tensor: Tensor) -> Tensor:
-    """What is never the largest."""
+    """Value below all others."""
     numpy = node.dtype(tensor).numpy
     return node.like(np.iinfo(numpy).min if numpy.kind in "iu" else -np.inf, tensor)
 

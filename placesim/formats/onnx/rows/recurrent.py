@@ -49,7 +49,7 @@ Step = Callable[[OnnxNode, Tensor, list[Tensor], "_Weights"], list[Tensor]]
 
 
 class _Weights(NamedTuple):
-    """What a step takes beside its inputs, in the body of the loop."""
+    """Operands of a step beside its inputs, in the body of the loop."""
 
     r: Tensor
     rb: Tensor | None
@@ -147,15 +147,15 @@ def _run(node: OnnxNode, gates: int, defaults: Sequence[str], step: Step, states
         wb, rb = (None, None) if bias is None else node.emit_all("Split", np.int32(0), bias, num_split=2)
         given = _reversed(node, x) if is_reverse else x
         layer = _Layer(
-            given,
-            w,
-            r,
-            wb,
-            rb,
-            [first[number] for first in firsts],
-            node.input(4),
-            peepholes if states == 2 else None,
-            applied[number],
+            x=given,
+            w=w,
+            r=r,
+            wb=wb,
+            rb=rb,
+            states=[first[number] for first in firsts],
+            lengths=node.input(4),
+            peepholes=peepholes if states == 2 else None,
+            activations=applied[number],
         )
         ran = _block_lstm(node, layer) if states == 2 and _is_plain(node) else _looped(node, layer, gates, step)
         made.append(ran._replace(y=_reversed(node, ran.y)) if is_reverse else ran)
@@ -207,7 +207,7 @@ def _sum(node: OnnxNode, first: Tensor | None, second: Tensor | None) -> Tensor 
 
 
 def _steps(node: OnnxNode) -> Value:
-    """How many steps there are, an int64 scalar."""
+    """Number of steps, an int64 scalar."""
     fold = ConstantFolder(node)
     return fold.cast(fold.sizes(node[0])[1 if node.attr("layout", 0) else 0], INT64)
 

@@ -31,7 +31,7 @@ _NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
 
 
 class _Axis(NamedTuple):
-    """How an axis is resized: its number, its size, that it gets, how often the second holds the first, part that is taken."""
+    """Resizing of an axis: its number, its size, its new size, the ratio of the two, the used part."""
 
     number: int
     size: Value
@@ -42,7 +42,7 @@ class _Axis(NamedTuple):
 
 
 class _ResizeOptions(NamedTuple):
-    """What the attributes say of all axes."""
+    """Options of the attributes for all axes."""
 
     mode: str
     coordinates: str
@@ -288,7 +288,7 @@ def _weights(fold: ConstantFolder, distance: Value, ways: _ResizeOptions) -> Val
 
 
 def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:
-    """Which elements of an axis have their sample outside of the input, as it is broadcast over the images."""
+    """Elements of an axis whose sample is outside of the input, broadcast over the images."""
     fold = ConstantFolder(node)
     last = fold("Sub", fold.cast(axis.size, FLOAT), float32(1))
     mask = fold("LogicalOr", fold("Less", samples, float32(0)), fold("Less", last, samples))

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.dtypes import DTYPES
 from placesim.formats.onnx.folding import MOST_KNOWN, ConstantFolder, Value, float32, int32
 from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedNodeError
-from placesim.formats.onnx.rows.windows import kernel_shape, spatial_attr
+from placesim.formats.onnx.rows.windows import group_count, kernel_shape, spatial_attr
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
 CUBIC = -0.75
@@ -176,7 +176,7 @@ def deform_conv(node: OnnxNode) -> Tensor:
     taps = kernel_shape(node, filters)
     strides, rates = spatial_attr(node, "strides", 2, 1), spatial_attr(node, "dilations", 2, 1)
     pads = spatial_attr(node, "pads", 4, 0)
-    groups, sharing = node.attr("group", 1), node.attr("offset_group", 1)
+    groups, sharing = group_count(node), group_count(node, "offset_group")
     sizes, out = fold.sizes(images), fold.sizes(offsets)[2:]
     batch = fold("Mul", sizes[0], int32(sharing))
     size, every = taps[0] * taps[1], int32(-1)

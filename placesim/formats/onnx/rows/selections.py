@@ -1,4 +1,4 @@
-"""What is chosen by its value: the largest, the unique, boxes that do not overlap."""
+"""Rows of ops that select by value: the largest, the unique, boxes that do not overlap."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ def _grams(node: OnnxNode, places: tuple[int, ...]) -> list[tuple[int, Any, tupl
 
 
 def _counted(node: OnnxNode, items: Tensor, size: int, step: int, grams: Any) -> Tensor:
-    """How often each n-gram stands in each row, with items that lie so many steps apart: `[rows, n-grams]`."""
+    """Count of each n-gram in each row, with items `step` apart: `[rows, n-grams]`."""
     fold = ConstantFolder(node)
     length = node.emit("GatherV2", node.emit("Shape", items), np.int32(1), np.int32(0))
     count = fold("Maximum", fold("Sub", length, int32((size - 1) * step)), int32(0))

@@ -109,7 +109,7 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
 
 
 def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
-    """How long the transform is, `[1]`: the axis, or input 1."""
+    """Length of the transform, `[1]`: the axis, or input 1."""
     given = node.input(1)
     return fold("Reshape", size if given is None else fold.cast(fold.value(given), INT32), int32([1]))
 

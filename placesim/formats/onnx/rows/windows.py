@@ -25,7 +25,7 @@ class AxisWindow(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """How many elements lie from a window's first to its last."""
+        """Distance from a window's first element to its last, plus one."""
         return (self.taps - 1) * self.rate + 1
 
 
@@ -61,8 +61,16 @@ def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(given)
 
 
+def group_count(node: OnnxNode, name: str = "group") -> int:
+    """An attribute that says into how many groups channels fall.  Raises UnsupportedNodeError for less than one."""
+    count: int = node.attr(name, 1)
+    if count < 1:
+        raise UnsupportedNodeError(f"wrong {name}: got {count}, expected a number from 1 on")
+    return count
+
+
 def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
-    """How windows lie over the spatial axes of `[batch, channels, spatial...]`; `ceil_mode` left aside.
+    """Windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
 
     Raises UnsupportedNodeError where padding depends on a size that is not known before it runs.
     """

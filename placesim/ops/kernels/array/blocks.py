@@ -32,7 +32,7 @@ from placesim.ops.kernels.shapes import (
 )
 
 IMAGE_AXES = {"NHWC": (0, 1, 2, 3), "NCHW": (0, 2, 3, 1), "NCHW_VECT_C": (0, 2, 3, 1)}
-"""Where batch, height, width and channels are in a format; NCHW_VECT_C has four more channels in a fifth dimension."""
+"""Positions of batch, height, width and channels in a format; NCHW_VECT_C has four more channels in a fifth dimension."""
 
 
 # --- space and batch ------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from placesim.ops.kernels.shapes import (
 from placesim.ops.process.console import write
 
 STREAMS = ("stdout", "stderr", "log(info)", "log(warning)", "log(error)")
-"""Where PrintV2 writes, besides the files that `file://` names; the log is standard error."""
+"""Streams of PrintV2, besides the files that `file://` names; the log is standard error."""
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------

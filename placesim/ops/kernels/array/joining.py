@@ -104,7 +104,7 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
 
 
 def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Where each input of a Concat begins in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
+    """Start of each input of a Concat in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
 
     InvalidArgumentError for an axis that is no scalar or not there, and for shapes that are no vectors or differ elsewhere.
     """

@@ -332,7 +332,7 @@ def _combine_shapes(
 
 
 def _partition_types_problem(types: Sequence[str]) -> str | None:
-    """What is wrong with the types of the partitions, in TensorFlow's words; None where nothing is."""
+    """TensorFlow's error for the types of the partitions; None if they are valid."""
     for kind in types:
         if kind not in _PARTITIONS:
             return f"Unknown string for partition info type: {kind}"

@@ -15,6 +15,7 @@ from placesim.ops.kernels.memory_rules import KernelMemory, alias_same_shape, al
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_of_vector, shape_text
 from placesim.ops.kernels.shapes import (
     MAX_INT64,
+    RANK_LIMIT,
     Dims,
     ShapeContext,
     ShapeError,
@@ -34,8 +35,6 @@ from placesim.ops.kernels.shapes import (
     with_value,
 )
 
-RANK_LIMIT = 254
-"""A shape of TensorFlow's has fewer dimensions."""
 MAX_NUMPY_RANK = 64
 
 
@@ -49,7 +48,7 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
-    """What Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
+    """Shape that Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
 
     InvalidArgumentError for sizes of rank above 1, too many of them or too large ones, a second -1, other negative ones, and
     where the elements do not fit.

@@ -31,7 +31,7 @@ from placesim.ops.kernels.shapes import (
 )
 
 Region = tuple[Any, ...]
-"""What numpy takes between brackets: a slice for each axis."""
+"""Index of a numpy array: a slice for each axis."""
 
 MAX_SPEC_LENGTH = 32
 """The masks have a bit for each entry."""
@@ -73,7 +73,7 @@ def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
 
 
 class StridedSlice(NamedTuple):
-    """What a strided slice takes: `tensor[region]` has shape `processing`; with axes added and dropped that is `final`.
+    """Region of a strided slice: `tensor[region]` has shape `processing`; with axes added and dropped that is `final`.
 
     In both shapes -1 is a dimension that is not known; then `region` means nothing.
     """
@@ -297,7 +297,7 @@ def _infer_strided_slice(context: ShapeContext) -> Sequence[Dims]:
 
 
 def slice_memory(memory: KernelMemory) -> None:
-    """What takes all is the input; rows that start where a tensor may start stay there, the others are copied."""
+    """Memory of a slice: a full slice is its input; rows at an aligned address stay in place, others are copied."""
     tensor, part = memory.inputs[0], memory.outputs[0]
     if part.dims == tensor.dims:
         memory.alias(0, 0)

@@ -1,4 +1,4 @@
-"""Which elements are equal: Unique and its counts, and what one vector has that another has not.
+"""Equal elements: Unique and its counts, and the elements of one vector that another lacks.
 
 Values come in the order of their first appearance; a NaN equals nothing, 0.0 and -0.0 are one value.
 """

@@ -1,4 +1,5 @@
-"""What follows an op in a group of ops, done by the op's kernel itself: to each block of its output as soon as that is written.
+"""Epilogues of ops: the next op of a fused group, applied by the op's kernel to each block of its output as soon as it is
+written.
 
 The block is in the cache of the thread that made it.  Who runs the kernel offers what follows (`runtime/executors/fusion.py`);
 a kernel that works in blocks takes it.
@@ -25,7 +26,7 @@ def leave(rows: slice) -> None:
 
 
 def nothing_follows(output: Tensor) -> Finish:
-    """What a kernel takes where nothing is offered."""
+    """Epilogue of a kernel without an offered one."""
     return leave
 
 
@@ -40,7 +41,7 @@ def offered(begin: Begin) -> Iterator[None]:
 
 
 def taken() -> Begin:
-    """What is offered in this thread: a kernel that takes it gives an output that it has finished all rows of."""
+    """Epilogue offered in this thread: a kernel that takes it returns an output with all rows finished."""
     begin: Begin = _local.__dict__.get("begin", nothing_follows)
     _local.begin = nothing_follows
     return begin

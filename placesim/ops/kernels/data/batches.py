@@ -68,7 +68,8 @@ def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: b
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
-    """What makes batches `[size, ...]`; `drop_at` is the place of the scalar that says whether to drop a last, smaller one.
+    """Factory of datasets of batches `[size, ...]`; `drop_at` is the position of the scalar that says whether to drop a last,
+    smaller one.
 
     It raises InvalidArgumentError for a size that is not positive; an iteration does so for elements of several shapes.
     """
@@ -100,7 +101,7 @@ def stack_elements(elements: Sequence[Element], dtypes: Sequence[DataType]) -> E
 
 
 class _Padding(NamedTuple):
-    """How a component is padded: to a shape (-1: to the largest), with a value."""
+    """Padding of a component: to a shape (-1: to the largest), with a value."""
 
     shape: tuple[int, ...]
     value: Any
@@ -108,7 +109,8 @@ class _Padding(NamedTuple):
 
 
 def build_padded_batches(has_drop: bool) -> Maker:
-    """What makes batches of elements that are padded to one shape first; the last input is `drop_remainder` where it has one.
+    """Factory of datasets of batches whose elements are first padded to one shape; the last input is `drop_remainder` if it has
+    one.
 
     It raises InvalidArgumentError for a size that is not positive, and for shapes that are no vectors, values that are no
     scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank,

@@ -42,7 +42,7 @@ def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Seq
 
 
 def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
-    """What a function gives; where it is out of range the iteration ends, or fails if the number of elements must stay."""
+    """Result of a function; if it is out of range the iteration ends, or fails if the number of elements must stay."""
     try:
         return tuple(call(element))
     except OutOfRangeError as error:
@@ -252,7 +252,7 @@ class _ScanIterator(Iterator[Element]):
 
 
 def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """What `f` gives beside the next state, for every element in turn."""
+    """Results of `f` beside the next state, for every element in turn."""
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
     state = tuple(inputs[1 : 1 + width])

@@ -31,7 +31,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 class _GeneratorIterator(Iterator[Element]):
-    """What `following` gives of the state that `begin` gave, till it is out of range; then `end` is called."""
+    """Iterator of the results of `following` for the state of `begin`, till it is out of range; then `end` is called."""
 
     def __init__(self, begin: Call, following: Call, end: Call, args: Element) -> None:
         self._begin, self._following, self._end = begin, following, end
@@ -53,7 +53,7 @@ class _GeneratorIterator(Iterator[Element]):
 
 
 def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """What `next_func` gives, one element at a time."""
+    """Results of `next_func`, one element at a time."""
     first = len(attrs["Tinit_func_args"])
     second = first + len(attrs["Tnext_func_args"])
     begin = function_caller(context, attrs["init_func"], ())

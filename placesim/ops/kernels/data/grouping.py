@@ -93,7 +93,7 @@ def _number(values: Sequence[Any], otherwise: str) -> int:
 
 
 def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """What `reduce_func` makes of each window of elements of one key, as many as `window_size_func` says of the key."""
+    """Results of `reduce_func` for each window of elements of one key, as many as `window_size_func` returns for the key."""
     source = as_dataset(inputs[0])
     start, calls = 1, []
     for name in ("key", "reduce", "window_size"):

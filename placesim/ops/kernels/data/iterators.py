@@ -91,7 +91,7 @@ def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def build_anonymous(has_deleter: bool = False) -> Compute:
-    """What makes a new iterator at every run: its handle, and where it `has_deleter` what would delete it."""
+    """Kernel that makes a new iterator at every run: its handle, and if it `has_deleter` the deleter."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         handle = make_anonymous(context, RESOURCE_TYPE, "AnonymousIterator", lambda: _new_iterator(attrs))
@@ -211,7 +211,7 @@ def has_value(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """What an optional holds; InvalidArgumentError where it holds nothing, or something else than declared."""
+    """Content of an optional; InvalidArgumentError if it is empty, or of another type than declared."""
     element = _as_optional(inputs[0], "OptionalGetValue").element
     if element is None:
         raise InvalidArgumentError("The given optional does not have a value.")

@@ -59,7 +59,7 @@ class SeedGenerator:
 
 
 class _Slice:
-    """What stands in the buffer of one epoch: [start, end), counted from the first element of all."""
+    """Part of the buffer that belongs to one epoch: [start, end), counted from the first element of all."""
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
@@ -147,7 +147,7 @@ class ShuffleIterator(Iterator[Element]):
 
 
 def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, count_at: int | None = None) -> Maker:
-    """What makes a shuffled dataset.
+    """Factory of shuffled datasets.
 
     The places are those of the first of two seeds, of the handle of a generator of seeds, and of the number of epochs, scalars.
     It raises InvalidArgumentError for a size or a number of epochs that is none.
@@ -204,7 +204,7 @@ def delete_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def build_dummy(kind: str) -> Compute:
-    """What gives a handle without a resource of this C++ type behind it."""
+    """Kernel that returns a handle without a resource of this C++ type behind it."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (ResourceHandle(context.device, DEFAULT_CONTAINER, "dummy", kind),)

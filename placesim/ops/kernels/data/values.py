@@ -1,4 +1,4 @@
-"""What a dataset is: a value from which any number of iterations can be started; and what the ops that make datasets share.
+"""Datasets as values from which any number of iterations can be started; and the common part of the ops that make them.
 
 An iteration is a Python iterator of elements that lives on after an error, as TensorFlow's do: the next call goes on with what
 follows.  So they are built of classes and of Python's own iterators, never of generators, which an error ends.
@@ -72,7 +72,7 @@ def scalar_argument(value: Any, name: str) -> Any:
 def function_caller(
     context: KernelContext, function: FunctionName, captured: Sequence[Any]
 ) -> Callable[[Element], Sequence[Any]]:
-    """What calls a function with an element and the values captured when the dataset was made.
+    """Function that is called with an element and the values captured when the dataset was made.
 
     InternalError outside of a session, which has the functions.
     """

@@ -37,7 +37,9 @@ DEFAULT_COLORS = (
 
 
 class Places(NamedTuple):
-    """Where along one axis each crop samples the image, `[boxes, crop size]`: the pixels around it and how far between."""
+    """Samples of each crop along one axis of the image, `[boxes, crop size]`: the neighbouring pixels and the weight between
+    them.
+    """
 
     before: Tensor
     after: Tensor

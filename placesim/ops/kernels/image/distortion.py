@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, with_rank, wi
 
 MAX_INT32 = (1 << 31) - 1
 LARGEST_BELOW_HALF = 0.5 - 1e-7
-"""What is added to a width before it is divided by an aspect ratio: the widest box still rounds to the width."""
+"""Addition to a width before it is divided by an aspect ratio: the widest box still rounds to the width."""
 
 
 class Box(NamedTuple):

@@ -35,7 +35,7 @@ _FAR = 1 << 31
 
 
 def _window_output(size: int, window: int, stride: int, padding: str) -> tuple[int, int]:
-    """How many places a window has along an axis, and how much padding comes before it; InvalidArgumentError if negative."""
+    """Number of positions of a window along an axis, and the padding before it; InvalidArgumentError if negative."""
     if padding == "SAME":
         count = -(-size // stride)
         return count, max((count - 1) * stride + window - size, 0) // 2
@@ -183,7 +183,7 @@ def _fill_glimpse(glimpse: Tensor, image: Tensor, starts: Sequence[int], noise: 
 
 
 def _overlap(start: int, window: int, size: int) -> tuple[slice, slice]:
-    """Where the overlap is in the glimpse, and where in the image."""
+    """Overlap in the glimpse, and in the image."""
     # a glimpse that begins before the image shows its first pixels at its own end
     length = max(0, window + start if start < 0 else min(window, size - start))
     base = window - length if start < 0 else 0

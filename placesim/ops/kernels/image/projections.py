@@ -54,7 +54,7 @@ def _read_fill(fill: Tensor, dtype: np.dtype[np.generic]) -> Tensor:
 
 
 def _project(transforms: Tensor, height: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Where each output pixel is in the input, `[batch, height, width]`: x, y, and whether it is anywhere."""
+    """Position of each output pixel in the input, `[batch, height, width]`: x, y, and whether it is inside."""
     rows = np.arange(height, dtype=FLOAT)[None, :, None]
     columns = np.arange(width, dtype=FLOAT)[None, None, :]
     a0, a1, a2, b0, b1, b2, c0, c1 = (transforms[:, index, None, None] for index in range(8))

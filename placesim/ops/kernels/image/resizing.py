@@ -78,14 +78,14 @@ def _add_at(images: Tensor, y: Tensor, x: Tensor, values: Tensor) -> None:
 
 
 def _scale(in_size: int, out_size: int, align_corners: bool) -> np.float32:
-    """How far apart two outputs are in the input."""
+    """Distance of two outputs in the input."""
     if align_corners and out_size > 1:
         return FLOAT(FLOAT(in_size - 1) / FLOAT(out_size - 1))
     return FLOAT(FLOAT(in_size) / FLOAT(out_size))
 
 
 def _locations(in_size: int, out_size: int, attrs: Attrs) -> Tensor:
-    """Where each output is in the input, in float."""
+    """Position of each output in the input, in float."""
     scale = _scale(in_size, out_size, attrs["align_corners"])
     positions = np.arange(out_size, dtype=FLOAT)
     if attrs["half_pixel_centers"]:
@@ -174,7 +174,7 @@ def _invert_scale(scale: float, attrs: Attrs) -> tuple[np.float32, np.float32]:
 
 
 def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
-    """What a sampling kernel of the attr `kernel_type` covers, moved and widened by the scale; nothing outside the image.
+    """Spans of a sampling kernel of the attr `kernel_type`, moved and widened by the scale; nothing outside the image.
 
     InvalidArgumentError for a kernel that there is not.
     """

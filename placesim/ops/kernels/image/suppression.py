@@ -33,7 +33,9 @@ Similarity = Callable[[Any, Any], Tensor]
 
 
 class SuppressionLimits(NamedTuple):
-    """What is kept: so many at most, not more similar than `similarity`, scores above `score`; `deviation` softens."""
+    """Limits of the kept boxes: a maximum number, none more similar than `similarity`, scores above `score`; `deviation`
+    softens.
+    """
 
     most: int
     similarity: Any
@@ -209,7 +211,7 @@ def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 
 
 class Detections(NamedTuple):
-    """What was found in one image: boxes `[found, 4]`, their scores and classes `[found]`."""
+    """Detections in one image: boxes `[found, 4]`, their scores and classes `[found]`."""
 
     boxes: Tensor
     scores: Tensor

@@ -277,7 +277,7 @@ _logarithm_of_matrices = _apply(_logarithm)
 
 
 def _undefined(matrix: Tensor) -> Tensor:
-    """What comes of infinity or NaN anywhere: NaN everywhere, as nothing that is computed from it ends."""
+    """Result for an infinity or NaN anywhere: NaN everywhere, as no computation with it terminates."""
     return np.full_like(matrix, complex(np.nan, np.nan) if matrix.dtype.kind == "c" else np.nan)
 
 

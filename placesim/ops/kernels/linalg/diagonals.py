@@ -105,7 +105,7 @@ def _check_order(band: Band) -> None:
 
 
 class DiagonalPlace(NamedTuple):
-    """Where one diagonal is: in the packed form `[..., row, columns]`, and in the matrix `[..., row, column]`."""
+    """Position of one diagonal: in the packed form `[..., row, columns]`, and in the matrix `[..., row, column]`."""
 
     packed: tuple[int, slice]
     rows: Tensor

@@ -1,4 +1,4 @@
-"""What Einsum does with memory: the copies that it makes of its operands, and of its product.
+"""Memory of Einsum: the copies that it makes of its operands, and of its product.
 
 Source: TensorFlow's `einsum_op_impl.h`.
 """
@@ -16,7 +16,7 @@ from placesim.ops.kernels.memory_rules import KernelMemory, item_size
 from placesim.ops.kernels.shape_operands import broadcast_dims
 
 _BROADCAST, _BATCH, _FREE, _INNER, _SUMMED = range(5)
-"""What an axis of an operand is to TensorFlow's kernel, in the order into which it brings the axes."""
+"""Kinds of axes of an operand in TensorFlow's kernel, in the order into which it brings the axes."""
 _FREE_LAST = {_BROADCAST: 0, _BATCH: 1, _INNER: 2, _FREE: 3, _SUMMED: 4}
 """The other order that its product takes as it is."""
 

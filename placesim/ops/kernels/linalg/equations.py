@@ -52,5 +52,5 @@ def expand(labels: Labels, broadcast_rank: int) -> Labels:
 
 
 def broadcast_rank(labels: Labels) -> int:
-    """How many of the labels are broadcast axes."""
+    """Number of broadcast axes among the labels."""
     return sum(label.startswith(ELLIPSIS) for label in labels)

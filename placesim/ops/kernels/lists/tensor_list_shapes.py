@@ -28,7 +28,7 @@ def _hold(context: ShapeContext, shape: Dims) -> Sequence[Dims]:
 
 
 def _element_shape(context: ShapeContext, text: str) -> Dims:
-    """What is known of the shape of the elements of the list of input 0; `text` says that their type is another."""
+    """Known shape of the elements of the list of input 0; `text` is the error for another type."""
     handle = context.handles[0]
     if handle is None:
         return None

@@ -64,7 +64,7 @@ def typed_list(value: Any, attrs: Attrs) -> TensorList:
 
 
 NEVER_SET: Tensor = np.zeros(0, np.float32)
-"""What TensorListScatterIntoExistingList leaves between: no missing element, but C++'s default tensor of whatever list."""
+"""Value that TensorListScatterIntoExistingList leaves between: no missing element, but C++'s default tensor of any list."""
 
 
 def add_lists(one: TensorList, two: TensorList) -> TensorList:

@@ -22,7 +22,7 @@ NOT_CASTABLE = ("string", "resource", "variant")
 MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "float8_e5m2": 3, "float8_e4m3fn": 4}
 MANTISSA_BITS |= {"complex64": 24, "complex128": 53}
 PACKET = 8
-"""How many bfloat16 numbers are converted at once."""
+"""Number of bfloat16 numbers that are converted at once."""
 
 
 def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -94,7 +94,7 @@ def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
 
 
 def _can_truncate(source: np.dtype[Any], target: DataType) -> bool:
-    """Where the `Truncate` attr means something: to a float of fewer bits; bfloat16 only from float."""
+    """Whether the `Truncate` attr has an effect: to a float of fewer bits; bfloat16 only from float."""
     if target.numpy.name == "bfloat16" and source != np.float32:
         return False
     return MANTISSA_BITS.get(source.name, 0) > MANTISSA_BITS.get(target.numpy.name, 99)

@@ -1,4 +1,4 @@
-"""How often each value occurs in each row of a dense, sparse or ragged tensor, as a sparse tensor or as bins."""
+"""Counts of each value in each row of a dense, sparse or ragged tensor, as a sparse tensor or as bins."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def _mean(rows: Tensor, starts: Tensor) -> Any:
 
 
 def _starts(ids: Tensor) -> Tensor:
-    """Where runs of equal ids begin."""
+    """Starts of runs of equal ids."""
     return np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
 
 

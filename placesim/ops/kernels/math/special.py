@@ -94,7 +94,7 @@ def log_gamma(x: Tensor) -> Any:
 
 
 def _log_of_denormals(x: Tensor) -> Any:
-    """What C's logarithm gives for every denormal number where arithmetic flushes them: half the smallest one's."""
+    """C's logarithm of every denormal number if arithmetic flushes them: half the smallest one's."""
     return x.dtype.type({4: -150, 8: -1075}[x.dtype.itemsize] * np.log(2.0))
 
 

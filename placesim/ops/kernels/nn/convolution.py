@@ -255,7 +255,7 @@ def _check_static_groups(depth: int, part: int, outputs: int) -> None:
 
 
 def _static_groups(depth: int, part: int) -> int:
-    """How many groups of channels there are, -1 where it is not known."""
+    """Number of groups of channels, -1 if unknown."""
     if depth < 0 or part < 0:
         return -1
     if part == 0:

@@ -245,13 +245,13 @@ def filter_gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs
 
 
 _IMAGES_BYTES = 30 << 20
-"""What the unrolled images of one matrix product of a 2-d gradient should fill, a third cache of TensorFlow's time."""
+"""Size of the unrolled images of one matrix product of a 2-d gradient, a third-level cache of TensorFlow's time."""
 _IMAGE_BYTES = 256 << 10
 """From so much for one image on, its product is shared among the threads, one image after the other."""
 _CACHE_BYTES = 480 << 20
 """The third cache of the machine that is simulated; a 3-d gradient asks the processor for its size."""
 _MOST_OVERHEAD = 25
-"""How many times all of a 3-d gradient's tensors the unrolled images may be; else Eigen does without them."""
+"""Largest ratio of the unrolled images to all of a 3-d gradient's tensors; above it Eigen does without them."""
 
 
 def filter_gradient_memory(memory: KernelMemory) -> None:

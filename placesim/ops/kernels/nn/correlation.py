@@ -1,4 +1,4 @@
-"""What a convolution computes (which is a correlation): the output, and the gradients of its input and its filter.
+"""Convolution (a correlation): the output, and the gradients of its input and its filter.
 
 Tensors are `[batch, spatial..., channels]`, filters `[taps..., input channels, output channels]`.  All three are products with
 the matrix of patches.

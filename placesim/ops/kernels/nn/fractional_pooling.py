@@ -55,7 +55,7 @@ def _pseudo_random_sizes(size: int, count: int, attrs: Attrs, context: KernelCon
 
 
 def _sequences(sizes: Sequence[int], counts: Sequence[int], attrs: Attrs, context: KernelContext) -> list[Tensor]:
-    """Where the windows of rows and of columns start, and the end; drawn once where the op is deterministic."""
+    """Starts of the windows of rows and of columns, and the end; drawn once if the op is deterministic."""
     kept: list[Tensor] | None = context.node_state.get("pooling_sequences")
     if kept is not None and attrs["deterministic"]:
         return kept
@@ -181,7 +181,7 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 
 
 def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], overlapping: bool) -> Tensor:
-    """Where in the flattened input the first largest cell of each window lies, which must be what the output has.
+    """Position in the flattened input of the first largest cell of each window, which must equal the output.
 
     A NaN is the largest where it is the first cell of its window, and never the same.
     """

@@ -33,7 +33,7 @@ class _Weights(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What an LSTM step gives, each `[batch, cell]`."""
+    """Results of an LSTM step, each `[batch, cell]`."""
 
     i: Tensor
     cs: Tensor
@@ -148,7 +148,7 @@ def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[T
 
 
 def _check_step(tensors: Sequence[Tensor], shape: Sequence[int]) -> None:
-    """What the step gave, and its gradients, are of the state's shape."""
+    """Check that the step's results and their gradients have the state's shape."""
     for name, tensor in zip(("i", "cs", "f", "o", "ci", "co"), tensors[:6], strict=True):
         check_dims(name, tensor, ("batch_size",), shape[:1], "dim_size")
         # TensorFlow's text takes the one for the other

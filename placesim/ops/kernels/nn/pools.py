@@ -1,4 +1,4 @@
-"""What pooling computes: maxima and means of windows, with their gradients, and the gradients' gradients.
+"""Pooling: maxima and means of windows, with their gradients, and the gradients' gradients.
 
 Tensors are `[batch, spatial..., channels]`.  Each tap of the window is one operation on all windows of an image.  A maximum
 never chooses NaN, and starts at the lowest finite value; a mean divides by the cells that are not padding.
@@ -23,7 +23,7 @@ from placesim.ops.process.intra_op_threads import spread
 IMAGES_BYTES = 1 << 22
 """Of images that a thread works on at once: with less, threads would meet at Python's lock more often than caches gain."""
 Index = tuple[Any, ...]
-"""What numpy's brackets take."""
+"""Index of a numpy array."""
 
 
 class PoolWindows(NamedTuple):
@@ -88,7 +88,7 @@ def pool_mean(tensor: Tensor, pool: PoolWindows) -> Tensor:
 
 
 def counts(pool: PoolWindows) -> Tensor:
-    """How many cells of each window are not padding `[outputs..., 1]`."""
+    """Number of cells of each window that are not padding `[outputs..., 1]`."""
     found = np.zeros((*(window.outputs for window in pool.windows), 1), np.int32)
     for _, outputs, _ in covered_tap_slices(pool.windows):
         found[outputs] += 1
@@ -128,7 +128,7 @@ def largest_taps(tensor: Tensor, pool: PoolWindows) -> tuple[Tensor, Tensor]:
 
 
 def flat_places(taps: Tensor, pool: PoolWindows, channels: int) -> Tensor:
-    """Where in its flattened image each window's tap lies, shaped as `taps`: `[batch, outputs..., channels]`."""
+    """Position in its flattened image of each window's tap, shaped as `taps`: `[batch, outputs..., channels]`."""
     kernels = [window.kernel for window in pool.windows]
     place = np.zeros(taps.shape, np.int64)
     for axis, (window, tap) in enumerate(zip(pool.windows, np.unravel_index(np.maximum(taps, 0), kernels), strict=True)):

@@ -19,7 +19,7 @@ UNSTRIDED = "Current implementation does not yet support strides in the batch an
 
 
 class TensorLayout(NamedTuple):
-    """Where a tensor of `rank` axes has its channels and its spatial axes; `vector`: the size of an innermost channel axis."""
+    """Positions of a tensor's channels and spatial axes among `rank`; `vector`: the size of an innermost channel axis."""
 
     rank: int
     channel: int

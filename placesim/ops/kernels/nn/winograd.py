@@ -57,12 +57,12 @@ class Transforms(NamedTuple):
 
     @property
     def factors(self) -> int:
-        """How many multiplications a tile takes."""
+        """Number of multiplications of a tile."""
         return len(self.of_input)
 
 
 def _residues(count: int, cells: int) -> Tensor:
-    """What a polynomial of so many coefficients leaves by each modulus, `[factors, count]`; see `transforms`."""
+    """Residues of a polynomial of so many coefficients by each modulus, `[factors, count]`; see `transforms`."""
     ones = np.eye(count)
     real, imaginary = np.resize((1, 0, -1, 0), count), np.resize((0, 1, 0, -1), count)
     rows = [np.ones(count), np.resize((1, -1), count), ones[0], ones[-1]]

@@ -114,7 +114,7 @@ def _quantize_combined(value: Tensor, low: np.float32, high: np.float32, dtype: 
 
 
 def _half_range(dtype: DataType) -> np.float32:
-    """What is taken off so that the steps of a signed type are centred."""
+    """Offset that centres the steps of a signed type."""
     lowest, highest = limits_of(dtype)
     return np.float32(0 if lowest == 0 else (highest - lowest + 1) / 2)
 

@@ -23,7 +23,7 @@ def limits_of(dtype: DataType) -> tuple[int, int]:
 
 
 def step_count(dtype: DataType) -> int:
-    """How many numbers the type's bits tell apart."""
+    """Number of values that the type's bits distinguish."""
     return 1 << (8 * dtype.size)
 
 
@@ -100,7 +100,7 @@ def dequantize_in_floats(value: Tensor, low: np.float32, high: np.float32, dtype
 
 
 def step_size(low: np.float32, high: np.float32, dtype: DataType) -> np.float32:
-    """What one step of a range stands for."""
+    """Size of one step of a range."""
     lowest, highest = limits_of(dtype)
     return np.float32((high - low) / np.float32(highest - lowest))
 

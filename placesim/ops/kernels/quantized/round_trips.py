@@ -207,7 +207,7 @@ _TWO_PER_ELEMENT = per_element(0, 2)
 
 
 def round_trip_memory(memory: KernelMemory) -> None:
-    """Where no range is given, the lowest and the highest value are found, of the whole or of each slice."""
+    """Memory of the lowest and the highest value, of the whole or of each slice, if no range is given."""
     memory.allocate()
     if not memory.attrs["range_given"]:
         value, axis = memory.inputs[0], memory.attrs["axis"]

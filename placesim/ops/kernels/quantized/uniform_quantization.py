@@ -130,7 +130,7 @@ def _shapes_text(scales: Tensor, zero_points: Tensor) -> str:
 
 
 def requantize_memory(memory: KernelMemory) -> None:
-    """Where either side has a scale for each slice: the multiplier and the shift of each, two int32."""
+    """Memory of the multiplier and the shift of each slice, two int32, if either side has a scale for each slice."""
     memory.allocate()
     slices = max(memory.inputs[1], memory.inputs[3], key=lambda scales: len(scales.dims))
     if slices.dims:

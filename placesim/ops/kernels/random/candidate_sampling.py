@@ -129,7 +129,7 @@ def _read_weights(files: FileAccess, path: str) -> list[float]:
 
 
 def _expected_count(probability: float, size: int, tries: int) -> float:
-    """How often a class is expected in a sample of a size that took some tries."""
+    """Expected count of a class in a sample of a size that took some tries."""
     single = np.float32(probability)
     # drawn with repetitions: the probability times the number of draws
     if tries == size:

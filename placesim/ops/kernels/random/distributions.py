@@ -23,7 +23,7 @@ TRUNCATION = 2.0
 
 
 def values_per_block(dtype: DataType) -> int:
-    """How many values one block of four words gives."""
+    """Number of values from one block of four words."""
     return 2 if dtype in (DOUBLE, INT64, UINT64) else 4
 
 

@@ -169,7 +169,9 @@ def multinomial_memory(memory: KernelMemory) -> None:
 
 
 def shuffle_memory(memory: KernelMemory) -> None:
-    """What has one row at most is the input; a vector is shuffled in a copy that the device's allocator does not know."""
+    """Memory of a shuffle: a tensor of one row at most is the input; a vector is shuffled in a copy that the device's allocator
+    does not know.
+    """
     tensor = memory.inputs[0]
     if tensor.elements <= 1 or tensor.dims[0] <= 1:
         memory.alias(0, 0)

@@ -49,7 +49,7 @@ STIRLING_TAILS = (
     0.00925546218271273,
     0.00833056343336287,
 )
-"""What Stirling's formula misses of log(k!), for k up to 9 (Hormann's table)."""
+"""Error of Stirling's formula for log(k!), for k up to 9 (Hormann's table)."""
 
 
 class Streams:
@@ -101,7 +101,7 @@ def _sampled(
 
 
 def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
-    """How many samples of each parameter a requested shape holds, which must end with the parameters' shape."""
+    """Number of samples of each parameter in a requested shape, which must end with the parameters' shape."""
     before = dims_before(shape, np.shape(parameters))
     if not np.size(parameters):
         raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
@@ -319,7 +319,7 @@ def _transform_binomials(streams: Streams, counts: Tensor, chances: Tensor, todo
 
 
 def _binomial_bound(k: Tensor, count: Tensor, chance: Tensor) -> Tensor:
-    """How much less likely than the most likely count `k` is, as a logarithm."""
+    """Log-probability of `k` relative to the most likely count."""
     odds = chance / (1 - chance)
     m = np.floor((count + 1) * chance)
     return np.asarray(

@@ -1,4 +1,4 @@
-"""What random ops ask of their inputs, when they run and before: the requested shape, seeds, keys and bounds.
+"""Inputs of random ops, checked at run time and before: the requested shape, seeds, keys and bounds.
 
 Run-time checks raise InvalidArgumentError, shape functions ShapeError, each in TensorFlow's words.
 """

@@ -185,7 +185,7 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 
 
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Where an index goes in a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
+    """Image of an index under a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
 
     InvalidArgumentError for other shapes, and for an index that is negative or beyond the maximum.
     """

@@ -62,7 +62,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 
 
 def _choose(least: Any, most: Any, dtype: DataType) -> tuple[Proposal, int, str, int]:
-    """How to propose normals between two bounds: the proposal, its blocks, and what is said after how many rejections."""
+    """Proposal of normals between two bounds: the proposal, its blocks, and the message after so many rejections."""
     kind = dtype.numpy.type
     # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))

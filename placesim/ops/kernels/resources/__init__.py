@@ -1,1 +1,3 @@
-"""What steps share beside variables: queues, staging areas, barriers, tables, readers, files, summaries; Python's functions."""
+"""Shared state of steps beside variables: queues, staging areas, barriers, tables, readers, files, summaries; Python's
+functions.
+"""

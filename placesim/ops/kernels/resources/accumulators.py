@@ -25,7 +25,7 @@ RESOURCE_TYPE = "N10tensorflow26ConditionalAccumulatorBaseE"
 
 
 class Gradients(Protocol):
-    """What has been summed of one form of gradients."""
+    """Sum of one form of gradients."""
 
     def check(self, gradient: Sequence[Tensor], shape: Dims, is_first: bool) -> None:
         """InvalidArgumentError where a gradient does not fit the accumulator's shape or what is summed."""
@@ -155,7 +155,7 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: KernelContext) -> Sequence[Any]:
-    """What the second input, a scalar, requires of an accumulator; KernelWait while it is not there.
+    """Check the second input, a scalar number of gradients; KernelWait while an accumulator has fewer.
 
     InvalidArgumentError for a number that is no scalar or not positive.
     """

@@ -88,7 +88,7 @@ def matching_paths(files: FileAccess, pattern: str) -> list[str]:
 
 
 def decompress(data: bytes, kind: str) -> bytes:
-    """What `GZIP` or `ZLIB` compressed; anything else is as it is.  DataLossError for bytes that are not so compressed."""
+    """Decompress `GZIP` or `ZLIB` data; data of any other kind is unchanged. DataLossError for invalid data."""
     if kind not in ("GZIP", "ZLIB"):
         return data
     found, view, at = bytearray(), memoryview(data), 0

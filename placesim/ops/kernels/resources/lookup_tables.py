@@ -89,7 +89,7 @@ def _dense(inputs: Sequence[Any], attrs: Attrs) -> LookupTable:
 
 
 def build_table(make: Maker) -> Callable[..., ResourceHandle]:
-    """What finds or makes a table of a kind, `(inputs, attrs, context) -> handle`.
+    """Function that finds or makes a table of a kind, `(inputs, attrs, context) -> handle`.
 
     It raises InvalidArgumentError for attrs or keys that do not fit, and for a shared table of other types.
     """
@@ -108,7 +108,7 @@ def build_table(make: Maker) -> Callable[..., ResourceHandle]:
 
 
 def build_anonymous(make: Maker) -> Compute:
-    """What makes a new table at every run, and gives its handle."""
+    """Kernel that makes a new table at every run, and returns its handle."""
 
     def make_new(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (make_anonymous(context, RESOURCE_TYPE, "AnonymousLookupTable", lambda: make(inputs, attrs)),)

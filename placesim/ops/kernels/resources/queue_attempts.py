@@ -1,4 +1,4 @@
-"""What a queue holds, and the attempts of ops that wait for elements or for room.
+"""Contents of a queue, and the attempts of ops that wait for elements or for room.
 
 As in TensorFlow, attempts to put in and attempts to take out stand in two lines, and only the first of each line acts: so the
 order in which ops came is kept, and one that needs many elements takes them as they come.  The lines belong to a step.
@@ -140,7 +140,7 @@ class Queue:
 
 
 class AttemptProgress(Enum):
-    """How far an attempt came: nowhere, somewhere, or to its end."""
+    """Progress of an attempt: none, some, or complete."""
 
     NONE = 0
     SOME = 1

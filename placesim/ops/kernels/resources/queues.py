@@ -102,7 +102,7 @@ def _new_queue(kind: str, name: str, attrs: Attrs) -> Queue:
 
 
 def _check_attrs(kind: str, attrs: Attrs) -> None:
-    """What TensorFlow refuses when it makes the kernel."""
+    """Raise the errors of TensorFlow when it makes the kernel."""
     if kind == PADDING:
         for shape in attrs["shapes"]:
             if shape.dims is None:
@@ -148,7 +148,7 @@ def _check_shared_shuffle(queue: Queue, attrs: Attrs, has: str) -> None:
 
 
 def build_queue(kind: str) -> Callable[..., ResourceHandle]:
-    """What finds or makes a queue of a kind, `(inputs, attrs, context) -> handle`.
+    """Function that finds or makes a queue of a kind, `(inputs, attrs, context) -> handle`.
 
     It raises InvalidArgumentError for attrs that do not fit, and for a shared queue that is another.
     """
@@ -252,7 +252,7 @@ def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 
 
 def build_dequeue_batch(op: str, allow_fewer: bool) -> Compute:
-    """What takes n elements out as one batch, `[n, ...]`; of a closed queue fewer of them, where that is allowed.
+    """Kernel that takes n elements out as one batch, `[n, ...]`; of a closed queue fewer of them, if that is allowed.
 
     It raises InvalidArgumentError for a negative number, other types, and a timeout, and as `take_batch`.
     """

@@ -124,7 +124,9 @@ TF_RECORDS = ReaderKind("TFRecordReader", _read_tf_records)
 
 
 def build_reader(kind: ReaderKind) -> Callable[..., ResourceHandle]:
-    """What finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`; InvalidArgumentError for negative attrs."""
+    """Function that finds or makes a reader of a kind, `(inputs, attrs, context) -> handle`; InvalidArgumentError for negative
+    attrs.
+    """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ResourceHandle:
         for name in ("skip_header_lines", "header_bytes", "record_bytes", "footer_bytes", "hop_bytes"):

@@ -1,4 +1,4 @@
-"""What lookup tables hold: tables filled once, tables that change, and tables of open buckets.
+"""Storage of lookup tables: tables filled once, tables that change, and tables of open buckets.
 
 Keys are Python scalars (for a table of key vectors tuples of them), values are Python scalars or arrays.  Source: TensorFlow's
 `lookup_table_op.cc`, `initializable_lookup_table.cc`, `lookup_interface.cc`.
@@ -13,10 +13,11 @@ import numpy as np
 
 from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import AbortedError, FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from placesim.core.tensor_fields import OBJECT_BYTES
 from placesim.ops.kernels.kernel import Tensor, elements
 from placesim.ops.kernels.shapes import format_dims
 from placesim.ops.kernels.string.hashing import murmur_hash64
-from placesim.ops.process.memory_limit import OBJECT_BYTES, check_elements, check_room
+from placesim.ops.process.memory_limit import check_elements, check_room
 
 Exported = tuple[Tensor, Tensor]
 """Keys and values."""
@@ -25,7 +26,7 @@ MASK_64 = (1 << 64) - 1
 
 
 class LookupTable:
-    """What all tables share: types, the shapes of one key and one value, and the checks of what comes in."""
+    """Base of all tables: types, the shapes of one key and one value, and the checks of inputs."""
 
     is_initializable = False
 

@@ -401,7 +401,7 @@ def softmax_sparse_memory(memory: KernelMemory) -> None:
 
 
 def combine_with_dense_memory(memory: KernelMemory) -> None:
-    """What the dense tensor has in the places of the entries."""
+    """Memory of the dense tensor's values at the positions of the entries."""
     memory.allocate()
     memory.temporary_like(memory.inputs[1])
 

@@ -143,7 +143,7 @@ def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
 
 
 def fill_empty_rows_memory(memory: KernelMemory) -> None:
-    """Which rows were empty and where the entries went come first, if anything reads them.
+    """Memory of the empty rows and of the entries' positions, which come first, if anything reads them.
 
     Entries that are in the order of their rows, of which none is empty, are handed on as they are.
     """
@@ -168,7 +168,7 @@ def _is_ascending(indices: Tensor) -> bool:
 
 
 def fill_empty_rows_gradient_memory(memory: KernelMemory) -> None:
-    """Which entries' gradients have been handed on, a byte each."""
+    """Memory of the marks of entries whose gradients have been passed on, a byte each."""
     memory.allocate(0)
     memory.allocate(1)
     memory.temporary_like(memory.inputs[1], BOOL)

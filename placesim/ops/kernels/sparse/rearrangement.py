@@ -376,7 +376,9 @@ def split_memory(memory: KernelMemory) -> None:
 
 
 def reorder_memory(memory: KernelMemory) -> None:
-    """What is in order, without repetitions, is handed on; else it is copied, outside the device's memory, and sorted."""
+    """Memory of a reorder: ordered entries without repetitions are passed on; others are copied, outside the device's memory,
+    and sorted.
+    """
     indices, dims = memory.value(0), memory.value(2)
     is_ordered = len(group_starts(indices)) == len(indices) and bool((np.diff(row_order(indices)) > 0).all())
     if is_ordered and bool(((indices >= 0) & (indices < dims)).all()):

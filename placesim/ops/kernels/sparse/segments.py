@@ -26,7 +26,7 @@ from placesim.ops.kernels.shapes import (
 from placesim.ops.process.memory_limit import check_array
 
 _Divisor = Callable[[Tensor], Tensor] | None
-"""What a segment's sum is divided by, from the number of its rows; None for the sum itself."""
+"""Divisor of a segment's sum, from the number of its rows; None for the sum itself."""
 
 # --- kernels --------------------------------------------------------------------------------------------------------
 

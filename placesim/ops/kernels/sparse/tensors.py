@@ -116,7 +116,7 @@ def row_order(indices: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def group_starts(indices: Tensor) -> Tensor:
-    """Where each run of equal rows of `[entries, columns]` starts."""
+    """Start of each run of equal rows of `[entries, columns]`."""
     if not len(indices):
         return np.zeros(0, np.int64)
     return np.concatenate(([0], np.flatnonzero(compare_neighbours(indices)) + 1))

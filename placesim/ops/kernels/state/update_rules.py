@@ -9,7 +9,7 @@ rounded, so that operations stand in TensorFlow's order.  Source: TensorFlow's t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -171,23 +171,33 @@ def power_sign(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 def ftrl(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Follow the regularized leader, proximal (McMahan and others 2013)."""
     var, accum, linear, grad, lr, l1, l2, lr_power = inputs
-    return _follow_leader(attrs["multiply_linear_by_lr"], var, accum, linear, grad, grad, lr, l1, l2, lr_power)
+    return _follow_leader((var, accum, linear), grad, grad, _LeaderRates(lr, l1, l2, lr_power), attrs)
 
 
 def ftrl_v2(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """The same with shrinkage, which the accumulator does not see."""
     var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power = inputs
     shrunk = grad + np.asarray(grad).dtype.type(2) * l2_shrinkage * var
-    return _follow_leader(attrs["multiply_linear_by_lr"], var, accum, linear, grad, shrunk, lr, l1, l2, lr_power)
+    return _follow_leader((var, accum, linear), grad, shrunk, _LeaderRates(lr, l1, l2, lr_power), attrs)
 
 
-def _follow_leader(multiply_by_lr: bool, *inputs: Tensor) -> Sequence[Tensor]:
-    var, accum, linear, grad, pull, lr, l1, l2, lr_power = inputs
+class _LeaderRates(NamedTuple):
+    lr: Tensor
+    l1: Tensor
+    l2: Tensor
+    lr_power: Tensor
+
+
+def _follow_leader(
+    state: tuple[Tensor, Tensor, Tensor], grad: Tensor, pull: Tensor, rates: _LeaderRates, attrs: Attrs
+) -> Sequence[Tensor]:
+    var, accum, linear = state
+    lr, l1, l2, lr_power = rates
     new_accum = accum + np.square(grad)
     # TensorFlow takes the square root for the usual power, which rounds otherwise than a power does
     new_power, power = (np.sqrt(x) if lr_power == -0.5 else np.power(x, -lr_power) for x in (new_accum, accum))
     two = np.asarray(grad).dtype.type(2)
-    if multiply_by_lr:
+    if attrs["multiply_linear_by_lr"]:
         linear = linear + (pull * lr - (new_power - power) * var)
         l1, quadratic = l1 * lr, new_power + two * l2 * lr
     else:

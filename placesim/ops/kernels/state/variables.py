@@ -58,7 +58,7 @@ def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) 
 
 
 def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
-    """What an op that updates a variable returns: the ref itself, or nothing for a resource."""
+    """Output of an op that updates a variable: the ref itself, or nothing for a resource."""
     return (holder,) if isinstance(holder, VariableResource) else ()
 
 
@@ -124,7 +124,7 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
-    """What is wrong with the first of these attrs that is not as long as there are handles; None where all are."""
+    """Error for the first of these attrs that is not as long as there are handles; None if all are."""
     for name in names:
         if len(attrs[name]) != attrs["N"]:
             return f"Mismatched number of {name} (n={attrs['N']}, num {name}={len(attrs[name])})"

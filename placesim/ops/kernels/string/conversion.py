@@ -200,7 +200,7 @@ def _summarize_rows(value: Any, write: Callable[[Any], str], ends: int, axis: in
 
 
 def _template_pieces(attrs: Attrs) -> list[bytes]:
-    """What stands between the placeholders; ShapeError unless there is one for each input."""
+    """Texts between the placeholders; ShapeError unless there is one for each input."""
     template, placeholder = raw(attrs["template"]), raw(attrs["placeholder"])
     # an empty placeholder stands between all bytes
     pieces = template.split(placeholder) if placeholder else [template[i : i + 1] for i in range(len(template))] or [b""]

@@ -35,13 +35,13 @@ from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 FEATURES, ENTRY, KEY, VALUE = 1, 1, 1, 2
 """Fields of `Example`, `Features` and an entry of its map."""
 LIST_TAGS = {0x0A: STRING, 0x12: FLOAT, 0x1A: INT64}
-"""How a `Feature` begins: with the tag of its only field, a list of one type."""
+"""First byte of a `Feature`: the tag of its only field, a list of one type."""
 PACKED_TAG, FLOAT_TAG, INT64_TAG = 0x0A, 0x0D, 0x08
-"""How the content of a list of numbers begins: all in one field, or the first of many."""
+"""First byte of the content of a list of numbers: all in one field, or the first of many."""
 LIST_NAMES = {STRING: "bytes", FLOAT: "float", INT64: "int64"}
 
 Values = list[Any]
-"""What one example has of one feature."""
+"""Values of one feature in one example."""
 
 
 class DenseKey(NamedTuple):
@@ -71,7 +71,7 @@ class ListKey(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """What is to be read."""
+    """Keys to read."""
 
     dense: tuple[DenseKey, ...] = ()
     sparse: tuple[ListKey, ...] = ()
@@ -82,7 +82,7 @@ class Keys(NamedTuple):
 
 
 class ExamplePlace(NamedTuple):
-    """Which example of a batch, for an error's text; of one that is alone neither is known."""
+    """Position of an example in a batch, for an error's text; unknown for a single one."""
 
     name: str | None = None
     row: int = 0

@@ -127,7 +127,7 @@ def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def char_starts(text: bytes) -> list[int]:
-    """Where UTF-8 characters start: every byte that does not continue one."""
+    """Starts of UTF-8 characters: every byte that does not continue one."""
     # no check of the sequence itself: invalid bytes count as they look
     return [index for index, byte in enumerate(text) if byte & 0xC0 != 0x80]
 
@@ -158,7 +158,7 @@ def strip(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _byte_range(text: bytes, position: int, count: int) -> tuple[int, int] | None:
-    """Where a substring of bytes starts and ends; None where its start is outside the string."""
+    """Start and end of a substring of bytes; None if its start is outside the string."""
     start = position + len(text) if position < 0 else position
     if not 0 <= start <= len(text):
         return None
@@ -166,7 +166,7 @@ def _byte_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 
 
 def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | None:
-    """Where a substring of UTF-8 characters starts and ends; None where its start is outside the string."""
+    """Start and end of a substring of UTF-8 characters; None if its start is outside the string."""
     starts = char_starts(text)
     if text and (not starts or starts[0]):
         starts.insert(0, 0)  # TensorFlow takes the first byte for a start

@@ -187,7 +187,7 @@ def _depth_and_space(back: str) -> GradientFunction:
 
 
 def _alignment(op: Operation) -> dict[str, Any]:
-    """How diagonals are aligned: an attr since the ops' third version."""
+    """Alignment of diagonals: an attr since the ops' third version."""
     return {"align": text_of(op.get_attr("align"))} if op.type.endswith("V3") else {}
 
 

@@ -33,7 +33,7 @@ class _BranchGradient(FunctionGraph):
         super().__init__(gradient_name(forward))
         self.forward = forward
         self.wrapped: dict[Tensor, Tensor] = {}
-        """What the forward branch computed -> the optional that brings it out."""
+        """Tensor computed by the forward branch -> the optional that brings it out."""
         self.rewrites = False
         self._inside: dict[Tensor, Tensor] = {}
 
@@ -105,7 +105,7 @@ def _branch_gradient(forward: FunctionGraph, grads: Sequence[Any]) -> _BranchGra
 
 
 def _fill_in_zeros(forward: Sequence[FunctionGraph], backward: Sequence[_BranchGradient]) -> list[bool]:
-    """Where one branch has the gradient of an input, all have; tells of which inputs there are gradients."""
+    """Add zeros so that all branches have the gradients that one has; return a flag for each input with gradients."""
     found = [list(back.structured_outputs) for back in backward]
     present = [any(grad is not None for grad in each) for each in zip(*found, strict=True)]
     for ahead, back, grads in zip(forward, backward, found, strict=True):
@@ -145,7 +145,7 @@ def _bring_out(op: Operation, forward: Sequence[FunctionGraph], backward: Sequen
 
 
 def _resolve(op: Operation, ahead: FunctionGraph, back: _BranchGradient) -> None:
-    """What a gradient's branch reads of the forward branch comes from the forward op's inputs and outputs."""
+    """Take captures from the forward branch from the forward op's inputs and outputs."""
     resolved = {}
     outside = dict(zip(ahead.inputs, op.inputs[1:], strict=True))
     for tensor, argument in back.captures.items():

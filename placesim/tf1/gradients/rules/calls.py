@@ -39,7 +39,7 @@ class CalledFunction(Protocol):
 
 
 class _Backward(FunctionGraph):
-    """What differentiates a function; it reads the tensors of that function's body."""
+    """Body of a function's gradient; it reads the tensors of that function's body."""
 
     def __init__(self, name: str, forward: FunctionGraph) -> None:
         super().__init__(name, outer=forward, keeps_devices=False)

@@ -171,7 +171,7 @@ class _EinsteinSums:
         return self.make([wide], "".join(reduced) + output, labels)
 
     def _axis(self, labels: str, label: str) -> int:
-        """Which dimension a label is; counted from the end where it stands after the broadcast ones."""
+        """Dimension of a label; counted from the end if it stands after the broadcast ones."""
         axis = labels.index(label)
         broadcast = labels.find(self.ellipsis)
         return axis if broadcast < 0 or axis < broadcast else axis - len(labels)

@@ -57,7 +57,7 @@ def _segment_extreme(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _without_zeros(family: str, data: TensorLike, grad: Tensor, *segments: object) -> tuple[Any, Any, Any, Any]:
-    """Where the data is zero, the data with ones there, the gradient, and the products of that data.
+    """Mask of zeros in the data, the data with ones there, the gradient, and the products of that data.
 
     The gradient is zero for a segment of several zeros: each of its elements has a zero beside it.
     """

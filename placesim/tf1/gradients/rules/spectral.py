@@ -15,7 +15,7 @@ tf = namespace("")
 
 
 def _size(grad: Tensor, rank: int, dtype: DTypeLike) -> Any:
-    """How many numbers a transform is of."""
+    """Number of elements in a transform."""
     return tf.cast(tf.reduce_prod(tf.shape(grad)[-rank:]), dtype)
 
 

@@ -14,7 +14,7 @@ tf = namespace("")
 
 
 def _source(grad: Tensor) -> str:
-    """What tells one call of `tf.gradients` from another: the scope that its nodes are in."""
+    """Identifier of one call of `tf.gradients`: the scope of its nodes."""
     parts = grad.name.split(":")[0].split("/")
     places = [index for index, part in enumerate(parts) if part.startswith("gradients")]
     if not places:

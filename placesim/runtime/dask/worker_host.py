@@ -1,4 +1,4 @@
-"""What makes a Dask worker a host of sessions: two handlers of its server, for a client and for other workers."""
+"""Make a Dask worker a host of sessions: two handlers of its server, for a client and for other workers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from queue import SimpleQueue
 from time import perf_counter_ns
 from typing import Any
 
-from distributed import Worker, WorkerPlugin
+from distributed import Worker
 from distributed.comm.core import Comm, CommClosedError, connect
 from distributed.core import Status
 
@@ -21,17 +21,12 @@ from placesim.runtime.dask.shared_memory import Probe, SharedMemoryLender, can_b
 from placesim.runtime.dask.worker_session import WorkerSession
 
 
-class EnginePlugin(WorkerPlugin):  # type: ignore[misc]  # Dask tells no types
-    """Installs the handlers in each worker, once."""
-
-    name = "placesim-engine"
-
-    def setup(self, worker: Worker) -> None:
-        """Called by Dask in each worker that is there, and in those that come."""
-        if SESSION not in worker.handlers:
-            host = WorkerHost(worker)
-            worker.handlers[SESSION] = host.serve_session
-            worker.handlers[TENSORS] = host.serve_tensors
+def install_handlers(dask_worker: Worker) -> None:
+    """Make a worker a host, once; no plugin of Dask's, which would be sent to workers of no session as well."""
+    if SESSION not in dask_worker.handlers:
+        host = WorkerHost(dask_worker)
+        dask_worker.handlers[SESSION] = host.serve_session
+        dask_worker.handlers[TENSORS] = host.serve_tensors
 
 
 class WorkerHost:
@@ -97,7 +92,7 @@ class Post:
     # --- in the event loop
 
     def take(self, message: dict[str, Any]) -> None:
-        """What the client asks for."""
+        """Handle a request of the client."""
         what, hosted = message["do"], self._hosted
         if what == "prepare":
             hosted.do(lambda: hosted.prepare(message["number"], unpack(message["value"])))
@@ -132,7 +127,7 @@ class Post:
             self._mails[step].put(Arrival(key, align_array(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
-        """How many tensors of a step were sent from here, and how many have come."""
+        """Number of tensors of a step that were sent from here, and that have arrived."""
         return self._counts.setdefault(step, [0, 0])
 
     def close(self) -> None:

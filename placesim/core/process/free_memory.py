@@ -1,0 +1,42 @@
+"""The memory that the machine, and the control group of this process, can still give."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def free_bytes() -> int:
+    """The bytes that the machine, and the process's control group, can still give; a huge number where neither tells."""
+    return min(_available_bytes(), _group_bytes())
+
+
+def _available_bytes() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_bytes().splitlines():
+            if line.startswith(b"MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return sys.maxsize
+
+
+def _group_bytes() -> int:
+    """The rest of a control group's limit, of the second version of those and of the first."""
+    root = Path("/sys/fs/cgroup")
+    for group, limit, used in (
+        (root, "memory.max", "memory.current"),
+        (root / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        try:
+            in_use = int((group / used).read_text()) - _cached_bytes(group)
+            return max(0, int((group / limit).read_text()) - in_use)
+        except (OSError, ValueError):
+            continue
+    return sys.maxsize
+
+
+def _cached_bytes(group: Path) -> int:
+    """What a control group holds of files and would give up at once."""
+    lines = map(str.split, (group / "memory.stat").read_text().splitlines())
+    return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))
