@@ -79,7 +79,7 @@ def test_cells(shell: Shell) -> None:
     assert {row["is_uncertain"] for row in rows} == {"true", "false"}
     listed = shell(*words, "--format", "markdown", "--table", "nodes").output.splitlines()
     assert len(listed) == 6
-    assert listed[-1] == f"and {len(rows) - 2} more"
+    assert listed[-1] == f"{len(rows) - 2} more"
 
 
 def test_what_became_of_nodes(shell: Shell) -> None:
