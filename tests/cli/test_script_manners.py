@@ -121,8 +121,8 @@ def test_lines_are_those_that_made_the_op_its_gradient_and_what_that_is_of(tmp_p
     ).output
     assert "MatMul_1: (MatMul): /job:localhost/replica:0/task:0/device:CPU:0 at helper.py:4:1\n" in shown
     assert "gradients/Mul_grad/Mul: (Mul): /job:localhost/replica:0/task:0/device:CPU:0 at script.py:8:1\n" in shown
-    assert "gradient of  Mul at script.py:7:1\n" in shown
-    assert "gradient of  MatMul at helper.py:4:1\n" in shown
+    assert "gradient of     Mul at script.py:7:1\n" in shown
+    assert "gradient of     MatMul at helper.py:4:1\n" in shown
 
 
 @pytest.mark.slow
