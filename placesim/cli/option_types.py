@@ -59,6 +59,19 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         return str(value)
 
 
+class OutputFile(click.Path):
+    """A file to write; standard output, which `-` stands for elsewhere, has the command's own report."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path.  Fails for `-`."""
+        if value == "-":
+            self.fail("'-' is no file: expected a path, or ./- for a file of that name.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def option(*words: str, folder_values: FolderValues, group: str = OWN, **settings: Any) -> Callable[[Any], Any]:
     """`click.option`, under a title, with the values that a found settings file may give."""
     return click.option(*words, cls=Option, folder_values=folder_values, group=group, **settings)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from placesim.cli.command import current_settings
-from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, Word, option
+from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, OutputFile, Word, option
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
 from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
@@ -168,7 +168,7 @@ _PLACEMENT = (
         "--timeout",
         type=float,
         metavar="SECONDS",
-        help="Time limit for placement, and for each step.",
+        help="Time limit for reading, for placement, and for each step.",
         group=PLACEMENT,
         folder_values="none",
     ),
@@ -321,15 +321,13 @@ profile_option = option(
 
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
     """`--output`; the text says what is written."""
-    return option(
-        "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT, folder_values="none"
-    )
+    return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
     """`--trace`; `what` says what is in it."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
-    return option("--trace", type=click.Path(dir_okay=False), metavar="FILE", help=text, group=REPORT, folder_values="none")
+    return option("--trace", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:

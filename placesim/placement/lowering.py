@@ -25,6 +25,8 @@ SWITCH_MERGE = "_lower_using_switch_merge"
 MULTI_DEVICE = "_lower_as_multi_device_function"
 
 IDENTITY_N = "IdentityN"
+MOST_LOWERED = 200_000
+"""Nodes that functions may bring in: conditionals whose branches hold conditionals double at each level."""
 
 Output = tuple[EditableNode, int]
 
@@ -42,9 +44,13 @@ def lower_functional_ops(edited: EditableGraph) -> None:
     """
     # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
-    position = 0
+    position, most = 0, len(edited.nodes) + MOST_LOWERED
     while position < len(edited.nodes):
         node = edited.nodes[position]
+        if len(edited.nodes) > most:
+            raise InvalidArgumentError(
+                f"functions expand too far: got more than {MOST_LOWERED} nodes from bodies, at {node_tag(node.name)}"
+            )
         position += 1
         if node.removed or node.attrs.get("_tpu_replicate") or node.attrs.get("_xla_compile_id"):
             continue

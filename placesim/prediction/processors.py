@@ -41,8 +41,8 @@ class NoFiguresError(UsageError):
 class Processor:
     """Processor: peak operations per second by arithmetic, bytes per second, and properties that slow a kernel down.
 
-    `tensor` names the arithmetics whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a CPU's
-    cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
+    `tensor` names the kinds of arithmetic whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a
+    CPU's cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
     `has_short_reach`: its translation buffer covers too little for rows that lie pages apart.  A rate of 0 is none.
     """
 

@@ -93,7 +93,7 @@ def test_a_graph_that_cannot_be_placed_writes_nothing(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([TOWERS], "nothing to write"),
+        ([TOWERS], "missing argument OUT"),
         (
             [TOWERS, "towers.txt"],
             "unknown extension: got 'towers.txt', expected one of .yaml, .yml, .json, .pb, .pbtxt, .onnx, or --format",

@@ -42,7 +42,7 @@ def test_two_graphs(shell: Shell) -> None:
         "transfers:\n"
         "  CPU:0 -> GPU:0: 0 transfers (-1), 0 bytes (-16)\n"
         "  GPU:0 -> CPU:0: 0 transfers (-1), 0 bytes (-16)\n"
-        "memory at the peak:\n"
+        "peak memory:\n"
         "  GPU:0: 1792 -> 1280 bytes (-512)\n"
     )
 
@@ -121,9 +121,9 @@ def test_a_report_against_its_graph(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((TOWERS,), "UsageError: nothing to compare"),
-        (("-", "-"), "UsageError: standard input twice"),
-        (("-", "--a-gpu", "2"), "UsageError: standard input twice"),
+        ((TOWERS,), "UsageError: need a second graph"),
+        (("-", "-"), "UsageError: standard input used twice"),
+        (("-", "--a-gpu", "2"), "UsageError: standard input used twice"),
         ((TOWERS, "none.yaml"), "GraphFileError: none.yaml: cannot read the file"),
     ],
 )

@@ -254,8 +254,8 @@ def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
     assert [line.strip() for line in offered][:4] == [
         f"g.yaml:3:87: set the device of tower/b to /device:GPU:1 -> {worker}GPU:1",
         f"g.yaml:3:87: set the device of tower/b to /device:CPU:0 -> {worker}CPU:0",
-        f"{change}GPU:1 -> {worker}GPU:1, with 2 other nodes",
-        f"{change}CPU:0 -> {worker}CPU:0, with 2 other nodes",
+        f"{change}GPU:1 -> {worker}GPU:1, moving 2 other nodes",
+        f"{change}CPU:0 -> {worker}CPU:0, moving 2 other nodes",
     ]
 
 

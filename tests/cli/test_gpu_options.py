@@ -97,7 +97,7 @@ REFUSED = [
         "{per_process_gpu_memory_fraction: 1.0e-12}",
         2,
         "UsageError: no memory for GPU:0: got a limit of 0 bytes out of the 7980711936 of a Tesla P4, expected options that "
-        "leave it some",
+        "leave memory",
     ),
 ]
 

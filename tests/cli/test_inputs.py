@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import placesim
 from placesim.formats.tensorflow.messages import message_class
 from tests.cli.shell import Shell
 
@@ -188,3 +190,39 @@ def test_such_a_character_moves_no_column(shell: Shell) -> None:
 
     assert complaint("\U0001f600\U0001f600") == complaint("x" * 24)
     assert "found invalid Unicode character escape code" in complaint("\ud83d")
+
+
+def branching(number: int) -> dict[str, Any]:
+    """A conditional that is lowered, both of whose branches are the function of that number."""
+    branch = {"func": f"f{number}"}
+    attrs = {"then_branch": branch, "else_branch": branch, "Tout": ["bool"], "_lower_using_switch_merge": True}
+    return {"op": "If", "name": "y", "inputs": ["x", "x"], "attrs": attrs}
+
+
+def lowered(count: int) -> dict[str, Any]:
+    """A graph whose conditionals hold one in each branch."""
+    ends = {"inputs": {"x": "bool"}, "outputs": {"z": "y"}}
+    functions = [{"name": f"f{i}", **ends, "nodes": [branching(i + 1)]} for i in range(count)]
+    functions.append({"name": f"f{count}", **ends, "nodes": [{"op": "LogicalNot", "name": "y", "inputs": ["x"]}]})
+    return {"nodes": [{"op": "Const", "name": "x", "value": True}, branching(0)], "functions": functions}
+
+
+def test_branches_in_branches_expand_within_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    from placesim.placement import lowering
+
+    monkeypatch.setattr(lowering, "MOST_LOWERED", 300)
+    assert len(placesim.place(lowered(2)).placements) < 300
+    with pytest.raises(placesim.InvalidArgumentError, match="functions expand too far: got more than 300 nodes"):
+        placesim.place(lowered(31))
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("run", "--trace"), ("simulate", "--trace"), ("simulate", "--output"), ("run", "--report"), ("diff", "--html")],
+)
+def test_a_dash_names_no_file(shell: Shell, name: str, option: str) -> None:
+    graph = shell.write("g.yaml", GRAPH)
+    ended = shell(name, *([graph] * (2 if name == "diff" else 1)), option, "-")
+    assert ended.code == 2
+    assert "'-' is no file: expected a path, or ./- for a file of that name." in ended.complaint
+    assert not (shell.directory / "-").exists()

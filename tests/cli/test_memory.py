@@ -231,7 +231,7 @@ def test_a_shape_settles_one(shell: Shell, graph: str) -> None:
         (["--shape", "y=4"], "no such placeholder: got 'y'"),
         (["--shape", "x"], "wrong shape: got 'x', expected NAME=1,2,3"),
         (["--batch", "many"], "got 'many', expected a number or auto"),
-        (["--batch", "4", "--execute"], "sizes for what is computed"),
+        (["--batch", "4", "--execute"], "assumed sizes do not apply"),
         (["--format", "dot"], "expected text or json or csv or markdown or html"),
         (["--top", "0"], "top"),
     ],
@@ -266,7 +266,7 @@ def test_what_depends_on_data_is_executed(shell: Shell) -> None:
     graph = shell.write("g.yaml", Path(graph).read_text().replace("feed: {v: v.npy}", "feed: {v: {file: v.npy}}"))
     walked = shell("memory", graph)
     assert walked.code == 2
-    assert walked.complaint.startswith("UsageError: The shape of node u is not known before the step runs")
+    assert walked.complaint.startswith("UsageError: The shape of node u is known only at run time")
     assert "`--execute` runs the graph" in walked.complaint
     ended = shell("memory", graph, "--execute")
     assert ended.code == 0

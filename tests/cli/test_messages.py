@@ -36,16 +36,16 @@ SAID = {
     "a part of a GPU's name": (
         "devices: {cpu: 1, gpu: {count: 1, model: P4}}\nnodes: []\n",
         [
-            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'P4', expected one in the catalogue or a mapping with its"
-            " figures; did you mean 'Tesla P4' or 'Tesla P40'?",
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'P4', expected one in the catalogue, or a mapping that"
+            " describes the GPU; did you mean 'Tesla P4' or 'Tesla P40'?",
             "  `placesim devices --gpu-models` lists them",
         ],
     ),
     "a GPU by another maker's name": (
         "devices: {cpu: 1, gpu: {count: 1, model: NVIDIA RTX 4090}}\nnodes: []\n",
         [
-            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one in the catalogue or a mapping"
-            " with its figures; did you mean 'GeForce RTX 4090'?",
+            "GraphFileError: g.yaml:1:42: unknown GPU model: got 'NVIDIA RTX 4090', expected one in the catalogue, or a mapping"
+            " that describes the GPU; did you mean 'GeForce RTX 4090'?",
             "  `placesim devices --gpu-models` lists them",
         ],
     ),
@@ -66,14 +66,14 @@ SAID = {
         [
             "ValueError: g.yaml:2:23: `a{i}` is not a valid node name. Accepted names conform to Regex"
             " /re.compile('^[A-Za-z0-9.][A-Za-z0-9_.\\\\\\\\/>-]*$')/",
-            "  '{i}' is the copy's index in a scope with a list of devices",
+            "  in quotes, '{i}' is the copy's index in a scope with a list of devices",
         ],
     ),
     "a brace in a text without quotes": (
         "nodes:\n  - {op: NoOp, name: tower_{i}}\n",
         [
             "GraphFileError: g.yaml:2:28: not valid YAML while parsing a flow mapping: did not find expected ',' or '}'",
-            "  each { and [ is closed again, and a text with one of {}[], in it stands in quotes",
+            "  close each { and [, and quote strings that contain any of {}[],",
         ],
     ),
     "an inventory as a graph": (
@@ -116,7 +116,7 @@ SAID = {
         "nodes:\n  - {op: Const, name: i, value: 3}\n  - {op: Square, name: s, inputs: [i]}\n"
         "  - {gradients: {of: s, with_respect_to: i}}\n",
         [
-            "GraphFileError: g.yaml:4:42: not a gradient: got 'i' of int32, and 's' does not depend on it through "
+            "GraphFileError: g.yaml:4:42: no gradient: got 'i' of int32, and 's' does not depend on it through "
             "differentiable ops, expected a variable or tensor it depends on, or 'unconnected_gradients: zero'"
         ],
     ),

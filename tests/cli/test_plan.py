@@ -98,7 +98,7 @@ def test_where_nothing_fits_it_is_said_what_would(shell: Shell) -> None:
     ended = shell("plan", shell.write("g.yaml", large), *FEW, "--output", "planned.yaml")
     assert ended.code == 1
     assert ended.complaint.startswith("no plan fits: on GPUs such as ")
-    assert "needs 9.3 GiB" in ended.complaint
+    assert "or a smaller batch" in ended.complaint
     assert not (shell.directory / "planned.yaml").exists()
     more = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json").output)
     assert more["seconds"] is None
@@ -139,9 +139,9 @@ def test_where_more_gpus_would_do_that_is_said(shell: Shell) -> None:
     ended = shell("plan", shell.write("g.yaml", WEIGHTS), *FEW)
     assert ended.code == 1
     told = json.loads(shell("plan", "g.yaml", *FEW, "--format", "json").output)
-    (count,) = (way for way in told["ways_out"] if way.endswith("GPUs a plan fits"))
+    (count,) = (way for way in told["ways_out"] if way.startswith("a plan fits on "))
     assert count in ended.complaint
-    number = count.split()[1]
+    number = count.split()[4]
     assert shell("plan", "g.yaml", *FEW, "--gpu", number).code == 0
 
 
@@ -327,7 +327,7 @@ def test_a_terminal_is_told_in_its_width(columns: int, monkeypatch: pytest.Monke
     assert table[:2] == ["placement", "step"]
     assert ("load" in table) == (columns >= 80)
     assert "…" not in "".join(line for line in lines if line.startswith("the plan"))
-    assert any(line.endswith("`--top` says how many are told") for line in lines) or len(study.moves) == 1
+    assert any(line.endswith("more (see --top)") for line in lines) or len(study.moves) == 1
 
 
 def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def test_error_with_its_place_and_what_is_in_use(shell: Shell) -> None:
     assert lines[3:6] == [
         "  16.00MiB of 16.00MiB of GPU_0_bfc are in use when 11.44MiB are requested",
         "  at least 6.89MiB more are needed here",
-        "  16.00MiB x: until /job:localhost/replica:0/task:0/device:CPU:0 has it",
+        "  16.00MiB x: until /job:localhost/replica:0/task:0/device:CPU:0 has received it",
     ]
     assert "--no-memory-limit" in lines[-1]
 

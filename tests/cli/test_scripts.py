@@ -172,7 +172,7 @@ def test_options_of_models_mean_nothing_for_a_script(shell: Shell) -> None:
     ended = shell("place", "train.py", "--tag", "serve")
     assert (ended.code, ended.complaint) == (
         2,
-        "UsageError: --tag does not apply: got a Python script, expected a model of TensorFlow's\n",
+        "UsageError: --tag does not apply: got a Python script, expected a TensorFlow model\n",
     )
 
 

@@ -206,7 +206,7 @@ def test_json_tells_memory_by_itself(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("fetch: [s/b, print]", "run: [{fetch: [s/b], repeat: 100000}]", "they are 500,000 nodes"),
+        ("fetch: [s/b, print]", "run: [{fetch: [s/b], repeat: 100000}]", "they have 500,000 nodes"),
         ("fetch: [s/b, print]", "functions: []", None),
         ("{op: Neg, name: s/a", "{op: NextIteration, name: s/a", "the graph has loops"),
     ],

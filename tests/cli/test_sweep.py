@@ -298,7 +298,7 @@ def test_another_sweep_in_the_file_is_not_overwritten(shell: Shell, graph: str, 
     monkeypatch.setattr(processes, "simulate_row", simulated)
     ended = shell("sweep", graph, "--jobs", "1", "--output", "s.csv", "--batch", "8")
     assert ended.code == 2
-    assert "cannot go on with s.csv: got a sweep of other keys, gpu, batch" in ended.complaint
+    assert "cannot resume s.csv: got a sweep of other keys, gpu, batch" in ended.complaint
     assert "gpu,batch" in Path("s.csv").read_text()
 
 
@@ -335,7 +335,7 @@ def test_rows_of_a_file_that_has_changed_are_not_taken(
     np.save("n.npy", np.ones((9, 1024), np.float32))
     ended = shell(*arguments)
     assert ended.code == 2
-    assert f"cannot go on with s.json: got a sweep of {theirs}" in ended.complaint
+    assert f"cannot resume s.json: got a sweep of {theirs}" in ended.complaint
     assert Path("s.json").read_bytes() == written
 
 

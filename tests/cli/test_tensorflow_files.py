@@ -104,7 +104,7 @@ def test_a_pipe_and_a_path_give_the_same(shell: Shell) -> None:
         ("tf2_model", ["--tag", "train"], "Could not find meta graph def matching supplied tags: { train }"),
         ("frozen.pb", ["--tag", "serve"], "--tag does not apply"),
         ("frozen.pb", ["--signature", "x"], "--signature does not apply"),
-        ("frozen.pb", ["--device", "conv*=/gpu:0"], "no node to set a device of: got --device 'conv*=/gpu:0'"),
+        ("frozen.pb", ["--device", "conv*=/gpu:0"], "no node matches 'conv*' in --device: got 'conv*=/gpu:0'"),
         ("frozen.pb", ["--device", "conv*"], "wrong device: got 'conv*', expected PATTERN=DEVICE"),
         ("frozen.pb", ["--device", "x=/gpu:0:1:2"], "device spec"),
         ("frozen.pb", ["--checkpoint", "nowhere/model"], "nowhere/model"),

@@ -94,7 +94,7 @@ def test_scopes_without_room_are_counted(shell: Shell, monkeypatch: pytest.Monke
     )
     assert sum(few) == sum(all_of_them)
     assert len(few) < len(all_of_them)
-    assert re.search(rf"^and {len(all_of_them) - len(few) + 1} more ", shown[0], re.M)
+    assert re.search(rf"^{len(all_of_them) - len(few) + 1} more ", shown[0], re.M)
 
 
 def test_show_tells_an_error_as_run_does(shell: Shell) -> None:

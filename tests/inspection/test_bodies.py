@@ -247,7 +247,7 @@ def test_the_page_has_the_nodes_of_bodies_with_their_proofs() -> None:
     }
     assert told["call/f/sq"]["Part of"] == "Function f, called by call (PartitionedCall) on CPU:0."
     assert told["whole/f/sq"]["Chosen"].startswith("CPU:2. whole runs its functions entirely on its own device")
-    assert told["if/then/_0/sq"]["Part of"] == "What was lowered: it is if/f/sq."
+    assert told["if/then/_0/sq"]["Part of"] == "The lowered form of if/f/sq."
     assert [page["scopes"]["name"][number] for number, is_body in enumerate(page["scopes"]["bodies"]) if is_body][:1] == [
         "call/f"
     ]

@@ -216,7 +216,7 @@ def test_a_builder_of_a_release() -> None:
     builder = placesim.GraphBuilder(tensorflow="1.15")
     builder.add("TensorForestTreeResourceHandleOp", name="t")
     assert len(placesim.place(builder).devices) == 2
-    with pytest.raises(UsageError, match="another release than the builder's"):
+    with pytest.raises(UsageError, match="release differs from the builder's"):
         placesim.place(builder, tensorflow="2.21")
 
 

@@ -162,7 +162,7 @@ def test_the_head_and_the_tables_tell_what_the_study_does(page: Page) -> None:
     assert study.before.study is not None
     head = page.inner_text("#headline")
     less = round(100 * (1 - study.value / study.before.seconds))
-    assert re.match(rf"A step takes [0-9.]+ ms instead of [0-9.]+ ms, {less} % less\. (No|Nothing) ", head)
+    assert re.match(rf"A step takes [0-9.]+ ms instead of [0-9.]+ ms, {less} % less\. (Lower bound|Optimal)", head)
     assert study.bound.why in head
     rows = page.evaluate("[...document.querySelectorAll('#placements tbody tr')].map(r => r.cells[0].firstChild.textContent)")
     assert rows == [placed.label for placed in study.placements]
@@ -254,7 +254,7 @@ def test_where_nothing_fits_that_is_said(browser: Browser) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sought", "words"), [(PlanMeasure.THROUGHPUT, "The busiest device"), (PlanMeasure.MEMORY, "The highest peak")]
+    ("sought", "words"), [(PlanMeasure.THROUGHPUT, "The busiest device"), (PlanMeasure.MEMORY, "Peak memory")]
 )
 def test_other_objectives_are_told_in_their_words(browser: Browser, sought: PlanMeasure, words: str) -> None:
     page = browser.open(written(plan(sought=sought)))
@@ -269,5 +269,5 @@ def test_two_graphs_are_compared_in_the_same_way(browser: Browser) -> None:
 
     found = [simulated("a", "Tesla K80"), simulated("b", "Tesla V100-SXM2-16GB")]
     page = browser.open(comparison_page(Comparison("g.yaml", found, 0, 1)))
-    assert re.fullmatch(r"A step takes .* instead of .*, .* less: b beside a\.", page.inner_text("#headline"))
+    assert re.fullmatch(r"A step takes .* instead of .*, .* less: b compared with a\.", page.inner_text("#headline"))
     assert "None: every node keeps its device." in page.inner_text("#moves")

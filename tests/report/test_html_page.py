@@ -610,7 +610,7 @@ def test_a_written_report_is_shown_without_edges(browser: Browser) -> None:
     }
     page = opened(browser, picture_of(baseline_snapshot(document, "report.json")))
     assert page.evaluate(f"{CY}.edges().length") == 0
-    assert "Show the graph itself" in page.inner_text("#panel")
+    assert "run `show` on the graph to see them" in page.inner_text("#panel")
 
 
 def test_an_error_stands_at_the_top(browser: Browser) -> None:
@@ -655,7 +655,7 @@ def test_memory_by_device_is_seen_and_leads_to_its_node(browser: Browser, tmp_pa
     rows = page.evaluate(
         "[...document.querySelectorAll('#memory .peak')].map(row => row.innerText.replace(/\\s+/g, ' ').trim())"
     )
-    assert rows[1:] == ["GPU:0 8.0 MiB at s/a 4.0 MiB too much", "GPU:1 4.0 MiB at c 1.3 KiB too much"]
+    assert rows[1:] == ["GPU:0 8.0 MiB at s/a 4.0 MiB over", "GPU:1 4.0 MiB at c 1.3 KiB over"]
     assert page.evaluate("document.querySelectorAll('#memory .meter.over').length") == 2
     page.evaluate("document.querySelectorAll('#memory .peak a')[1].click()")
     wait(page, "document.querySelector('#panel h3').innerText === 's/a'")

@@ -333,8 +333,8 @@ def test_a_loop_that_nothing_counts_runs_once_and_is_warned_of(form: str) -> Non
     found = study(counted_loop(form), warned=warned)
     assert sum(node.op == "MatMul" for node in found.nodes) == 1
     (line,) = warned
-    assert line.startswith("loop turns runs once, since nothing fixes how often")
-    assert any(sentence.startswith("loop turns runs once") for sentence in found.assumptions)
+    assert line.startswith("loop turns is assumed to run once, as its trip count is unknown")
+    assert any(sentence.startswith("loop turns is assumed to run once") for sentence in found.assumptions)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -424,8 +424,8 @@ def test_an_error_names_what_settles_most_first() -> None:
     assert raised.value.help == (
         "`--batch N` sets the first dimension of all: it resolves 4 of 6 unknown shapes",
         "`--shape z=3,N` sets the shape of z: it resolves 2 of 6 unknown shapes",
-        "`--feed n=VALUE` tells 2 of 3 shapes that depend on values",
-        "`--feed k=VALUE` tells 1 of 3 shapes that depend on values",
+        "`--feed n=VALUE` resolves 2 of 3 shapes that depend on values",
+        "`--feed k=VALUE` resolves 1 of 3 shapes that depend on values",
         "`--execute` runs the graph with numpy to get all sizes",
         "`--assume-unknown N` assumes N for each unknown dimension",
     )
@@ -460,7 +460,7 @@ def test_a_value_inside_a_function_is_traced_to_its_feed() -> None:
     }
     with pytest.raises(SketchedValueError) as raised:
         walked(graph)
-    assert raised.value.help[0] == "`--feed k=VALUE` tells it"
+    assert raised.value.help[0] == "`--feed k=VALUE` resolves it"
     assert not walked(graph, feed={"k": [2, 3]}).guesses.sentences()
 
 
@@ -491,11 +491,11 @@ def test_assumed_dimensions_are_as_those_that_are_said(count: int) -> None:
 
 def test_a_rank_that_is_not_known_is_no_dimension_to_assume() -> None:
     graph = {"nodes": [{"op": "Placeholder", "name": "x", "dtype": "float32"}, {"op": "Relu", "name": "y", "inputs": ["x"]}]}
-    with pytest.raises(SketchedValueError, match=r"open: x \?"):
+    with pytest.raises(SketchedValueError, match=r"unknown shapes: x \?"):
         walked(graph | {"fetch": ["y"]}, assume_unknown=3)
 
 
 def test_sizes_for_what_is_executed_are_refused() -> None:
     for values in ({"batch": 3}, {"shape": {"x": ()}}, {"iterations": {"w": 1}}, {"assume_unknown": 1}):
-        with pytest.raises(UsageError, match="sizes for what is computed"):
+        with pytest.raises(UsageError, match="assumed sizes do not apply"):
             study({"nodes": loop(), "fetch": ["out"]}, is_executed=True, feed={"x": 3.0}, **values)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, Word, option
+from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, OutputFile, Word, option
 from placesim.cli.options import (
     Command,
     given,
@@ -101,7 +101,7 @@ def _side_options(command: Command) -> Command:
 @option(
     "--html",
     group=REPORT,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     metavar="FILE",
     help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
     folder_values="none",

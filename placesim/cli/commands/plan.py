@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import REPORT, Word, option
+from placesim.cli.option_types import REPORT, OutputFile, Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -172,7 +172,7 @@ EXITS = {
 @option(
     "--html",
     group=REPORT,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     metavar="FILE",
     help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
     folder_values="none",

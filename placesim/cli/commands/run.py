@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
 from placesim.cli.command import command
-from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, Word, option
+from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, OutputFile, Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -162,7 +162,7 @@ if TYPE_CHECKING:
     "--report",
     "performance",
     group=CLUSTER,
-    type=click.Path(dir_okay=False),
+    type=OutputFile(),
     metavar="FILE",
     help="Write Dask's performance report as an HTML page; needs Bokeh.",
     folder_values="none",

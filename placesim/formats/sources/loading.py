@@ -25,7 +25,6 @@ from placesim.core.errors import (
 from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_stream_path, read_to_end
 from placesim.core.process.deadlines import run_within
 from placesim.core.suggestions import did_you_mean
-from placesim.formats.recognition import is_script
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.options import SimulationOptions
 
@@ -70,6 +69,8 @@ class LoadedGraph:
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
     """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
+    from placesim.formats.recognition import is_script
+
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
     directory = Path() if place is None else place.parent
     folder = place if place is not None and os.path.isdir(place) else directory

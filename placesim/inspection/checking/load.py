@@ -65,7 +65,7 @@ def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
         told = f" holds {usage.peak} bytes while {usage.peak_node} runs, limit {values['bytes']}"
         node = subject.by_name.get(usage.peak_node)
         location = subject.snapshot.start if node is None else subject.at(node)
-        yield Breach(location, StyledText(short_device(usage.device), f"{told}; the largest: {largest}"), usage.peak_node)
+        yield Breach(location, StyledText(short_device(usage.device), f"{told}; largest: {largest}"), usage.peak_node)
 
 
 RULES = (

@@ -156,7 +156,7 @@ def _until_read(instruction: Instruction) -> str:
     if instruction.node.op == "_Retval":
         return FETCHED
     if instruction.key is not None:
-        return f"until {instruction.key[1]} received it"
+        return f"until {instruction.key[1]} has received it"
     return f"until {instruction.node.name} has run"
 
 

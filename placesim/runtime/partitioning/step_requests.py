@@ -132,7 +132,7 @@ def _load(graph: Graph, feed: Feed, dtype: DataType, directory: Path, files: Fil
         return load_npy(path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, GeneratedFeed):
         if not (dtype.is_floating or dtype.is_integer or dtype.is_complex or dtype is BOOL or dtype.is_quantized):
-            what = f"no {value.kind} values of type {dtype.python_name}: expected a placeholder of numbers or booleans"
+            what = f"no {value.kind} of type {dtype.python_name}: expected a placeholder of numbers or booleans"
             raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {what}")
         try:
             for made in (DOUBLE, dtype):

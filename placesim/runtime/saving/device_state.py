@@ -88,7 +88,7 @@ def restore_state(record: DeviceRecord) -> SavedState:
         for name, own in nodes.items():
             kept.node_states[name] = {key: unpack(value, tensors) for key, value in own.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataLossError(f"the session's state is from another release of placesim: {error}") from None
+        raise DataLossError(f"the session's state is not valid in this release of placesim: {error}") from None
     return kept
 
 

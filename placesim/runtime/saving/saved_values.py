@@ -165,7 +165,7 @@ def unpack(packed: Any, tensors: Sequence[Tensor]) -> Any:
         return _unpacked(packed, tensors)
     except _UNREADABLE as error:
         raise DataLossError(
-            f"the session's state is from another release of placesim: {type(error).__name__}: {error}"
+            f"the session's state is not valid in this release of placesim: {type(error).__name__}: {error}"
         ) from None
 
 

@@ -53,7 +53,7 @@ BAD_STATES = {
     "\n nothing: 'a'": "checkpoint:2:2: invalid CheckpointState: expected one of model_checkpoint_path, "
     "all_model_checkpoint_paths, all_model_checkpoint_timestamps, last_preserved_timestamp, got 'nothing'",
     "model_checkpoint_path: 'a'\nmodel_checkpoint_path: 'b'": "checkpoint:2:1: invalid CheckpointState: "
-    "model_checkpoint_path is given twice",
+    "duplicate model_checkpoint_path",
     "model_checkpoint_path: ['a']": "checkpoint:1:24: invalid CheckpointState: expected a string, got '['",
     "all_model_checkpoint_paths: ['a' 5": "checkpoint:1:34: invalid CheckpointState: expected ',' or ']', got '5'",
     "model_checkpoint_path: 'a": 'checkpoint:1:24: invalid CheckpointState: expected a string, got "\'"',

@@ -25,7 +25,7 @@ SPLIT = [
 ]
 POOL = {"session_inter_op_thread_pool": [{"num_threads": -5}]}
 TOO_MUCH: dict[str, dict[str, Any]] = {
-    "scopes repeat too much": {"nodes": [nested(25)]},
+    "too many copies of scopes": {"nodes": [nested(25)]},
     "too many devices": {"nodes": [{"op": "NoOp"}], "devices": [{"job": "a", "tasks": 4096, "gpu": 4096}]},
     "more than 1048576 tensors": {"nodes": SPLIT},
     "'num_threads' out of range": {"nodes": [{"op": "NoOp"}], "config": POOL},

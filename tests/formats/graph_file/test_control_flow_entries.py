@@ -464,11 +464,11 @@ def test_results(entries: str, results: str, values: list[float]) -> None:
         ("{cond: {if: p, then: [], else: {op: NoOp}}}", "5:26: no results in 'then': got no entry, expected at least one"),
         (
             "{cond: {if: p, then: {variable: w, shape: []}, else: {op: NoOp}}}",
-            "5:27: wrong entry of a body: got one with 'variable', expected that outside of 'cond' and 'while', where",
+            "5:27: wrong entry of a body: got one with 'variable', expected it outside of 'cond' and 'while', where",
         ),
         (
             "{cond: {if: p, then: {op: NoOp, name: n, raw: true}, else: {op: NoOp}}}",
-            "5:46: wrong entry of a body: got one with 'raw', expected that outside of 'cond' and 'while': a NodeDef names",
+            "5:46: wrong entry of a body: got one with 'raw', expected it outside of 'cond' and 'while': a NodeDef refers",
         ),
         (
             "{cond: {if: p, then: {op: Neg, inputs: [x], colocate_with: xx}, else: {op: Neg, inputs: [x]}}}",

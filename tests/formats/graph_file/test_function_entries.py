@@ -263,7 +263,7 @@ BAD = {
         "no type of 'x': got nothing, expected 'type' or 'type_attr', or inputs: {x: float}"
     ),
     "{inputs: {x: float}, nodes: [{@variable: w, shape: []}], outputs: x}": (
-        "wrong entry of a body: got one with 'variable', expected that outside of functions"
+        "wrong entry of a body: got one with 'variable', expected it outside of functions"
     ),
     "{name: @f, inputs: {x: float}, nodes: [{op: f, id: y, inputs: [x]}], outputs: y}": (
         "recursive functions: f -> f; expected functions that do not call themselves"

@@ -123,9 +123,9 @@ def _test_lines(failures: Mapping[str, Mapping[str, str]], totals: Mapping[str, 
 
 def reason_of(name: str, said: str) -> str:
     """Why a test does not agree; empty where nobody has said."""
-    missing = re.search(r"op '([^']*)' has no row", said)
+    missing = re.search(r"unsupported ONNX op '([^']*)'", said)
     if missing:
-        return f"`{missing[1]}` has no row"
+        return f"`{missing[1]}` unsupported ONNX op"
     return next((reason for part, reason in REASONS if re.search(part, name)), "")
 
 

@@ -83,7 +83,7 @@ def test_groups_of_devices_are_read() -> None:
     ("changes", "message"),
     [
         ([configuration("two", "quantum:0", "cpu"), on(0, "two", [0])], "not a TensorFlow device: got 'quantum:0'"),
-        ([configuration("two", "cpu", count=2)], "got 1 names of 2 devices"),
+        ([configuration("two", "cpu", count=2)], "got 1 names for 2 devices"),
         ([configuration("two", count=2), on(0, "two", [5])], "node 'a' (Relu, node 0): no such device: got number 5"),
     ],
 )
@@ -228,7 +228,7 @@ def test_a_plan_is_written_into_the_model(tmp_path: Path) -> None:
 
 
 def test_only_an_onnx_model_becomes_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no ONNX model"):
+    with pytest.raises(UsageError, match=r"only ONNX input can be written as .onnx"):
         placesim.convert({"nodes": [{"op": "NoOp"}]}, tmp_path / "x.onnx")
     assert (
         main(["plan", str(ENCODER.parent.parent.parent.parent / "graphs" / "towers.yaml"), "-o", str(tmp_path / "x.onnx")]) == 2

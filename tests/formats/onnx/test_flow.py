@@ -219,7 +219,7 @@ def test_a_function_of_the_model_is_read_under_its_nodes_name() -> None:
     ("body", "message"),
     [
         ("b = Nothing (a)", "(Loop, node 0): node without a name (Nothing, node 0)"),
-        ("b = Add (a, nowhere)", "no value 'nowhere'"),
+        ("b = Add (a, nowhere)", "unknown value 'nowhere'"),
         ("b = Cast <to = 7> (a)", "type"),
     ],
 )

@@ -58,9 +58,9 @@ def test_a_model_is_known_by_its_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
-        ([node("Nonsense", "x", "y", name="odd")], "node 'odd' (Nonsense, node 0): op 'Nonsense' has no row"),
-        ([node("Relu", "nowhere", "y")], "node without a name (Relu, node 0): no value 'nowhere'"),
-        ([node("Relu", "x", "y"), node("Relu", "x", "y")], "node without a name (Relu, node 1): value 'y' given twice"),
+        ([node("Nonsense", "x", "y", name="odd")], "node 'odd' (Nonsense, node 0): unsupported ONNX op 'Nonsense'"),
+        ([node("Relu", "nowhere", "y")], "node without a name (Relu, node 0): unknown value 'nowhere'"),
+        ([node("Relu", "x", "y"), node("Relu", "x", "y")], "node without a name (Relu, node 1): duplicate value 'y'"),
     ],
 )
 def test_what_is_wrong_is_said_of_the_node(nodes: list[Any], message: str) -> None:
@@ -91,7 +91,7 @@ def test_an_op_that_nothing_knows_is_placed_where_it_is_told() -> None:
 
 def test_an_op_that_nothing_knows_needs_types_of_its_outputs() -> None:
     data = unknown_model().SerializeToString()
-    with pytest.raises(GraphFileError, match=r"op 'com.microsoft::FusedConv' has no row.*--allow-unknown"):
+    with pytest.raises(GraphFileError, match=r"unsupported ONNX op 'com.microsoft::FusedConv'.*--allow-unknown"):
         placesim.place(io.BytesIO(data))
     with pytest.raises(GraphFileError, match="unknown type of output 'y': expected it in the model's 'value_info'"):
         placesim.place(io.BytesIO(data), allow_unknown="cpu")

@@ -96,13 +96,13 @@ def test_a_variable_may_be_what_its_value_is() -> None:
         (lambda b, a: b.add("Add", a, "text"), "."),
         (lambda b, a: b.add("Neg", a, device="/gpu:x"), "."),
         (lambda b, a: b.add("Neg", a, name="no good"), "not a valid"),
-        (lambda b, a: b.add("NoOp", control_inputs=["a"]), "node from elsewhere: got builder: got 'a'"),
+        (lambda b, a: b.add("NoOp", control_inputs=["a"]), "node from elsewhere: got 'a', expected a node of this builder"),
         (lambda b, a: b.constant([1, "x"]), "."),
         (lambda b, a: b.constant(1.5, "fp16"), "unknown type: got 'fp16'"),
         (lambda b, a: b.variable("v", [2], initializer="one"), "unknown initializer: got 'one'"),
         (lambda b, a: b.variable("v"), "no shape of variable 'v'"),
         (lambda b, a: b.variable("v", [2], kind="value"), "unknown kind of variable"),
-        (lambda b, a: b.variable("v", [2], initializer={"tensor": "a"}), "no variable of a tensor here"),
+        (lambda b, a: b.variable("v", [2], initializer={"tensor": "a"}), "initializer not supported here: got 'tensor'"),
     ],
 )
 def test_what_is_refused_adds_nothing(make: Any, message: str) -> None:
@@ -116,9 +116,9 @@ def test_what_is_refused_adds_nothing(make: Any, message: str) -> None:
 
 def test_a_node_is_not_unpacked() -> None:
     builder = placesim.GraphBuilder()
-    with pytest.raises(TypeError, match=r"choose an output with \[i\]"):
+    with pytest.raises(TypeError, match=r"select an output with \[i\]"):
         list(builder.add("Split", 0, [[1.0], [2.0]], num_split=2))
-    with pytest.raises(TypeError, match="no outputs to choose from"):
+    with pytest.raises(TypeError, match="no outputs to index"):
         builder.variable("v", [1])[1]
 
 
@@ -270,9 +270,9 @@ def test_what_is_refused_in_a_body_adds_nothing() -> None:
         (goes_on, "parameter 'x' has DataType bool"),
         (
             lambda: kept[0],
-            "node from elsewhere: got builder: got <placesim node Neg>, expected what it has made, outside of bodies",
+            "node from elsewhere: got <placesim node Neg>, expected a node of this builder, not of a finished body",
         ),
-        (lambda: builder.variable("v", [1]), "a variable in a body"),
+        (lambda: builder.variable("v", [1]), "variable in a body"),
         (lambda: [x, x], "branches of 2 and 1 results"),
         (lambda: builder.add("IsFinite", x), "must have the same number, type"),
         (lambda: object(), "."),
@@ -293,12 +293,18 @@ def test_what_is_refused_in_a_body_adds_nothing() -> None:
         (lambda b, x: b.function("f", {"y": "flaot"}, lambda y: y), "unknown type: got 'flaot'"),
         (lambda b, x: b.function("Neg", {}, lambda: None), "Cannot add function 'Neg' because an op"),
         (lambda b, x: b.function("known", {}, lambda: None), "duplicate function: got 'known'"),
-        (lambda b, x: b.function("f", {}, lambda: x), "node from elsewhere: got function: got <placesim node x>"),
+        (
+            lambda b, x: b.function("f", {}, lambda: x),
+            "node from elsewhere: got <placesim node x>, expected a node of this function",
+        ),
         (lambda b, x: b.function("f", {}, lambda: 3), "not a function result: got 3"),
-        (lambda b, x: b.function("f", {}, lambda: b.add("NoOp")), "no result of a function"),
-        (lambda b, x: b.function("f", {}, lambda: b.initializer()), "an initializer in a function"),
-        (lambda b, x: b.function("f", {"p": {"type_attr": "T"}}, lambda p: b.cond(p, b.add, b.add)), "callers choose types"),
-        (lambda b, x: b.function("f", {"y": {"type_attr": "T"}}, lambda y: b.add("Mul", y, 2.0)), "a literal of a type that"),
+        (lambda b, x: b.function("f", {}, lambda: b.add("NoOp")), "not a function result"),
+        (lambda b, x: b.function("f", {}, lambda: b.initializer()), "initializer in a function"),
+        (
+            lambda b, x: b.function("f", {"p": {"type_attr": "T"}}, lambda p: b.cond(p, b.add, b.add)),
+            "in a function with type attrs",
+        ),
+        (lambda b, x: b.function("f", {"y": {"type_attr": "T"}}, lambda y: b.add("Mul", y, 2.0)), "literal of an open type"),
         (lambda b, x: b.add("knwon", x), "unknown op: got 'knwon'.*did you mean 'known'"),
         (lambda b, x: b.while_loop(lambda i: i, lambda i: [i], [0], shape_invariants=[3]), "wrong type of a shape"),
     ],

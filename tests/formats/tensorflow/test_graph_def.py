@@ -323,7 +323,7 @@ WRONG = {
     NEG % ("a:" + "9" * 5000): "Node 'a': Unknown input node 'a:999",
     NEG % "a:7": "Node 'a': Connecting to invalid output 7 of source node a which has 1 outputs.",
     'node { name: "a:1" op: "NoOp" }': "Node 'a:1': Node name contains invalid characters",
-    NEG % "a": "a cycle: a -> a, expected a cycle only from NextIteration into a Merge",
+    NEG % "a": "cycle: got a -> a, expected a cycle only from NextIteration into a Merge",
     NEG % "^a": "NodeDef expected inputs 'float' do not match 0 inputs specified",
     'node { name: "a" op: "Neg" }': "NodeDef missing attr 'T' from Op<name=Neg;",
     'node { name: "a" op: "Neg" attr { key: "T" value { i: 1 } } }': "AttrValue had value with type 'int' when 'type' expected",
@@ -342,7 +342,7 @@ WRONG = {
     FUNC % ("f", 'input_arg { name: "x" number_attr: "N" }', ""): "stands for several tensors",
     FUNC % ("f", "", 'node_def { name: "a" op: "f" }'): "recursive functions: f -> f;",
     "versions { min_consumer: 99999 }": "GraphDef min consumer version 99999 above current version 2474 for TensorFlow 2.21.0.",
-    'node { name: "a" op: "NoOp"\n nome: "b" }': "no GraphDef: Message type",
+    'node { name: "a" op: "NoOp"\n nome: "b" }': "invalid GraphDef: Message type",
 }
 
 

@@ -400,9 +400,9 @@ def test_a_spoilt_file_is_never_more_than_an_error(tmp_path: Path, path: str, da
 
 FOUND = {
     # what fuzzing has found: content, and what is said of it now
-    b'node { name: "\xff" }': "no GraphDef: 'utf-8' codec can't decode byte 0xff",
+    b'node { name: "\xff" }': "invalid GraphDef: 'utf-8' codec can't decode byte 0xff",
     b"\x12\x02\x12\x7f" + b"\x0a\x05\x0a\x01n\x12\x00": "truncated",
-    b"\x12\x03\x12\x01\x0a": "no FunctionDefLibrary: Error parsing message",
+    b"\x12\x03\x12\x01\x0a": "invalid FunctionDefLibrary: Error parsing message",
 }
 
 

@@ -214,7 +214,7 @@ def is_there(process: int) -> bool:
 
 
 def test_bindings_need_a_cluster() -> None:
-    with pytest.raises(UsageError, match="expected --scheduler with it"), open_cluster(Connection(workers=("/cpu:0=a",)), [PS]):
+    with pytest.raises(UsageError, match="expected --scheduler as well"), open_cluster(Connection(workers=("/cpu:0=a",)), [PS]):
         pass
 
 
@@ -228,7 +228,9 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
             "--no-nanny", "--name", "old", PYTHONPATH=os.pathsep.join([str(other.parent), os.environ["PYTHONPATH"]])
         )
         with (
-            pytest.raises(PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0 as here"),
+            pytest.raises(
+                PlacesimError, match=r"versions of placesim differ: got 0\.9 at worker .*, expected 1\.0\.0, the version here"
+            ),
             open_cluster(Connection(commands.address), [PS]),
         ):
             pass

@@ -44,7 +44,7 @@ def restarted(shell: Shell, graph: str, scheduler: str, *more: str) -> tuple[int
     ended = shell(*arguments(shell, graph, scheduler, "--restart", *more))
     assert ended.code == 0, ended.complaint
     (line,) = [line for line in ended.complaint.splitlines() if line.startswith("resuming at step ")]
-    return int(line.split()[4].rstrip(",")), ended
+    return int(line.split()[3].rstrip(",")), ended
 
 
 def test_a_checkpoint_is_that_of_one_process(workers: Cluster, shell: Shell) -> None:

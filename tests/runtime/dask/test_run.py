@@ -73,9 +73,9 @@ def test_a_file_that_a_worker_lacks(workers: Cluster, shell: Shell, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--worker", "/cpu:0=x"], "--worker without a cluster: expected --engine dask with it"),
-        (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler without a cluster: expected --engine dask with it"),
-        (["--report", "x.html"], "--report without a cluster: expected --engine dask with it"),
+        (["--worker", "/cpu:0=x"], "--worker without a cluster: expected --engine dask as well"),
+        (["--scheduler", "tcp://127.0.0.1:1"], "--scheduler without a cluster: expected --engine dask as well"),
+        (["--report", "x.html"], "--report without a cluster: expected --engine dask as well"),
     ],
 )
 def test_options_of_the_other_engine(options: list[str], complaint: str, shell: Shell) -> None:
@@ -137,8 +137,8 @@ def test_from_python(workers: Cluster) -> None:
     [
         ({"engine": "dusk"}, "unknown engine: got 'dusk', expected local or dask; did you mean 'dask'?"),
         ({"engine": "dask", "worker_per": "devise"}, "unknown worker_per: got 'devise', expected task or device"),
-        ({"scheduler": "tcp://127.0.0.1:1"}, "cluster options without a cluster: expected engine='dask' with it"),
-        ({"engine": "dask", "worker": {"/job:ps": "x"}}, "--worker says where devices live on a cluster: expected --scheduler"),
+        ({"scheduler": "tcp://127.0.0.1:1"}, "cluster options without a cluster: expected engine='dask' as well"),
+        ({"engine": "dask", "worker": {"/job:ps": "x"}}, "--worker without a cluster: expected --scheduler"),
     ],
 )
 def test_wrong_options_from_python(options: dict[str, Any], complaint: str) -> None:

@@ -169,7 +169,7 @@ def test_an_op_of_a_function_that_waits_for_what_stands_outside_of_it_says_so() 
         {"op": "QueueEnqueueV2", "name": "e", "inputs": ["q", "c"], "attrs": {"Tcomponents": ["float32"]}},
     ]
     graph = {"raw": True, "functions": [function]}
-    with pytest.raises(UnimplementedError, match="d}} waits for what its function does not do"):
+    with pytest.raises(UnimplementedError, match="d}} waits for an event outside its function"):
         placesim.run({**graph, "nodes": nodes[:3], "run": [{"fetch": ["call:0"]}]})
     nodes[2] = {**nodes[2], "inputs": ["q", "^e"]}
     assert placesim.run({**graph, "nodes": nodes, "run": [{"fetch": ["call:0"]}]}).results["call"] == 2.5
