@@ -134,10 +134,10 @@ def listening(kind: str, cluster: Any) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("worker", "it is a Worker of Dask's"),
-        ("web", "none of Dask's"),
+        ("worker", "it is a Dask Worker"),
+        ("web", "the server there is not Dask"),
         ("nowhere", "no scheduler at tcp://no.such.host.invalid:8786: "),
-        ("silent", "none of Dask's, or it hangs"),
+        ("silent", "the server there is not Dask, or hangs"),
         ("closed", "nothing listens there (waited 0.5 s)"),
     ],
 )
@@ -305,7 +305,7 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
         assert "needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's" in without.complaint
         plain = shell("devices", "--scheduler", commands.address.replace("tls", "tcp"), "--scheduler-timeout", "1")
         assert plain.code == 1
-        assert "UnavailableError: no scheduler" in plain.complaint
+        assert "UnavailableError: no Dask scheduler" in plain.complaint
         with DaskCommands(tmp_path) as open_commands:
             tls = open_commands.address.replace("tcp", "tls")
             ended = shell("devices", "--scheduler", tls, *options, "--scheduler-timeout", "5")
