@@ -135,9 +135,9 @@ def listening(kind: str, cluster: Any) -> Iterator[str]:
     ("kind", "sentence"),
     [
         ("worker", "it is a Dask Worker"),
-        ("web", "not Dask"),
+        ("web", "the server there is not Dask"),
         ("nowhere", "no scheduler at tcp://no.such.host.invalid:8786: "),
-        ("silent", "not Dask, or hangs"),
+        ("silent", "the server there is not Dask, or hangs"),
         ("closed", "nothing listens there (waited 0.5 s)"),
     ],
 )
