@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from placesim.cli.command import current_settings
+from placesim.core.process.interrupts import InterruptDelay
 from placesim.core.process.progress import ProgressWatcher, report_stage, watch_progress
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class TerminalProgress:
     def clear(self) -> None:
         """Take the bar away; the next update puts it there again, or a moment."""
         if self._ended is not None:
-            with self._lock:
+            with InterruptDelay(), self._lock:  # a bar that is half taken down leaves the terminal without its cursor
                 self._take_down()
 
     @contextmanager

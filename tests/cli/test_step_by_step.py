@@ -157,7 +157,10 @@ def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
         shown = ESCAPE.sub("", on_a_terminal(command, str(graph), program=program))
         assert re.search(r"reading KiB .*\d+/\d+ 0:0\d, 0:\d\d left", shown), command
         assert "interrupted" not in shown
-    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(graph), interrupt_at="left", program=program))
+    graph.write_text(
+        json.dumps({"nodes": [{**node, "name": f"{node['name']}_{part}"} for part in range(18) for node in nodes]})
+    )
+    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(graph), interrupt_at="reading KiB"))
     assert re.search(r"interrupted: reading KiB, \d+% done", stopped)
 
 

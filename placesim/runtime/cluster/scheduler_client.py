@@ -153,7 +153,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError)
     if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
         return (
-            f"no TLS at {address}: the answer there is none of TLS, expected a scheduler that was started with --tls-ca-file, "
+            f"no TLS at {address}: got an answer without TLS, expected a scheduler started with --tls-ca-file, "
             f"--tls-cert and --tls-key; one without TLS is {address.replace('tls://', 'tcp://')}"
         )
     return f"no Dask scheduler at {address}: {str(cause) or type(cause).__name__}"

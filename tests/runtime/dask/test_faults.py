@@ -71,9 +71,9 @@ def left_over(dask_worker: Any = None) -> tuple[int, list[str], list[str]]:
 
 
 def is_clean(cluster: Cluster) -> bool:
-    """Whether nothing of any session is in the workers."""
-    found = cluster.client.run(left_over).values()
-    return all(sessions == 0 and not threads and not held for sessions, threads, held in found)
+    """Whether nothing of any session is in the workers; not yet, while the scheduler has a worker that has just died."""
+    found = cluster.client.run(left_over, on_error="return").values()
+    return all(not isinstance(told, Exception) and told == (0, [], []) for told in found)
 
 
 @pytest.fixture
