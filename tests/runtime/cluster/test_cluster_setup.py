@@ -311,7 +311,7 @@ def test_tls(certificates: Path, tmp_path: Path, shell: Shell) -> None:
             ended = shell("devices", "--scheduler", tls, *options, "--scheduler-timeout", "5")
             assert (ended.code, ended.output) == (1, "")
             assert ended.complaint == (
-                f"UnavailableError: no TLS at {tls}: the answer there is none of TLS, expected a scheduler that was started "
+                f"UnavailableError: no TLS at {tls}: got an answer without TLS, expected a scheduler started "
                 f"with --tls-ca-file, --tls-cert and --tls-key; one without TLS is {open_commands.address}\n"
             )
         none = shell("devices", "--scheduler", commands.address, *options[:-1], "none.pem")
