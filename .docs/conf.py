@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version as version_of
 
 from sphinx.application import Sphinx
 
-from placesim.core.version import __version__
-
 project = "placesim"
-release = version = __version__
+release = version = version_of("placesim")
 copyright = "the placesim authors, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click"]
 html_theme = "furo"

@@ -19,7 +19,7 @@ from placesim.core.process.interrupts import (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong.
 
-    It is 70 for a defect of placesim, and 130 on Ctrl-C.
+    It is 70 for a bug in placesim, and 130 on Ctrl-C.
     """
     # numpy's warnings tell of its own arithmetic, not of the graph
     if not sys.warnoptions:

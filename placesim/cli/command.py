@@ -20,7 +20,7 @@ EXITS = {
     2: "the command line or a file is wrong",
 }
 """Default meanings of the exit codes."""
-_ALWAYS: dict[int, str] = {70: "a defect of placesim", 130: "Ctrl-C"}
+_ALWAYS: dict[int, str] = {70: "a bug in placesim", 130: "Ctrl-C"}
 _HELP = {"-h", "--help"}
 COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
 COLORS = ("auto", "always", "never")

@@ -74,7 +74,7 @@ def check_clean(command: tuple[str, ...], ended: CommandResult) -> None:
     """No control characters, lines that are what they should be, and JSON that can be read."""
     for text in ended[1:]:
         assert not CONTROLS.search(STYLES.sub("", text))
-    assert "defect of placesim" not in ended.complaint
+    assert "bug in placesim" not in ended.complaint
     assert all(LATER_LINE.match(line) for line in ended.complaint.splitlines()[1:])
     if "json" in command or "sarif" in command:
         list(map(json.loads, ended.output.splitlines()))

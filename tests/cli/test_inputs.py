@@ -157,8 +157,8 @@ def test_a_huge_file_of_a_saved_model_is_not_read(shell: Shell) -> None:
 def test_what_is_no_graph_is_told_by_its_name(shell: Shell, name: str, expected: str, content: bytes) -> None:
     ended = shell("place", shell.write(name, content))
     assert ended.code == 2
-    got = f"{len(content)} bytes that are none" if content.strip() else "an empty file"
-    assert ended.complaint == f"GraphFileError: {name}: no graph: got {got}, expected {expected}\n"
+    got = f"{len(content)} bytes of another kind" if content.strip() else "an empty file"
+    assert ended.complaint == f"GraphFileError: {name}: not a graph: got {got}, expected {expected}\n"
 
 
 def test_a_pipe_that_nobody_writes_into_is_waited_for_as_long_as_is_said(shell: Shell) -> None:

@@ -300,7 +300,7 @@ def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
             if run.simulated and not run.is_in_vain:
                 output.finish()
                 kept = "" if output.path is None else f", and kept in {output.path}"
-                tell(f"interrupted: {len(run.rows)} of {len(run.combinations)} combinations are simulated{kept}\n")
+                tell(f"interrupted: simulated {len(run.rows)} of {len(run.combinations)} combinations{kept}\n")
             raise
     output.finish()
 

@@ -37,6 +37,6 @@ def _group_bytes() -> int:
 
 
 def _cached_bytes(group: Path) -> int:
-    """What a control group holds of files and would give up at once."""
+    """Bytes of files in a control group that it would release at once."""
     lines = map(str.split, (group / "memory.stat").read_text().splitlines())
     return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))

@@ -1,4 +1,4 @@
-"""How many nodes the functions of a model come to where they are called, counted before any call is expanded."""
+"""Number of nodes that a model's function calls expand to, counted before any call is expanded."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def expansion_problem(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]
 
 
 def _calls(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]) -> Counter[FunctionKey]:
-    """How often each op stands among nodes and in the bodies that their attributes hold; all that are no function as one."""
+    """Count of each op among nodes and in the bodies in their attributes; all ops that are not functions count as one."""
     found: Counter[FunctionKey] = Counter()
     waiting = [nodes]
     while waiting:

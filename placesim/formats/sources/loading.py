@@ -88,7 +88,7 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
 
 
 def _import_readers(options: SimulationOptions) -> None:
-    """What reading a graph file takes of modules and tables: that is no time that the graph takes."""
+    """Import the modules and tables that reading a graph file needs; their time does not count as the graph's."""
     import placesim.formats.graph_file.reader  # noqa: F401
     from placesim.ops.registry import load_registry
 
@@ -96,7 +96,7 @@ def _import_readers(options: SimulationOptions) -> None:
 
 
 def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found]) -> Found:
-    """What the work reads of a file, within the time and the memory that the options allow.
+    """Result of reading a file, within the time and the memory that the options allow.
 
     Raises DeadlineExceededError or ResourceExhaustedError where it takes more, and whatever the work raises.
     """
@@ -182,8 +182,8 @@ def _check_content(content: bytes, name: str) -> None:
 
     expected = _BINARY_NAMES.get(os.path.splitext(name)[1].lower())
     if expected is not None and (not content.strip() or not is_text(content) or not _is_utf8(content)):
-        got = f"{len(content)} bytes that are none" if content.strip() else "an empty file"
-        raise GraphFileError((Problem(Location(name, 0, 0), f"no graph: got {got}, expected {expected}"),))
+        got = f"{len(content)} bytes of another kind" if content.strip() else "an empty file"
+        raise GraphFileError((Problem(Location(name, 0, 0), f"not a graph: got {got}, expected {expected}"),))
 
 
 def _is_utf8(content: bytes) -> bool:

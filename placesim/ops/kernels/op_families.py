@@ -1,4 +1,4 @@
-"""Which family each op's kernel is in, so that only the families that a graph needs are imported.
+"""Family of each op's kernel, so that only the families that a graph needs are imported.
 
 Written by `make tables` from the families' own tables; a test holds it to them.
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 from placesim.ops import kernels
 
 PATH = Path(kernels.__file__).with_name("op_families.py")
-_HEAD = '''"""Which family each op's kernel is in, so that only the families that a graph needs are imported.
+_HEAD = '''"""Family of each op's kernel, so that only the families that a graph needs are imported.
 
 Written by `make tables` from the families' own tables; a test holds it to them.
 """
