@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from contextvars import Context
 from functools import partial
 from queue import SimpleQueue
 from time import perf_counter_ns
@@ -159,7 +160,8 @@ class Post:
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
-            self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address))
+            # timers of the connection would hold the session by this thread's context, long after it is closed
+            self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address), context=Context())
         sent = perf_counter_ns()
         given = self._lender.lend(value) if self._lender is not None and address in self._borrowers else value
         peer.post({"step": step, "sent": sent}, (key, copy_compact(given), generation))

@@ -64,7 +64,8 @@ def left_over(dask_worker: Any = None) -> tuple[int, list[str], list[str]]:
     from placesim.runtime.dask.worker_session import WorkerSession, WorkerStep
 
     gc.collect()
-    sessions = dask_worker.handlers["placesim_session"].__self__.sessions
+    handler = dask_worker.handlers.get("placesim_session")  # there since the worker's first session
+    sessions = handler.__self__.sessions if handler else {}
     held = [type(found).__name__ for found in gc.get_objects() if isinstance(found, WorkerSession | WorkerStep)]
     threads = [thread.name for thread in threading.enumerate() if thread.name.startswith("placesim")]
     return len(sessions), [name for name in threads if name != "placesim-end"], held  # that one ends with whoever started us
