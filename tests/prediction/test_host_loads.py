@@ -149,7 +149,7 @@ def test_a_sum_of_many_terms_is_written_back_in_pieces() -> None:
 
 
 def test_counts_are_those_of_the_type() -> None:
-    shapes = [(64, 32), (32, 16)], [(64, 16)]
+    shapes: tuple[list[Dims], list[Dims]] = [(64, 32), (32, 16)], [(64, 16)]
     single, double = (counts_of(load_of("MatMul", *shapes, PRODUCT, dtype)) for dtype in (FLOAT, DOUBLE))
     assert double["multiplied"] == 2 * single["multiplied"]
     half = counts_of(load_of("MatMul", *shapes, PRODUCT, HALF))
