@@ -23,6 +23,7 @@ from typing import NamedTuple
 from unittest.mock import patch
 
 from placesim.cli import main
+from tests.cli.warm import write_warm
 from tests.processes import EMPTY, ROOT, run_shell, set_surroundings
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.md")))
@@ -93,25 +94,41 @@ def surroundings_of(document: Path) -> Mapping[str, str]:
 def run(line: str, folder: Path, surroundings: Mapping[str, str] = EMPTY) -> tuple[int, str]:
     """Return the exit code and all output of a command; placesim runs in this process where it begins the line."""
     found = _PLACESIM.fullmatch(line.removesuffix(_ECHO))
-    # a script has a process of its own, which writes to the process's own streams
-    if found is None or ".py" in found["arguments"]:
+    if found is None:
         with patch.dict(os.environ, surroundings):
             ended = run_shell(f"{{ {line}; }} 2>&1", folder=folder)
         return ended.code, ended.output
-    printed, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True) for _ in range(2))
-    beside = complained if found["filter"] and not found["merged"] else printed
-    with chdir(folder), patch.dict(os.environ, surroundings), redirect_stdout(printed), redirect_stderr(beside):
-        code = main(shlex.split(found["arguments"]))
-    printed.seek(0)
-    output = printed.read()
+    is_split = bool(found["filter"]) and not found["merged"]
+    code, output, beside = _run_placesim(found["arguments"], folder, surroundings, is_split)
     if found["filter"]:
         with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
             file.write(output)
             file.flush()
-            complained.seek(0)
             ended = run_shell(f"{{ cat {shlex.quote(file.name)} {found['filter']}; }} 2>&1", folder=folder)
-            return ended.code, complained.read() + ended.output
+            return ended.code, beside + ended.output
     return (0, f"{output}exit code {code}\n") if line.endswith(_ECHO) else (code, output)
+
+
+def _run_placesim(arguments: str, folder: Path, surroundings: Mapping[str, str], is_split: bool) -> tuple[int, str, str]:
+    """The exit code, the output, and what is written beside it; all is output where that is not split off."""
+    words = shlex.split(arguments)
+    if ".py" in arguments:  # a script has a process of its own, which writes to the process's own streams
+        with tempfile.TemporaryDirectory(prefix="placesim-test-") as place:
+            files = [Path(place, "output"), Path(place, "beside" if is_split else "output")]
+            code = write_warm(folder, words, surroundings, files)
+            output, beside = (file.read_bytes().decode() for file in files)
+            return code, output, beside if is_split else ""
+    printed, complained = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="", write_through=True) for _ in range(2))
+    with (
+        chdir(folder),
+        patch.dict(os.environ, surroundings),
+        redirect_stdout(printed),
+        redirect_stderr(complained if is_split else printed),
+    ):
+        code = main(words)
+    for stream in (printed, complained):
+        stream.seek(0)
+    return code, printed.read(), complained.read()
 
 
 def is_same(one: str, two: str) -> bool:

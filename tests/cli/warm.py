@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
@@ -31,10 +31,16 @@ _SECONDS = 60
 def run_warm(folder: Path, *arguments: str, **environment: str) -> CommandResult:
     """What a command leaves behind that runs in a directory, with these variables beside the test's own."""
     with tempfile.TemporaryDirectory(prefix="placesim-test-") as place:
-        streams = [os.path.join(place, name) for name in ("output", "complaint")]
-        task = {"folder": str(folder), "words": arguments, "streams": streams, "environment": os.environ | environment}
-        code = _ask(json.dumps(task).encode())
-        return CommandResult(code, *(Path(stream).read_text() for stream in streams))
+        streams = [Path(place, name) for name in ("output", "complaint")]
+        code = write_warm(folder, arguments, environment, streams)
+        return CommandResult(code, *(stream.read_text() for stream in streams))
+
+
+def write_warm(folder: Path, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[Path]) -> int:
+    """The exit code of such a command, whose output and complaint are appended to these two files, or to one."""
+    paths = [str(stream) for stream in streams]
+    task = {"folder": str(folder), "words": arguments, "streams": paths, "environment": {**os.environ, **environment}}
+    return _ask(json.dumps(task).encode())
 
 
 def _ask(task: bytes) -> int:
