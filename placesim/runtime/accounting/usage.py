@@ -66,6 +66,12 @@ def record(ledger: Ledger) -> None:
         source.journal = []
 
 
+def end_record(ledger: Ledger) -> None:
+    """Let no source hold its journal, and so itself, any more."""
+    for source in ledger.all_sources():
+        source.journal = None
+
+
 def device_usage(ledger: Ledger) -> tuple[DeviceUsage, ...]:
     """The usage of each device whose memory was used, in the order of the devices, from journals that began empty."""
     kept = ledger.keeper_of()
