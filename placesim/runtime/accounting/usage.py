@@ -67,7 +67,8 @@ def record(ledger: Ledger) -> None:
 
 
 def end_record(ledger: Ledger) -> None:
-    """Let no source hold its journal, and so itself, any more."""
+    """Let go of the journals and of the recorder, which hold the ledger: what they recorded ends with its last reader."""
+    ledger.recorder = None
     for source in ledger.all_sources():
         source.journal = None
 
