@@ -202,7 +202,7 @@ SHAPES = [
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> None:
     a, b = random_matrices(left, right, dtype)
-    expected = small_integers(left, right)[2].astype(dtype)
+    expected: Tensor = small_integers(left, right)[2].astype(dtype)
     for number in (1, 2, 3):
         with threads(number):
             result = product(a, b)
