@@ -72,6 +72,7 @@ def release_of(file: str, case: str) -> Release:
 class Outcome:
     """What placesim makes of a case, in the recording's terms; `shuffled` has the rows whose numbers are chance, by reader."""
 
+    nodes: list[str]
     devices: list[str]
     log: list[Row]
     error: OpError | None
@@ -99,7 +100,8 @@ def place_case(case: Mapping[str, Any]) -> Outcome:
         for t in partitions.transfers:
             rows = shuffled.setdefault(readers[t.recv], []) if t.recv in readers else sends
             rows.append([t.tensor, numbers[t.src], numbers[t.dst], t.send_op, t.recv_op, t.send, t.recv])
-    return Outcome(list(numbers), log, placement.error, placement.messages, sends, shuffled)
+    names_read = [node.name for node in file.graph.nodes]
+    return Outcome(names_read, list(numbers), log, placement.error, placement.messages, sends, shuffled)
 
 
 def _device_set(file: GraphFile) -> DeviceSet:
@@ -158,6 +160,7 @@ def differences(case: Mapping[str, Any]) -> list[str]:
     """What placesim does otherwise than TensorFlow did; empty where all agrees."""
     expected, found = case["expect"], place_case(case)
     return [
+        *_unequal("nodes", found.nodes, [node["name"] for node in case["graph"]["nodes"]]),
         *_unequal("devices", found.devices, expected["devices"]),
         *_unequal("log", found.log, expected["log"]),
         *_unequal("error", _error(found.error), _recorded_error(expected["error"])),

@@ -64,21 +64,32 @@ OPS = (
 )
 
 
+MOST_NODES = 14
+COUNTS = st.integers(1, MOST_NODES)
+DRAWN_REQUESTS = st.sampled_from(REQUESTS)
+# hypothesis checks each strategy that is new to it, which takes longer than to draw from it: all are made once
+ONE_OF = [st.sampled_from(range(count)) for count in range(1, len(OPS) + 1)]
+LABELS_OF = [st.lists(one, max_size=2) for one in ONE_OF]
+SOURCES_OF = [st.lists(one, max_size=2, unique=True) for one in ONE_OF]
+"""By the number of what is drawn from, less one: a position, and up to two positions, the same or different ones."""
+
+
 @st.composite
 def node_defs(draw: st.DrawFn) -> list[NodeDef]:
     """Some nodes with requests, labels and control inputs, each reading earlier ones; node i is called `n<i>_`."""
     made: list[NodeDef] = []
     outputs: dict[str, list[str]] = {"float": [], "ref": [], "resource": [], "ints": [], "text": []}
-    for i in range(draw(st.integers(1, 14))):
+    for i in range(draw(COUNTS)):
         possible = [op for op in OPS if all(outputs[kind] for kind in op.inputs)]
-        op = draw(st.sampled_from(possible))
-        inputs = [draw(st.sampled_from(outputs[kind])) for kind in op.inputs]
-        control = draw(st.lists(st.sampled_from([node.name for node in made]), max_size=2, unique=True)) if made else []
-        labels = draw(st.lists(st.sampled_from([node.name for node in made] + ["ghost"]), max_size=2)) if i % 3 == 0 else []
+        op = possible[draw(ONE_OF[len(possible) - 1])]
+        inputs = [outputs[kind][draw(ONE_OF[len(outputs[kind]) - 1])] for kind in op.inputs]
+        control = draw(SOURCES_OF[i - 1]) if made else []
+        known = [*(node.name for node in made), "ghost"]
+        labels = [known[position] for position in draw(LABELS_OF[i])] if i % 3 == 0 else []
         attrs = {**op.attrs, **({"_class": tuple(f"loc:@{label}" for label in labels)} if labels else {})}
         name = f"n{i}_"
-        inputs += [f"^{source}" for source in control]
-        made.append(NodeDef(name, op.name, tuple(inputs), draw(st.sampled_from(REQUESTS)), attrs))
+        inputs += [f"^{made[source].name}" for source in control]
+        made.append(NodeDef(name, op.name, tuple(inputs), draw(DRAWN_REQUESTS), attrs))
         if op.output:
             outputs[op.output].append(name)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from hypothesis import strategies as st
 
@@ -12,24 +13,33 @@ from placesim.planning.loads import load_plan
 from placesim.planning.problem import Objective, PlanningProblem, ProblemDevice, ProblemTask, are_apart, find_overfull_devices
 
 TIMES = st.integers(0, 9).map(float)
+BOOLEANS = st.booleans()
+# hypothesis checks each strategy that is new to it, which takes longer than to draw from it: these are made once
+integers = cache(st.integers)
+
+
+@cache
+def some_below(count: int, most: int) -> st.SearchStrategy[set[int]]:
+    """A few of the first so many numbers."""
+    return st.sets(integers(0, count - 1), max_size=most)
 
 
 @st.composite
 def pipelines(draw: st.DrawFn, most: int = 6, *, contiguous: bool = False) -> PlanningProblem:
     """Up to so many tasks on two accelerators and a CPU, some of them in groups, some backward."""
-    count = draw(st.integers(1, most))
-    inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
+    count = draw(integers(1, most))
+    inputs = [draw(some_below(task, 3)) if task else set() for task in range(count)]
     tasks = tuple(
         ProblemTask(
             f"t{n}",
             (draw(TIMES), draw(TIMES)),
-            float(draw(st.integers(0, 3))),
+            float(draw(integers(0, 3))),
             draw(TIMES),
-            not contiguous and draw(st.booleans()),
+            not contiguous and draw(BOOLEANS),
         )
         for n in range(count)
     )
-    labels = [draw(st.integers(0, count - 1)) for _ in range(count)]
+    labels = [draw(integers(0, count - 1)) for _ in range(count)]
     groups = [tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels)]
     if contiguous:
         groups = [(n,) for n in range(count)]
@@ -41,9 +51,9 @@ def pipelines(draw: st.DrawFn, most: int = 6, *, contiguous: bool = False) -> Pl
 @st.composite
 def schedules(draw: st.DrawFn, most: int = 6) -> PlanningProblem:
     """Up to so many tasks on equal processors, where only the order counts."""
-    count, processors = draw(st.integers(1, most)), draw(st.integers(1, 3))
+    count, processors = draw(integers(1, most)), draw(integers(1, 3))
     tasks = tuple(ProblemTask(f"t{n}", (draw(TIMES),)) for n in range(count))
-    inputs = tuple(tuple(sorted(draw(st.sets(st.integers(0, n - 1), max_size=2)))) if n else () for n in range(count))
+    inputs = tuple(tuple(sorted(draw(some_below(n, 2)))) if n else () for n in range(count))
     devices = tuple(ProblemDevice(f"p{n}", 0) for n in range(processors))
     return PlanningProblem(Objective.MAKESPAN, tasks, inputs, tuple((n,) for n in range(count)), devices)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -28,78 +29,106 @@ from placesim.planning.problem import (
 )
 from placesim.planning.search_budget import Search
 from tests.examples import examples
-from tests.planning.problems import TIMES, assignments, is_contiguous, pipelines
+from tests.planning.problems import BOOLEANS, TIMES, assignments, integers, is_contiguous, pipelines, some_below
 
 needs_solver = pytest.mark.skipif(not has_solver(), reason="OR-tools is not installed: pip install 'placesim[plan]'")
 NEAR = 1e-6
+sampled = cache(st.sampled_from)
+LINKS = st.builds(DeviceLink, sampled((0.0, 0.5)), sampled((0.25, 1.0)))
 
 
 @st.composite
 def machines(draw: st.DrawFn, most: int = 6) -> PlanningProblem:
     """Up to so many tasks on a host with two GPUs, with launches, copy streams and links, two of which they may share."""
-    count = draw(st.integers(1, most))
-    inputs = [draw(st.sets(st.integers(0, task - 1), max_size=3)) if task else set() for task in range(count)]
+    count = draw(integers(1, most))
+    inputs = [draw(some_below(task, 3)) if task else set() for task in range(count)]
     tasks = []
     for number in range(count):
-        slow, fast, launch = draw(TIMES), draw(TIMES), draw(st.sampled_from((0.0, 0.5)))
-        where = draw(st.sampled_from(((slow, fast), (slow, fast), (slow, fast), (slow, math.inf), (math.inf, fast))))
-        holds = float(draw(st.integers(0, 3)))
+        slow, fast, launch = draw(TIMES), draw(TIMES), draw(sampled((0.0, 0.5)))
+        where = draw(sampled(((slow, fast), (slow, fast), (slow, fast), (slow, math.inf), (math.inf, fast))))
+        holds = float(draw(integers(0, 3)))
         tasks.append(
             ProblemTask(
-                f"t{number}", where, holds, draw(TIMES), launches=(0.0, launch), cores=(draw(st.integers(1, 2)), 1), path=where
+                f"t{number}", where, holds, draw(TIMES), launches=(0.0, launch), cores=(draw(integers(1, 2)), 1), path=where
             )
         )
-    labels = [draw(st.integers(0, count - 1)) if draw(st.booleans()) else n for n in range(count)]
+    labels = [draw(integers(0, count - 1)) if draw(BOOLEANS) else n for n in range(count)]
     groups = tuple(tuple(n for n in range(count) if labels[n] == label) for label in dict.fromkeys(labels))
     copies = tuple(SerialStream(f"{gpu}{way}") for gpu in "ab" for way in "io")
     resources: tuple[Resource, ...] = (Cores("host", 2, 2), SerialStream("a", 0), SerialStream("b", 0), *copies)
-    links = tuple(Link(name, draw(st.sampled_from((1.0, 4.0))), 0.25) for name in ("ain", "aout", "bin", "bout"))
+    links = tuple(Link(name, draw(sampled((1.0, 4.0))), 0.25) for name in ("ain", "aout", "bin", "bout"))
     routes = (
         (((), ()), ((0,), (3,)), ((2,), (5,))),
         (((1,), (4,)), ((), ()), ((1, 2), (4, 5))),
         (((3,), (6,)), ((3, 0), (6, 3)), ((), ())),
     )
-    room = draw(st.sampled_from((math.inf, 8.0)))
+    room = draw(sampled((math.inf, 8.0)))
     devices = (ProblemDevice("cpu", 0, pays=False), ProblemDevice("gpu0", 1, room), ProblemDevice("gpu1", 1, room))
     sources = tuple(tuple(sorted(row)) for row in inputs)
     layout = MachineLayout(resources, links, (0, 1, 2), routes)
     return PlanningProblem(Objective.MAKESPAN, tuple(tasks), sources, groups, devices, layout=layout)
 
 
+@cache
+def tasks_below(count: int, most: int) -> st.SearchStrategy[list[int]]:
+    """A few of so many tasks, some of them more than once."""
+    return st.lists(integers(0, count - 1), max_size=most)
+
+
+@cache
+def readers_below(count: int) -> st.SearchStrategy[list[tuple[int, int]]]:
+    """A few of so many tasks, and how much later each reads."""
+    return st.lists(st.tuples(integers(0, count - 1), integers(0, 4)), max_size=3)
+
+
+@cache
+def two_or_three(count: int) -> st.SearchStrategy[set[int]]:
+    """Of so many groups."""
+    return st.sets(integers(0, count - 1), min_size=2, max_size=3)
+
+
+PIPELINES = pipelines()
+
+
 @st.composite
 def executors(draw: st.DrawFn) -> PlanningProblem:
     """The same tasks as pipelines, run first come, first served, over ways that may differ."""
-    problem = replace(draw(pipelines()), objective=Objective.MAKESPAN)
-    return replace(problem, ways=draw(ways())) if draw(st.booleans()) else problem
+    problem = replace(draw(PIPELINES), objective=Objective.MAKESPAN)
+    return replace(problem, ways=draw(WAYS)) if draw(BOOLEANS) else problem
 
 
 @st.composite
 def ways(draw: st.DrawFn) -> tuple[tuple[DeviceLink, ...], ...]:
     """Between three devices."""
-    some = st.builds(DeviceLink, st.sampled_from((0.0, 0.5)), st.sampled_from((0.25, 1.0)))
-    return tuple(tuple(DeviceLink() if a == b else draw(some) for b in range(3)) for a in range(3))
+    return tuple(tuple(DeviceLink() if a == b else draw(LINKS) for b in range(3)) for a in range(3))
+
+
+WAYS = ways()
 
 
 @st.composite
 def steps_apart(draw: st.DrawFn, problems: st.SearchStrategy[PlanningProblem]) -> PlanningProblem:
     """Some of the groups may share no device."""
     problem = draw(problems)
-    groups = st.sets(st.integers(0, len(problem.groups) - 1), min_size=2, max_size=3)
-    return replace(problem, apart=(tuple(sorted(draw(groups))),)) if len(problem.groups) > 1 else problem
+    return (
+        replace(problem, apart=(tuple(sorted(draw(two_or_three(len(problem.groups))))),))
+        if len(problem.groups) > 1
+        else problem
+    )
 
 
 @st.composite
 def peaks(draw: st.DrawFn) -> PlanningProblem:
     """The same groups as pipelines, with tensors that are read at later moments, some of them kept."""
-    problem = replace(draw(pipelines()), objective=Objective.PEAK)
-    count, moment, tensors = len(problem.tasks), st.integers(0, 8), []
-    for task in draw(st.lists(st.integers(0, count - 1), max_size=6)):
+    problem = replace(draw(PIPELINES), objective=Objective.PEAK)
+    count, moment, tensors = len(problem.tasks), integers(0, 8), []
+    for task in draw(tasks_below(count, 6)):
         made = draw(moment)
-        readers = draw(st.lists(st.tuples(st.integers(0, count - 1), st.integers(0, 4)), max_size=3))
+        readers = draw(readers_below(count))
         reads = tuple((reader, made + later) for reader, later in readers)
-        tensors.append(ProblemTensor(draw(TIMES), task, made, reads, draw(st.booleans())))
-    scratch = draw(st.lists(st.integers(0, count - 1), max_size=2))
-    kinds = st.sampled_from((frozenset((2,)), frozenset((0, 1))))
+        tensors.append(ProblemTensor(draw(TIMES), task, made, reads, draw(BOOLEANS)))
+    scratch = draw(tasks_below(count, 2))
+    kinds = sampled((frozenset((2,)), frozenset((0, 1))))
     tensors += [ProblemTensor(draw(TIMES), task, draw(moment), only_on=draw(kinds)) for task in scratch]
     # what is kept is among what its task holds
     kept = [math.fsum(tensor.size for tensor in tensors if tensor.task == n and tensor.is_kept) for n in range(count)]
@@ -109,7 +138,7 @@ def peaks(draw: st.DrawFn) -> PlanningProblem:
 
 def loads_over_ways() -> st.SearchStrategy[PlanningProblem]:
     """Pipelines whose ways differ."""
-    return st.builds(lambda problem, found: replace(problem, ways=found), pipelines(5), ways())
+    return st.builds(lambda problem, found: replace(problem, ways=found), pipelines(5), WAYS)
 
 
 def judged(problem: PlanningProblem) -> float:
@@ -139,7 +168,7 @@ ALL = {
     "a pipeline over ways": loads_over_ways(),
     "peaks": peaks(),
     "a machine with groups apart": steps_apart(machines()),
-    "a pipeline with groups apart": steps_apart(pipelines()),
+    "a pipeline with groups apart": steps_apart(PIPELINES),
     "peaks with groups apart": steps_apart(peaks()),
     "a contiguous pipeline": pipelines(6, contiguous=True),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,15 @@ from hypothesis import strategies as st
 
 from placesim.core.errors import OpError, UsageError
 from placesim.formats.sources.loading import load
+from placesim.machine.memory.buffers import Buffer
 from placesim.machine.options import make_options
 from placesim.ops.kernels.abstract_tensor import SketchedValueError
 from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.text.timing import time_document
+from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.dry_runs.assumptions import BranchChoice
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
+from placesim.runtime.sessions.session import GraphSession
 from placesim.studies.dry_run import DryRun, search_dry_run
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 from placesim.studies.time_study import study_time
@@ -499,3 +504,21 @@ def test_sizes_for_what_is_executed_are_refused() -> None:
     for values in ({"batch": 3}, {"shape": {"x": ()}}, {"iterations": {"w": 1}}, {"assume_unknown": 1}):
         with pytest.raises(UsageError, match="assumed sizes do not apply"):
             study({"nodes": loop(), "fetch": ["out"]}, is_executed=True, feed={"x": 3.0}, **values)
+
+
+def test_a_walk_that_has_ended_leaves_no_work_to_the_collector_of_garbage() -> None:
+    kinds = GraphSession, Ledger, Buffer, ExecutionRecorder, Execution
+
+    def living() -> Counter[type]:
+        return Counter(type(item) for item in gc.get_objects() if isinstance(item, kinds))
+
+    options = make_options({"gpu": 2, "soft_placement": True})
+    loaded = load(Path(__file__).parents[2] / "graphs" / "alexnet.yaml", None, options)
+    gc.collect()
+    gc.disable()
+    try:
+        before = living()
+        study_time(loaded, options, "alexnet")
+        assert living() <= before
+    finally:
+        gc.enable()

@@ -36,7 +36,7 @@ class Buffer:
     list that lies in it, which it holds; None for one that was never set or has no elements.
     """
 
-    __slots__ = ("allocated", "contents", "holders", "owner", "place", "root", "size", "source")
+    __slots__ = ("_whole", "allocated", "contents", "holders", "owner", "place", "size", "source")
 
     def __init__(self, source: BufferSource | None, size: int, allocated: int = 0, owner: str = "", place: Any = None) -> None:
         self.source = source
@@ -46,12 +46,18 @@ class Buffer:
         self.place = place
         self.holders = 1
         self.contents: list[Buffer | None] | None = None
-        self.root: Buffer = self
+        self._whole: Buffer | None = None  # a buffer that held itself would stay until garbage is collected
+
+    @property
+    def root(self) -> Buffer:
+        """The whole that it is a part of, or itself."""
+        return self if self._whole is None else self._whole
 
     @property
     def is_sole(self) -> bool:
         """Whether exactly one tensor refers to it, so that a kernel may write its output there."""
-        return self.holders == 1 and self.root.holders == 1 and self.root.source is not None
+        root = self.root
+        return self.holders == root.holders == 1 and root.source is not None
 
     @property
     def is_shared(self) -> bool:
@@ -61,8 +67,8 @@ class Buffer:
     def view(self, size: int = 0) -> Buffer:
         """A part of this buffer, `size` bytes of it, held once; it holds the whole."""
         part = Buffer(self.source, size, owner=self.owner, place=self.place)
-        part.root = self.root
-        self.root.holders += 1
+        part._whole = self.root
+        part._whole.holders += 1
         return part
 
     def hold(self) -> Buffer:
@@ -75,8 +81,8 @@ class Buffer:
         self.holders -= 1
         if self.holders:
             return
-        if self.root is not self:
-            self.root.release()
+        if self._whole is not None:
+            self._whole.release()
             return
         for held in self.contents or ():
             if held is not None:

@@ -356,14 +356,19 @@ class _Makespan:
         self.model.add(begin >= there)
         if problem.group_of[task] == problem.group_of[source]:
             return
-        ways = self._windows.ways.seconds(problem.tasks[source].sent)
+        ways, launches = self._windows.ways.seconds(problem.tasks[source].sent), self._windows.launches
+        senders = [device for device in self._devices if not _is_never(source_on[device])]
+        later, waits = begin - there, dict[int, Any]()  # most ways take alike long
         for target in self._devices:
             if _is_never(on[target]):
                 continue
-            for device in self._devices:
-                moved = self._units(ways[device, target] + self._windows.launches[task, target])
-                if device != target and moved and not _is_never(source_on[device]):
-                    self.model.add(begin >= there + moved).only_enforce_if(on[target], source_on[device])
+            for device in senders:
+                moved = self._units(ways[device, target] + launches[task, target])
+                if device == target or not moved:
+                    continue
+                if moved not in waits:
+                    waits[moved] = later >= moved
+                self.model.add(waits[moved]).only_enforce_if(on[target], source_on[device])
 
     def _share_devices(self) -> None:
         """Streams run one task at a time, devices without a layout as many as they have slots."""

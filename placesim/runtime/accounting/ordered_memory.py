@@ -77,6 +77,7 @@ class ScheduledAccounts:
         """It has ended: what it fetched is the client's."""
         if self._account is not None:
             self._account.close()
+            self._account = None  # it and this hold each other
         if self._listener is not None:
             self._listener.end()
 

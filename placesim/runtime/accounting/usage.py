@@ -66,6 +66,13 @@ def record(ledger: Ledger) -> None:
         source.journal = []
 
 
+def end_record(ledger: Ledger) -> None:
+    """Let go of the journals and of the recorder, which hold the ledger: what they recorded ends with its last reader."""
+    ledger.recorder = None
+    for source in ledger.all_sources():
+        source.journal = None
+
+
 def device_usage(ledger: Ledger) -> tuple[DeviceUsage, ...]:
     """The usage of each device whose memory was used, in the order of the devices, from journals that began empty."""
     kept = ledger.keeper_of()

@@ -111,7 +111,8 @@ class GraphSession:
         self._ledger = ledger
         self._sketched = sketched
         if ledger is not None:
-            ledger.find_resources = lambda device: self._states[device].resources
+            states = self._states  # the ledger holds no session, which would live until garbage is collected
+            ledger.find_resources = lambda device: states[device].resources
         self._prepared: dict[StepRequest, CachedStep] = {}
         self._running: set[int] = set()
         self._turns = Turns(None if shared is None else shared.condition)

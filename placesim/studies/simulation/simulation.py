@@ -221,6 +221,10 @@ class _Simulation:
         """The session ends, and gives its memory back."""
         if self._session is not None:
             self._session.close()
+        if self._ledger is not None and self.measurements is None:  # those read the journals afterwards
+            from placesim.runtime.accounting.usage import end_record
+
+            end_record(self._ledger)
 
     def run(self) -> None:
         from placesim.runtime.sessions.session import GraphSession, open_session

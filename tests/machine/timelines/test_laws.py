@@ -39,33 +39,38 @@ TIMES = st.one_of(st.integers(1, 5).map(lambda n: n * 1e-5), st.floats(1e-6, 1e-
 """Some that often make ties, and some that don't."""
 
 
+MOST_TASKS = 14
+# hypothesis checks each strategy that is new to it, which takes longer than to draw from it: all are made once
+FEW, COUNTS = st.integers(1, 4), st.integers(1, MOST_TASKS)
+BANDWIDTHS, LATENCIES = st.sampled_from([1e9, 2e9, 1.2e10]), st.sampled_from([0.0, 1e-6, 2.5e-5])
+ORDERS = {count: st.permutations(range(count)) for count in range(1, MOST_TASKS + 1)}
+INPUTS = {count: st.lists(st.sampled_from(range(count)), max_size=3) for count in ORDERS}
+"""Places of inputs among so many earlier tasks."""
+KINDS, RESOURCES, CORES = st.integers(0, 3), st.integers(NOWHERE, 5), st.integers(1, 3)
+LAUNCHES, BYTES = st.sampled_from([0.0, 1e-5, 3e-6]), st.sampled_from([0, 1000, 10**5, 10**7])
+ROUTES = st.lists(st.integers(0, 2), max_size=3, unique=True)
+STREAMS = st.lists(st.integers(4, 5), max_size=2, unique=True)
+
+
 @st.composite
 def works(draw: st.DrawFn) -> Work:
     """Cores 0 and 1; streams 2 and 3, launched by them; streams 4 and 5; three links.  Inputs come in any order of numbers."""
     resources: list[Resource] = [
-        Cores("cores0", draw(st.integers(1, 4)), draw(st.integers(1, 4))),
-        Cores("cores1", draw(st.integers(1, 4)), draw(st.integers(1, 4))),
+        Cores("cores0", draw(FEW), draw(FEW)),
+        Cores("cores1", draw(FEW), draw(FEW)),
         *(SerialStream("hosted0", 0), SerialStream("hosted1", 1), SerialStream("copy0"), SerialStream("copy1")),
     ]
-    bandwidth, latency = st.sampled_from([1e9, 2e9, 1.2e10]), st.sampled_from([0.0, 1e-6, 2.5e-5])
-    links = [Link(f"l{number}", draw(bandwidth), draw(latency)) for number in range(3)]
-    count = draw(st.integers(1, 14))
-    names = draw(st.permutations(range(count)))
+    links = [Link(f"l{number}", draw(BANDWIDTHS), draw(LATENCIES)) for number in range(3)]
+    count = draw(COUNTS)
+    names = draw(ORDERS[count])
     tasks: dict[int, Task | LinkTransfer] = {}
     for place in range(count):
-        inputs = tuple(draw(st.lists(st.sampled_from(names[:place]), max_size=3))) if place else ()
-        if draw(st.integers(0, 3)):
-            tasks[names[place]] = Task(
-                draw(TIMES),
-                draw(st.integers(NOWHERE, 5)),
-                inputs,
-                draw(st.sampled_from([0.0, 1e-5, 3e-6])),
-                draw(st.integers(1, 3)),
-            )
+        inputs = tuple(names[earlier] for earlier in draw(INPUTS[place])) if place else ()
+        if draw(KINDS):
+            tasks[names[place]] = Task(draw(TIMES), draw(RESOURCES), inputs, draw(LAUNCHES), draw(CORES))
         else:
-            route = tuple(draw(st.lists(st.integers(0, 2), max_size=3, unique=True)))
-            streams = tuple(draw(st.lists(st.integers(4, 5), max_size=2, unique=True)))
-            tasks[names[place]] = LinkTransfer(draw(st.sampled_from([0, 1000, 10**5, 10**7])), route, inputs, streams)
+            route, streams = tuple(draw(ROUTES)), tuple(draw(STREAMS))
+            tasks[names[place]] = LinkTransfer(draw(BYTES), route, inputs, streams)
     return Work([tasks[name] for name in range(count)], resources, links)
 
 

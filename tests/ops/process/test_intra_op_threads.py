@@ -10,6 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,17 @@ def threads(number: int) -> Iterator[None]:
         yield
 
 
-def random_matrices(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> tuple[Tensor, Tensor]:
+@lru_cache(maxsize=1)  # tests follow one another by their shapes
+def small_integers(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """Two matrices, and their product: a float64 holds each of its sums exactly."""
     rng = np.random.default_rng(0)
-    return rng.integers(-9, 9, left).astype(dtype), rng.integers(-9, 9, right).astype(dtype)
+    a, b = (rng.integers(-9, 9, shape).astype(np.float64) for shape in (left, right))
+    return a, b, np.matmul(a, b)
+
+
+def random_matrices(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> tuple[Tensor, Tensor]:
+    a, b, _ = small_integers(left, right)
+    return a.astype(dtype), b.astype(dtype)
 
 
 def blas_threads() -> set[int]:
@@ -193,17 +202,15 @@ SHAPES = [
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_products_in_parts(left: tuple[int, ...], right: tuple[int, ...], dtype: type) -> None:
     a, b = random_matrices(left, right, dtype)
-    expected = np.matmul(a, b)
-    results = []
+    expected: Tensor = small_integers(left, right)[2].astype(dtype)
     for number in (1, 2, 3):
         with threads(number):
-            results.append(product(a, b))
+            result = product(a, b)
             transposed = product(np.ascontiguousarray(a.swapaxes(-1, -2)).swapaxes(-1, -2), b)
             other = product(a, np.ascontiguousarray(b.swapaxes(-1, -2)).swapaxes(-1, -2))
-        np.testing.assert_array_equal(results[-1], expected)
-        np.testing.assert_array_equal(transposed, expected)
-        np.testing.assert_array_equal(other, expected)
-        assert results[-1].dtype == expected.dtype
+        for found in (result, transposed, other):
+            assert found.dtype == expected.dtype
+            assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize(("left", "right"), SHAPES)

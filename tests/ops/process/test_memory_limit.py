@@ -74,7 +74,7 @@ ENQUEUE = {"op": "QueueEnqueueV2", "name": "e", "inputs": ["q", "x"], "attrs": {
 
 @pytest.mark.slow
 def test_a_queue_that_grows_step_by_step(tmp_path: Path) -> None:
-    fill = {"op": "Fill", "name": "x", "inputs": [[1000], 0.5]}
+    fill = {"op": "Fill", "name": "x", "inputs": [[10_000], 0.5]}
     graph = {"nodes": [QUEUE, fill, ENQUEUE], "run": [{"fetch": ["e"], "repeat": 1_000_000_000}]}
     code, complaint = ended(tmp_path, graph, "--memory-limit", str(LIMIT), "--timeout", "60")
     assert (code, complaint.splitlines()[0].partition(" [[")[0].strip()) == (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,77 +9,39 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.formats.device_annotations import assign_devices
-from placesim.formats.graph_file.writing.raw_writer import graph_file_document
 from placesim.formats.sources.loading import load
-from placesim.formats.tensorflow.reader import read_tensorflow_file
 from placesim.machine.options import make_options
 from placesim.planning.portfolio import Effort
 from placesim.studies.plan_files import write_planned_content
 from placesim.studies.plan_study import study_plan
+from tests.planning.graphs.networks import first_layers, inception, recorded
 
 GRAPHS = Path(__file__).parents[3] / "graphs"
-DATA = Path(__file__).parents[2] / "data"
 COUNTS = (2, 4, 8)
 KINDS = ("Tesla V100-SXM2-16GB", "Tesla K80")
-
-
-def recorded(name: str, *fetches: list[str]) -> Callable[[], Any]:
-    """A graph that was recorded with the annotations of its author, and the steps that it is to run."""
-
-    def read() -> Any:
-        with gzip.open(DATA / "placement-models.jsonl.gz", "rt") as lines:
-            graph = next(case["graph"] for case in map(json.loads, lines) if case["id"] == name)
-        return {key: graph[key] for key in ("raw", "nodes", "versions")} | {"run": [{"fetch": fetch} for fetch in fetches]}
-
-    return read
-
-
-def inception() -> Any:
-    """Inception-v3, its first half on one GPU and its second on another, as the recordings of the other networks are."""
-    file = read_tensorflow_file("inception-v3.pb", data=gzip.decompress((DATA / "inception-v3.pb.gz").read_bytes())).file
-    nodes = file.graph.nodes
-    halves = {node.name: f"/device:GPU:{number * 2 // len(nodes)}" for number, node in enumerate(nodes)}
-    return graph_file_document(assign_devices(file, halves)) | {"run": [{"fetch": ["Identity:0"]}]}
 
 
 NETWORKS: dict[str, Callable[[], Any]] = {
     "cifar10-towers": lambda: GRAPHS / "cifar10-towers.yaml",
     "alexnet": lambda: GRAPHS / "alexnet.yaml",
     "inception-v3": inception,
-    "resnet50": recorded("keras-resnet50-split", ["Identity:0"]),
-    "transformer": recorded("keras-transformer-split", ["Identity:0"]),
-    "lstm": recorded("lstm", ["init"], ["Mean:0", "RMSProp"]),
+    "resnet50": lambda: recorded("keras-resnet50-split", ["Identity:0"]),
+    "transformer": lambda: recorded("keras-transformer-split", ["Identity:0"]),
+    "lstm": lambda: recorded("lstm", ["init"], ["Mean:0", "RMSProp"]),
 }
 
 WHOLE_ON = {"inception-v3": (4,), "resnet50": ()}
 """Networks of thousands of nodes are planned whole for so many GPUs, and for other numbers as far as their first layers.
 
 `test_plans.py` plans the whole of ResNet-50."""
-FIRST_LAYERS = 6
-
-
-def first_layers(network: Any) -> Any:
-    """A network up to a sixth of its activations, half of its nodes on one GPU and half on another."""
-    activations = [node["name"] for node in network["nodes"] if node["op"] == "Relu"]
-    last = activations[len(activations) // FIRST_LAYERS]
-    needed = {last}
-    kept: list[Any] = []
-    for node in reversed(network["nodes"]):
-        if node["name"] in needed:
-            needed |= {source.removeprefix("^").partition(":")[0] for source in node.get("inputs", ())}
-            kept.insert(0, node)
-    halves = [node | {"device": f"/device:GPU:{number * 2 // len(kept)}"} for number, node in enumerate(kept)]
-    return network | {"nodes": halves, "run": [{"fetch": [last]}]}
-
-
 SMALL = ("cifar10-towers", "alexnet", "transformer")
 
 
 def check(network: str, source: Any, options: dict[str, Any], directory: Path) -> None:
     """Plans a network with little effort, writes the plan, and holds both to what a plan promises."""
     made = make_options(options | {"soft_placement": True})
-    study = study_plan(load(source, None, made), made, network, Effort(evaluations=20, jobs=1), ("*",))
+    loaded = load(source, None, made)
+    study = study_plan(loaded, made, network, Effort(evaluations=20, jobs=1), ("*",))
     assert study.plan is not None
     assert study.plan.study is not None
     assert study.bound.value <= study.value
@@ -94,7 +54,7 @@ def check(network: str, source: Any, options: dict[str, Any], directory: Path) -
     for device in study.plan.study.devices:
         assert device.limit is None or (device.peak or 0) <= device.limit
     path = directory / "planned.yaml"
-    path.write_bytes(b"".join(write_planned_content(load(source, None, made), made, study, ("*",), path)))
+    path.write_bytes(b"".join(write_planned_content(loaded, made, study, ("*",), path)))
     # the file says all: no option is needed to have it so
     where = {row.node: row.device for row in placesim.place(path).placements}
     assert {node: where[node] for node in study.asked} == dict(study.asked)
