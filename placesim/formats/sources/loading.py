@@ -69,7 +69,7 @@ class LoadedGraph:
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
     """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
-    from placesim.formats.recognition import ScriptGraph, is_script
+    from placesim.formats.recognition import is_script
 
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
     directory = Path() if place is None else place.parent
