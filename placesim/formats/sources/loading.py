@@ -79,7 +79,7 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
         if isinstance(source, str | Path) and is_script(source):
             name, source = name or str(source), run_script(source, options)
         if options.timeout is not None:
-            _import_readers(options)
+            _import_readers(name or source_name(source), options)
         loaded = read_limited(
             options, name or source_name(source), lambda: _with_devices(_load(source, name, directory, options), options)
         )
@@ -88,11 +88,19 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
         return LoadedGraph(None, directory, error)
 
 
-def _import_readers(options: SimulationOptions) -> None:
-    """Import the modules and tables that reading a graph file needs; their time does not count as the graph's."""
-    import placesim.formats.graph_file.reader  # noqa: F401
+def _import_readers(name: str, options: SimulationOptions) -> None:
+    """Import the modules and tables that reading a file of that name needs; their time does not count as the graph's."""
+    import placesim.formats.graph_file.reader
     from placesim.ops.registry import load_registry
 
+    ending = os.path.splitext(name)[1].lower()
+    if ending == ".onnx":
+        import placesim.formats.onnx.reader
+        from placesim.formats.onnx.messages import import_onnx
+
+        import_onnx()
+    elif ending in _BINARY_NAMES or os.path.isdir(name):
+        import placesim.formats.tensorflow.reader  # noqa: F401
     load_registry(options.release.name)
 
 
