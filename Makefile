@@ -84,7 +84,7 @@ coverage: .venv/dev ## run all tests, and print the share of lines and branches 
 
 mutants: .venv/dev ## change random lines, one at a time, and tell which no test notices: COUNT=200 SEED=1 REACH=DIRECTORY
 	$(BIN)/python -m tests.mutation $(if $(COUNT),--count $(COUNT)) $(if $(SEED),--seed $(SEED)) $(if $(REACH),--reach $(REACH)) \
-		$(if $(OUTPUT),--output $(OUTPUT))
+		$(if $(OUTPUT),--output $(OUTPUT)) $(if $(AGAIN),--again $(AGAIN))
 
 clean: ## remove .venv, caches and what was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from placesim.cli import BLAS_SPIN
+
 ROOT = Path(__file__).parent.parent
 EMPTY: Mapping[str, str] = MappingProxyType({})
 PLACESIM = (sys.executable, "-m", "placesim")
@@ -45,6 +47,7 @@ def set_surroundings() -> None:
     os.environ["XDG_CONFIG_HOME"] = f"{os.devnull}/config"  # nothing can be there
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     os.environ.update((f"DASK_DISTRIBUTED__{name}", value) for name, value in _DASK.items())
+    os.environ.setdefault(*BLAS_SPIN)
     # in a shell's background job Ctrl-C is ignored, and would be so by all children
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -15,6 +16,13 @@ from placesim.core.process.interrupts import (
     was_interrupted,
 )
 
+BLAS_SPIN = ("OPENBLAS_THREAD_TIMEOUT", "18")
+"""The variable of OpenBLAS, and 2 to this power is the cycles for which an idle thread of it spins.
+
+Its own 26 is some 25 ms after the import and after each product, where a processor is idle: up to a quarter of the time that a
+short command takes of processors.  18 still outlasts the pause between two products.
+"""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong.
@@ -27,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is not None or not is_own_process():
         return _run(arguments)
     interrupt_commands()
+    os.environ.setdefault(*BLAS_SPIN)
     code = _run(None)
     end_on_interrupt()
     if was_interrupted():

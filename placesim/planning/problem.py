@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, auto
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,14 +23,14 @@ MAX_NAMED = 5
 class Objective(Enum):
     """Objective of a plan; less is better."""
 
-    MAKESPAN = "makespan"
+    MAKESPAN = auto()
     """One step after the other: when the last task ends."""
-    LOAD = "load"
+    LOAD = auto()
     """Steps overlap as in a pipeline: what the busiest device does for one of them, its transfers included."""
-    CALLS = "calls"
+    CALLS = auto()
     """As the makespan, but paying devices run connected parts as calls: they begin when all that they read is there, and what
     they make is there when they end; devices that don't pay have room for any number of tasks at once."""
-    PEAK = "peak"
+    PEAK = auto()
     """The most that any device holds at once, of what its tasks hold and of the problem's tensors."""
 
 

@@ -57,7 +57,7 @@ class _ProcessLoan:
     def __init__(self, process: Process, give_back: Callable[[Process], None]) -> None:
         self._process = process
         self._give_back = give_back
-        self._is_idle = False
+        self._is_idle = self._is_given_back = False
         self.kill = process.kill
         self.how_it_ended = process.how_it_ended
 
@@ -71,8 +71,10 @@ class _ProcessLoan:
         return found
 
     def close(self) -> None:
+        if self._is_given_back:
+            return  # it may be another's by now
         if self._is_idle:
-            self._is_idle = False
+            self._is_given_back = True
             self._give_back(self._process)
         else:
             self._process.close()

@@ -54,15 +54,12 @@ class Windows:
         self.launches = np.array(
             [[task.launches[kind] if task.launches else 0.0 for kind in kinds] for task in problem.tasks], float
         ).reshape(shape)
-        self._off = np.full((len(kinds), len(kinds)), 0.0)
-        np.fill_diagonal(self._off, np.inf)
         self.begins = self._forward()
         self.after = self._backward()
 
     def _moved(self, task: int) -> _Array:
-        """From each device to each other, endless to itself: that is no move."""
-        moved: _Array = self.ways.seconds(self._problem.tasks[task].sent) + self._off
-        return moved
+        """Least seconds from each device to each other; none to itself."""
+        return self.ways.seconds(self._problem.tasks[task].sent)
 
     def _forward(self) -> _Array:
         problem, group_of = self._problem, self._problem.group_of
@@ -90,7 +87,7 @@ class Windows:
         problem, group_of = self._problem, self._problem.group_of
         after = np.zeros_like(self.paths)
         for task in reversed(problem.order):
-            moved = self._moved(task) if problem.readers[task] else self._off
+            moved = self._moved(task)
             for reader in problem.readers[task]:
                 rest = self.paths[reader] + after[reader]
                 least = rest

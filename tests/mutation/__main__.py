@@ -55,15 +55,22 @@ class Reach:
 
     def tests(self, mutant: Mutant) -> list[str]:
         """The tests that reach the mutant's statement, or, where it runs at import, its module; the first of each file, then
-        the fastest, come first."""
+        the fastest, come first.
+
+        The tests of the mutant's own room follow: a process that is shared or killed does not tell which lines it reached.
+        """
         path = next((path for path in self._data.measured_files() if path.endswith(f"/{mutant.path}")), "")
         contexts = self._data.contexts_by_lineno(path) if path else {}
         reached = {test for line in range(mutant.first, mutant.last + 1) for test in contexts.get(line, [])}
         if reached == {""}:
             reached = {test for tests in contexts.values() for test in tests}
+        own = f"tests/{Path(mutant.path).parent.relative_to('placesim').as_posix()}/"
+        return [*self._rank(reached), *self._rank({test for test in self.seconds if test.startswith(own)} - reached)]
+
+    def _rank(self, tests: set[str]) -> list[str]:
         by_file: defaultdict[str, int] = defaultdict(int)
         ranked = []
-        for test in sorted(reached & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
+        for test in sorted(tests & self.seconds.keys(), key=lambda test: (self.seconds[test], test)):
             file = test.partition("::")[0]
             ranked.append((by_file[file] // 4, self.seconds[test], test))
             by_file[file] += 1
@@ -226,6 +233,14 @@ def choose(folders: list[str], count: int, seed: int) -> list[Mutant]:
     return chosen
 
 
+def missed(results: Path) -> list[Mutant]:
+    """The mutants that an earlier run's tests did not catch."""
+    rows = json.loads(results.read_text())
+    return [
+        Mutant(**{name: row[name] for name in Mutant._fields}) for row in rows if row["outcome"] in ("survived", "not reached")
+    ]
+
+
 def told(result: Result) -> str:
     mutant = result.mutant
     line = f"{result.outcome:<11} {mutant.path}:{mutant.line}: {mutant.old} -> {mutant.new}"
@@ -271,11 +286,12 @@ def main() -> None:
     parser.add_argument(
         "--reach", type=Path, help="a directory that keeps which test reaches what, and is read where it is there"
     )
+    parser.add_argument("--again", type=Path, help="an earlier --output: test only its mutants that were not caught")
     parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
     parser.add_argument("--output", type=Path, help="a JSON file with the results")
     given = parser.parse_args()
     folders = [*given.folders, *([KERNELS] if given.kernels else [])]
-    mutants = choose(folders, given.count, given.seed)
+    mutants = missed(given.again) if given.again else choose(folders, given.count, given.seed)
     if given.list:
         print("\n".join(mutant.diff((ROOT / mutant.path).read_text()) for mutant in mutants))
         return

@@ -22,6 +22,8 @@ SETTINGS = f"""[run]
 include = {{include}}
 data_file = {{directory}}/.coverage
 parallel = true
+patch = _exit
+sigterm = true
 concurrency = thread,greenlet
 context = ${{{{{TEST}-}}}}
 """

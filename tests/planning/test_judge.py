@@ -15,6 +15,7 @@ from placesim.machine.timelines.workload import Cores, Resource, SerialStream
 from placesim.planning.bounds import lower_bounds
 from placesim.planning.methods.exact import has_solver, solve
 from placesim.planning.objectives import measure
+from placesim.planning.peaks import Peaks
 from placesim.planning.portfolio import Effort, plan_problem
 from placesim.planning.problem import (
     DeviceLink,
@@ -116,6 +117,19 @@ def judged(problem: PlanningProblem) -> float:
     measured = measure(problem)
     allowed = (a for a in assignments(problem) if not problem.needs_contiguous or is_contiguous(problem, a))
     return min((measured.plan(devices).value for devices in allowed), default=math.inf)
+
+
+@given(peaks(), st.data())
+@settings(max_examples=examples(60), deadline=None)
+def test_peaks_that_are_kept_while_groups_move_are_those_of_a_fresh_count(
+    problem: PlanningProblem, data: st.DataObject
+) -> None:
+    kept = Peaks(problem, [0] * len(problem.tasks))
+    moves = st.tuples(st.integers(0, len(problem.groups) - 1), st.integers(0, len(problem.devices) - 1))
+    for group, device in data.draw(st.lists(moves, min_size=1, max_size=6)):
+        kept.move(group, device)
+        assert {kept.devices[task] for task in problem.groups[group]} == {device}
+        assert kept.peaks == pytest.approx(Peaks(problem, kept.devices).peaks, abs=1e-9)
 
 
 ALL = {

@@ -298,6 +298,15 @@ def test_two_chains_are_dispatched_to_two_streams() -> None:
     assert {plan.devices[n] for n in range(0, 40, 2)} != {plan.devices[n] for n in range(1, 40, 2)}
 
 
+def test_a_device_that_is_busy_leaves_the_next_task_to_a_free_one() -> None:
+    tasks = tuple(ProblemTask(f"t{n}", (1.0,)) for n in range(6))
+    devices = (ProblemDevice("x", 0), ProblemDevice("y", 0, slots=2))
+    problem = PlanningProblem(Objective.MAKESPAN, tasks, ((),) * 6, tuple((n,) for n in range(6)), devices)
+    plan = next(end_first(problem, Search(1, evaluations=4)))
+    assert [plan.devices.count(device) for device in (0, 1)] == [2, 4]
+    assert plan.value == 2
+
+
 def test_groups_stay_together_and_capacities_hold_while_tasks_are_dispatched() -> None:
     tasks = tuple(ProblemTask(f"t{n}", (1.0, 50.0), 1.0, launches=(0.01, 0.0), cores=(1, 1)) for n in range(12))
     groups = ((0, 1, 2), (3, 4), (5,), (6, 7, 8, 9), (10, 11))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from placesim.core.errors import UsageError
-from placesim.core.process.workers import Worker
+from placesim.core.process.workers import DONE, Worker
 from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import AUTO, Effort, PlanResult, SearchLane, find_methods, open_here, plan_problem
 from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemDevice, ProblemTask, ProblemTensor
@@ -149,3 +149,53 @@ def test_processes_of_a_study_are_asked_again() -> None:
     finally:
         spare.close()
     assert [process.how_it_ended() for process in started] == ["signal 9", "signal 9"]
+
+
+class Answering:
+    """A process that answers what it is told to, and counts how often it was closed."""
+
+    def __init__(self) -> None:
+        self.answers: list[object] = []
+        self.closed = 0
+
+    def tell(self, question: object) -> None:
+        self.answers.append(question)
+
+    def answer(self) -> object:
+        return self.answers.pop(0)
+
+    def kill(self) -> None:
+        self.close()
+
+    def how_it_ended(self) -> str:
+        return "closed" if self.closed else ""
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_process_is_left_to_the_next_only_where_it_has_answered_to_the_end() -> None:
+    started: list[Answering] = []
+
+    def start() -> Answering:
+        started.append(Answering())
+        return started[-1]
+
+    spare = SpareProcesses(start)
+    first = spare.open()
+    first.tell(DONE)
+    assert first.answer() is DONE
+    first.close()
+    first.close()  # given back once
+    again, other = spare.open(), spare.open()
+    assert len(started) == 2
+    again.tell(DONE)
+    again.answer()
+    again.tell("another question")  # unanswered when it is closed
+    again.close()
+    assert [process.closed for process in started] == [1, 0]
+    other.tell("a question")
+    other.answer()
+    other.close()  # an answer that was not the last
+    spare.close()
+    assert [process.closed for process in started] == [1, 1]

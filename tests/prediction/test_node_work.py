@@ -78,6 +78,19 @@ def test_a_convolution_and_its_gradients(layout: str) -> None:
     assert found.rearranged_bytes == (4 * (8 * 32 * 28 * 30 + 8 * 64 * 14 * 15) if apart else 0)
 
 
+@pytest.mark.parametrize(
+    ("filters", "stride", "is_winograd"), [(3, 1, True), (2, 1, False), (5, 1, False), (1, 1, False), (3, 2, False)]
+)
+def test_fewer_multiplications_are_for_three_by_three_filters_that_skip_nothing(
+    filters: int, stride: int, is_winograd: bool
+) -> None:
+    side = 12 // stride
+    attrs = {"data_format": "NHWC", "strides": (1, stride, stride, 1)}
+    found = work_of("Conv2D", [(2, 12, 12, 8), (filters, filters, 8, 16)], [(2, side, side, 16)], attrs)
+    assert isinstance(found, Product)
+    assert found.is_winograd == is_winograd
+
+
 def test_normalization_without_statistics_is_elementwise() -> None:
     dims: list[Dims] = [(8, 5, 5, 64), (64,), (64,), (64,), (64,)]
     made = [dims[0], *[(64,)] * 5]

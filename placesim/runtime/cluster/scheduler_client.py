@@ -150,7 +150,8 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
         return f"no scheduler answers at {address} within {seconds:g} s: the server there is not Dask, or hangs"
     # one without TLS greets in plain bytes, or takes ours for a message and hangs up
-    is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError)
+    # (ValueError: its greeting was there before Tornado began with TLS)
+    is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError | ValueError)
     if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
         return (
             f"no TLS at {address}: got an answer without TLS, expected a scheduler started with --tls-ca-file, "
