@@ -8,6 +8,7 @@ import zlib
 import pytest
 
 import placesim
+from placesim.report.report import Report
 
 
 def make_png(width: int, height: int) -> bytes:
@@ -19,7 +20,7 @@ def make_png(width: int, height: int) -> bytes:
     )
 
 
-def decode(data: bytes, limit: str) -> placesim.Report:
+def decode(data: bytes, limit: str) -> Report:
     nodes = [
         {"op": "Placeholder", "name": "file", "dtype": "string"},
         {"op": "DecodeImage", "name": "image", "inputs": ["file"], "attrs": {"channels": 3}},
