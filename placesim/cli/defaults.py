@@ -136,16 +136,17 @@ def _options(command: click.Command) -> dict[str, Words]:
 
 def _breach(param: click.Option, value: Any, folder: Path) -> str:
     """The reason why a file found in a folder may not set an option to a value; empty where it may."""
-    allowed = param.folder_values if isinstance(param, Option) else "none"
-    if allowed == "none":
+    if not isinstance(param, Option) or param.folder_values == "none":
         return "a file found in a folder may not set it"
-    if allowed == "own files":
+    if param.folder_values == "own files":
         for text in map(str, value if isinstance(value, list) else (value,)):
-            for path in (text, text.partition("=@")[2] or text):  # NAME=@FILE
-                try:
+            try:
+                for path in param.files(text):
                     resolve_inside(Path(path), folder)
-                except InvalidArgumentError:
-                    return f"got '{text}', and a file found in a folder may name only files of that folder"
+            except InvalidArgumentError:
+                return f"got '{text}', and a file found in a folder may name only files of that folder"
+            except UsageError:
+                return ""  # the command says what is wrong with it
     return ""
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from placesim.studies.snapshots import NO_WISHES, DryRunNeeds, may_be_report
 
 if TYPE_CHECKING:
+    from placesim.formats.recognition import ScriptGraph
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.inspection.snapshot import Snapshot
     from placesim.machine.options import SimulationOptions
@@ -30,13 +30,13 @@ def load_graph(graph: str, options: SimulationOptions) -> LoadedGraph:
     except PlacesimError as error:
         return LoadedGraph(None, Path(graph).parent, error)
     with show_stages("reading"):
-        return load(graph, None, options) if built is None else load(BytesIO(built), graph, options)
+        return load(graph, None, options) if built is None else load(built, graph, options)
 
 
-_scripts: dict[str, tuple[SimulationOptions, bytes]] = {}
+_scripts: dict[str, tuple[SimulationOptions, ScriptGraph]] = {}
 
 
-def _built(graph: str, options: SimulationOptions) -> bytes | None:
+def _built(graph: str, options: SimulationOptions) -> ScriptGraph | None:
     """Graph built by a Python script, which a command runs once, with a note; None for any other graph."""
     from placesim.formats.recognition import is_script
 
@@ -90,7 +90,7 @@ def open_subject(
     """The snapshot of a path, or of `-` for standard input, as `subjects.open_snapshot` has it; `values` are the options."""
     from placesim.cli.options import shell_environment
     from placesim.cli.progress import show_stages
-    from placesim.formats.sources.loading import load, read_bytes
+    from placesim.formats.sources.loading import load, read_bytes, source_again
     from placesim.machine.options import make_options
     from placesim.studies.snapshots import open_snapshot, read_snapshot
 
@@ -103,7 +103,7 @@ def open_subject(
         read = read_snapshot(written, name, wishes, takes_prediction=takes_prediction)
         if read is not None:
             return read
-        loaded = load(graph, None, options) if data is None else load(BytesIO(data), name, options)
+        loaded = load(graph, None, options) if data is None else load(source_again(data), name, options)
         return open_snapshot(name, loaded, options, partitioned, wishes=wishes)
 
 

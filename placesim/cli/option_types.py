@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import click
@@ -29,11 +29,22 @@ the machine, or set a limit.
 
 
 class Option(click.Option):
-    """An option that knows the title it stands under, and its values that a found settings file may give."""
+    """An option that knows the title it stands under, and its values that a found settings file may give.
 
-    def __init__(self, *words: Any, folder_values: FolderValues, group: str = OWN, **settings: Any) -> None:
+    `files` are the files that one value names: itself, unless it is more than a path.
+    """
+
+    def __init__(
+        self,
+        *words: Any,
+        folder_values: FolderValues,
+        files: Callable[[str], Iterable[str]] = lambda text: (text,),
+        group: str = OWN,
+        **settings: Any,
+    ) -> None:
         super().__init__(*words, **settings)
         self.folder_values = folder_values
+        self.files = files
         self.group = group
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -175,6 +175,18 @@ _PLACEMENT = (
 )
 
 
+def _fed_files(text: str) -> Iterator[str]:
+    """The file that `NAME=VALUE` names, if any."""
+    from placesim.formats.graph_file.sections.overrides import parse_feed
+    from placesim.graph.session_steps import FileFeed, file_of_feed
+
+    value = parse_feed(text)[1]
+    path = file_of_feed(value)
+    if path is not None:
+        # a path in YAML is relative to the graph, wherever that is
+        yield path if isinstance(value, FileFeed) else f"/{path}"
+
+
 feed_option = option(
     "--feed",
     "feeds",
@@ -183,6 +195,7 @@ feed_option = option(
     help="Value to feed: a YAML literal or @FILE.npy (repeatable).",
     group=SOURCE,
     folder_values="own files",
+    files=_fed_files,
 )
 _FILE_ACCESS = (
     option(

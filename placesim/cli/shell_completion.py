@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 from placesim.cli.commands import COMMANDS, command_named
 from placesim.cli.group import placesim
 from placesim.cli.option_types import Word
+from placesim.core.escaping import escape_line
 
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
@@ -24,6 +26,7 @@ VARIABLE = "_PLACESIM_COMPLETE"
 """Holds what a shell asks for: `SHELL_source` or `SHELL_complete`."""
 MAX_GRAPH_BYTES = 4 << 20
 """A person waits for the names of a graph: of a larger one none are offered."""
+MAX_SECONDS = 5.0
 MAX_NAMES = 2000
 
 
@@ -46,10 +49,13 @@ complete -o nosort -F %(complete_func)s %(prog_name)s 2>/dev/null || complete -F
 """
 
 
+_BASH_MEANING = re.compile(r"[^\w@%+=:,./*-]")
+
+
 class _Bash(BashComplete):
     """Reads the line as far as it is written, since bash has broken words at `=` and `:`, and answers with what bash lacks.
 
-    It quotes what has blanks, as bash has to have it.
+    It quotes what means something to bash: names come from graphs, and must run nothing.
     """
 
     source_template = _BASH
@@ -71,7 +77,7 @@ class _Bash(BashComplete):
         begun = self._begun.partition("=")[2] if self._begun.startswith("-") and "=" in self._begun else self._begun
         breaks = [sign for sign in "=:" if sign in os.environ.get("COMP_BREAKS", "=:")]
         done = max((begun.rfind(sign) + 1 for sign in breaks), default=0)
-        return f"{item.type},{item.value[done:]}".replace(" ", "\\ ")
+        return f"{item.type}," + _BASH_MEANING.sub(r"\\\g<0>", item.value[done:])
 
 
 _ZSH = """\
@@ -149,7 +155,9 @@ class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic on
         return self._kind.convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        found = [word for word in self._find(ctx, incomplete) if word.startswith(incomplete)]
+        words = self._find(ctx, incomplete)
+        # a line end would begin another answer, and a shell shows them as they are
+        found = [word for word in words if word.startswith(incomplete) and escape_line(word) == word]
         return [CompletionItem(word) for word in found[:MAX_NAMES]]
 
 
@@ -259,7 +267,7 @@ def _graph() -> LoadedGraph | None:
             if is_script(word) or os.path.getsize(data) > MAX_GRAPH_BYTES:
                 return None
             try:
-                return load_graph(word, make_options({}))
+                return load_graph(word, make_options({"timeout": MAX_SECONDS}))
             except PlacesimError:
                 return None
     return None

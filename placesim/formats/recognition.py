@@ -13,8 +13,6 @@ from typing import NamedTuple
 from placesim.core.checkpoints.table import TABLE_MAGIC
 from placesim.core.protobuf_wire import BYTES, VARINT, WireError, field_at, fields, last_message
 
-SCRIPT_MAGIC = b"\x93placesim script graph 1\n"
-"""First bytes of a script's graph."""
 MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 """Names of a SavedModel's file in its directory."""
 _SAMPLE_BYTES = 4096
@@ -40,7 +38,6 @@ class Format(Enum):
     SAVED_MODEL = "a SavedModel"
     CHECKPOINT = "a checkpoint's index"
     CHECKPOINT_STATE = "a checkpoint state file"
-    SCRIPT_GRAPH = "a graph built by a script"
     ONNX = "an ONNX model"
 
 
@@ -71,6 +68,13 @@ _TEXT_FIELDS = {
 }
 
 
+class ScriptGraph(bytes):
+    """Graph that a script's process has answered with (`script_graph`).
+
+    Its type says so, never its content: it holds a pickle, and no file or stream from elsewhere is read as one.
+    """
+
+
 def is_script(path: str | Path) -> bool:
     """Whether a path is a Python script's, which builds a graph when it is run."""
     return str(path).endswith(".py") and not Path(path).is_dir()
@@ -88,8 +92,6 @@ def find_model_file(directory: str | Path) -> Path | None:
 
 def recognise(data: bytes | memoryview) -> FileKind:
     """Recognise the format of these bytes; a graph file if they are in none of TensorFlow's formats."""
-    if bytes(data[: len(SCRIPT_MAGIC)]) == SCRIPT_MAGIC:
-        return FileKind(Format.SCRIPT_GRAPH, False)
     if bytes(data[-len(TABLE_MAGIC) :]) == TABLE_MAGIC:
         return FileKind(Format.CHECKPOINT, False)
     if is_text(data):

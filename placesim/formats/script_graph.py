@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from placesim.core.errors import GraphFileError, Location, Problem
-from placesim.formats.recognition import SCRIPT_MAGIC
+from placesim.formats.recognition import ScriptGraph
 from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
 from placesim.graph.session_steps import Config, GraphFile, GraphStep
 from placesim.machine.inventory import TaskInventory
@@ -38,6 +38,7 @@ class _RecordedParts:
 
 
 _OWN_MODULES = (
+    "ml_dtypes.",
     "placesim.graph.",
     *(
         f"placesim.machine.{name}."
@@ -53,7 +54,6 @@ _OTHERS = {
     ("builtins", "complex"),
     ("builtins", "set"),
     ("builtins", "frozenset"),
-    ("ml_dtypes", "bfloat16"),
     ("numpy", "dtype"),
     ("numpy", "ndarray"),
     ("numpy._core.multiarray", "_reconstruct"),
@@ -71,13 +71,17 @@ class _Values(pickle.Unpickler):
     """Makes nothing but values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """A class of a value.  Raises pickle.UnpicklingError for anything else."""
-        if (module, name) in _OTHERS or module == "ml_dtypes" or (f"{module}.".startswith(_OWN_MODULES) and "." not in name):
+        """A class of a value.  Raises pickle.UnpicklingError for anything else, such as a module's functions and imports."""
+        if (module, name) in _OTHERS:
             return super().find_class(module, name)
+        if "." not in name and f"{module}.".startswith(_OWN_MODULES):
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
         raise pickle.UnpicklingError(f"unsupported value {module}.{name}")
 
 
-def write_script_graph(file: GraphFile) -> bytes:
+def write_script_graph(file: GraphFile) -> ScriptGraph:
     """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
     recorded = _RecordedParts(
         script=file.graph.file,
@@ -91,13 +95,13 @@ def write_script_graph(file: GraphFile) -> bytes:
         inventory=file.inventory,
         links=file.links,
     )
-    return SCRIPT_MAGIC + pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL)
+    return ScriptGraph(pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL))
 
 
-def read_script_graph(data: bytes | memoryview, registry: Registry | None = None) -> GraphFile:
+def read_script_graph(data: ScriptGraph, registry: Registry | None = None) -> GraphFile:
     """The graph file again; its nodes are a GraphDef's, and each knows its line.  Raises GraphFileError."""
     try:
-        recorded = _Values(io.BytesIO(data[len(SCRIPT_MAGIC) :])).load()
+        recorded = _Values(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError) as error:
         raise _unreadable(str(error)) from None
     if not isinstance(recorded, _RecordedParts):

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -89,6 +90,33 @@ def test_a_script_is_not_run_for_its_names(tmp_path: Path) -> None:
     assert offered("placesim run script.py --fetch a", tmp_path) == [""]
     assert offered("placesim run none.yaml --fetch a", tmp_path) == [""]
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
+
+
+def write_model(folder: Path, signature: str) -> None:
+    """A SavedModel whose signature has that name, of 15 letters."""
+    model = (ROOT / "tests/data/tensorflow-files/tf2_model/saved_model.pb").read_bytes()
+    before, after = model.split(b"\n\x0fserving_default\x12")
+    (folder / "model").mkdir()
+    (folder / "model/saved_model.pb").write_bytes(before + b"\n\x0f" + signature.encode() + b"\x12" + after)
+
+
+@pytest.mark.parametrize(
+    "signature", ["$(touch canary)", "`touch canary` ", ";touch canary;#", "a' \"|>canary&!-", "~\\ {a,b}?[a-z]-"]
+)
+def test_a_name_runs_nothing_in_bash(signature: str, tmp_path: Path) -> None:
+    write_model(tmp_path, signature)
+    found = offered("placesim show model --signature ", tmp_path)
+    (word,) = (word.removeprefix("plain,") for word in found if "__saved_model" not in word)
+    for quotes in ("", '"', "'"):  # as a user may have begun the word
+        line = f"printf %s {quotes}{word}{quotes}"
+        ended = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert quotes or ended.stdout == signature
+        assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_name_with_controls_is_not_offered(tmp_path: Path) -> None:
+    write_model(tmp_path, "a\nplain,--\x1b[1m")
+    assert all("__saved_model" in word or not word for word in offered("placesim show model --signature ", tmp_path))
 
 
 SHELLS = {
@@ -195,6 +223,17 @@ def test_install(shell: Shell, monkeypatch: pytest.MonkeyPatch, shell_name: str)
     assert [path.read_text() for path in written] == [script]
     assert once.splitlines()[0] == "alias ll=ls"
     assert (str(written[0]) in once) is (shell_name != "fish")
+
+
+def test_install_quotes_the_path(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(shell.directory))
+    monkeypatch.setenv("XDG_DATA_HOME", str(shell.directory / "$(touch canary)'\""))
+    assert shell("completion", "bash", "--install").code == 0
+    line = (shell.directory / ".bashrc").read_text().replace(" . ", " printf %s ")
+    assert subprocess.run(["bash", "-c", line], cwd=shell.directory, capture_output=True, text=True, check=True).stdout == str(
+        shell.directory / "$(touch canary)'\"/placesim/completion.bash"
+    )
+    assert not (shell.directory / "canary").exists()
 
 
 def test_the_shell_of_the_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

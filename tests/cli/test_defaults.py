@@ -248,6 +248,38 @@ def test_a_found_file_feeds_nothing_from_elsewhere(shell: Shell, monkeypatch: py
     assert ended.complaint.startswith("Warning: placesim.toml:1: ignored feed: got 'a=@../secret.npy', and ")
 
 
+def test_a_found_file_feeds_no_file_that_yaml_names(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.save(shell.directory / "secret.npy", np.float32(42.0))
+    (shell.directory / "theirs").mkdir()
+    shell.write("theirs/graph.yaml", GRAPH)
+    monkeypatch.chdir(shell.directory / "theirs")
+    for file in ("../secret.npy", shell.directory / "secret.npy", "own.npy"):
+        shell.write("theirs/placesim.toml", f"feed = ['a={{file: {file}}}']\n")
+        ended = shell("run", "graph.yaml")
+        assert ended.output == "-1.0\n"
+        assert ended.complaint.startswith(f"Warning: placesim.toml:1: ignored feed: got 'a={{file: {file}}}', and ")
+    shell.write("theirs/placesim.toml", "feed = ['a=3.0']\n")
+    assert shell("run", "graph.yaml").output == "-3.0\n"
+
+
+@pytest.mark.parametrize(
+    "rule", ["baseline=../report.json", "baseline: {file: ../report.json}", '{"base\\u006cine": ../report.json}']
+)
+def test_a_found_file_reads_no_report_from_elsewhere(rule: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.write("graph.yaml", GRAPH)
+    shell.write("report.json", shell("place", "graph.yaml", "--format", "json").output)
+    (shell.directory / "theirs").mkdir()
+    shell.write("theirs/graph.yaml", GRAPH)
+    monkeypatch.chdir(shell.directory / "theirs")
+    shell.write("theirs/placesim.toml", f"rule = ['{rule}']\n")
+    assert shell("check", "graph.yaml").complaint.startswith(f"Warning: placesim.toml:1: ignored rule: got '{rule}', and ")
+    shell.write("theirs/placesim.toml", "rule = ['baseline=report.json']\n")
+    shell.write("theirs/report.json", (shell.directory / "report.json").read_bytes())
+    assert shell("check", "graph.yaml") == (0, "", "")
+    shell.write("theirs/placesim.toml", "rule = ['no-such-rule']\n")
+    assert shell("check", "graph.yaml").complaint.startswith("UsageError: unknown rule: got 'no-such-rule'")
+
+
 def test_the_users_own_file_may_set_all(shell: Shell, own_settings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shell.write("graph.yaml", GRAPH)
     own_settings.write_text("gpu = 2\n[show]\noutput = 'graph.json'\n")

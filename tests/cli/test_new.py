@@ -40,6 +40,13 @@ def test_a_file_that_is_there_stays_unless_asked(shell: Shell) -> None:
     assert Path("queue.yaml").read_text() == Path("other.yaml").read_text()
 
 
+def test_no_link_is_followed_unless_asked(shell: Shell) -> None:
+    Path("queue.yaml").symlink_to("elsewhere")
+    ended = shell("new", "queue")
+    assert (ended.code, ended.complaint) == (2, "UsageError: file exists: got 'queue.yaml', expected another OUT, or --force\n")
+    assert not Path("elsewhere").exists()
+
+
 def test_a_name_that_is_none(shell: Shell) -> None:
     ended = shell("new", "clster")
     assert ended.code == 2

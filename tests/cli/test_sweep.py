@@ -313,6 +313,23 @@ fetch: [a]
 """
 
 
+@pytest.mark.parametrize("is_own", [True, False])
+def test_no_file_is_looked_at_that_the_graph_may_not_read(is_own: bool, shell: Shell) -> None:
+    from placesim.studies.sweeping.row_dependencies import identity_of
+    from placesim.studies.sweeping.row_simulation import SweepJob
+
+    (shell.directory / "theirs").mkdir()
+    fed = shell.directory / "theirs/fed.npy" if is_own else shell.directory / "secret.npy"
+    nodes = "{op: Placeholder, name: x, dtype: float32}"
+    graph = shell.write("theirs/graph.yaml", f"nodes: [{nodes}]\nrun: [{{fetch: [x], feed: {{x: {{file: {fed}}}}}}}]\n")
+    job = SweepJob(graph, "graph", (), {})
+    found = set()
+    for content in (b"1", b"2"):
+        fed.write_bytes(content)
+        found.add(identity_of(job, (), "1"))
+    assert len(found) == 1 + is_own
+
+
 @pytest.mark.parametrize(
     ("options", "theirs"),
     [

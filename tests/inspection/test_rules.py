@@ -148,6 +148,26 @@ def report_of(path: Path, **options: object) -> bytes:
     return json_line(place(str(path), **options).document()).encode()  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("way", ["absolute", "upwards", "link"])
+def test_a_policy_reads_reports_of_its_own_folder(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = report_of(TOWERS, gpu=1, soft_placement=True)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "secret.json").write_bytes(report)
+    (tmp_path / "theirs/link.json").symlink_to(tmp_path / "secret.json")
+    (tmp_path / "theirs/own.json").write_bytes(report)
+    monkeypatch.chdir(tmp_path / "here")
+    name = {"absolute": tmp_path / "secret.json", "upwards": "../secret.json", "link": "link.json"}[way]
+    policy = str(tmp_path / "theirs/policy.yaml")
+    with pytest.raises(
+        GraphFileError, match=r"not allowed to read the report: .* expected a report in the folder of the policy"
+    ):
+        read_policy(f"rules: [{{baseline: {name}}}]".encode(), policy)
+    assert len(read_policy(b"rules: [{baseline: own.json}]", policy)) == 1
+    monkeypatch.chdir(tmp_path)
+    assert len(read_policy(f"rules: [{{baseline: {name}}}]".encode(), policy)) == 1
+
+
 def test_a_baseline_is_agreed_with_or_not(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_bytes(report_of(TOWERS, gpu=4))
     policy = b"rules:\n  - baseline: old.json\n"

@@ -31,7 +31,8 @@ def main() -> int:
     token = secrets.token_hex(16)
     with tempfile.TemporaryDirectory() as place:
         annotations = Path(place, "annotations")
-        command = [sys.executable, "-m", "placesim", "check", *options, "--format", "github", "--output", str(annotations)]
+        # -P: modules of the checked repository, the current folder, take no module's place
+        command = [sys.executable, "-P", "-m", "placesim", "check", *options, "--format", "github", "--output", str(annotations)]
         # an error's text may quote a file, and must start no workflow command
         print(f"::stop-commands::{token}", flush=True)
         code = subprocess.run([*command, *graphs], check=False).returncode

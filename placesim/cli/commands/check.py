@@ -84,6 +84,15 @@ FORMS: tuple[Form[Callable[[Sequence[CheckResult], Sequence[RuleUse]], Any]], ..
 )
 SHOW_ERRORS = ("github", "junit")
 """The forms that hold the error of a graph that can't be read or placed."""
+
+
+def _report_files(rule: str) -> list[str]:
+    """The reports that a rule names."""
+    from placesim.inspection.checking.policy import reports_of_rule
+
+    return reports_of_rule(rule)
+
+
 EXITS = {
     0: "no rule is broken",
     1: "a rule is broken, or a graph can't be placed",
@@ -100,7 +109,8 @@ EXITS = {
     multiple=True,
     metavar="RULE",
     help="Rule to check: its name, or NAME=VALUE (repeatable).",
-    folder_values="any",
+    folder_values="own files",
+    files=_report_files,
 )
 @option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import click
@@ -59,7 +60,8 @@ def _install(shell: str, script: str) -> list[Path]:
         return [path]
     path = _folder("XDG_DATA_HOME", ".local/share") / f"placesim/completion.{shell}"
     start = (Path(os.environ.get("ZDOTDIR") or Path.home()) if shell == "zsh" else Path.home()) / f".{shell}rc"
-    line = f'[ -r "{path}" ] && . "{path}" # completion of placesim\n'
+    quoted = shlex.quote(str(path))
+    line = f"[ -r {quoted} ] && . {quoted} # completion of placesim\n"
     contents = {path: [script.encode()]}
     try:
         before = start.read_bytes() if start.exists() else b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
         write(text)
         return 0
     path = Path(out or name.removesuffix(ENDING) + ENDING)
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:  # a link that leads nowhere would be followed
         raise UsageError(f"file exists: got '{path}', expected another OUT, or --force")
     write_files({path: [text.encode()]})
     complain(f"wrote {path}\n")

@@ -15,6 +15,15 @@ def resolve_path(path: Path) -> Path:
         raise InvalidArgumentError(f"{str(path)!r} is not a valid file name") from None
 
 
+def is_inside(path: Path, directory: Path) -> bool:
+    """Whether a path lies in a directory, whatever the names and links say."""
+    try:
+        resolve_inside(path, directory)
+    except InvalidArgumentError:
+        return False
+    return True
+
+
 def resolve_inside(path: Path, directory: Path) -> Path:
     """The path with its links followed; InvalidArgumentError where that leads out of the directory.
 

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from placesim.core.dtypes import INT64, DataType
+from placesim.core.dtypes import INT32, INT64, DataType
 from placesim.core.errors import GraphBuildError
 from placesim.formats.onnx.element_types import BY_ONNX_NUMBER, ONNX_NUMBER
 from placesim.formats.onnx.values import Dims, Value
@@ -182,6 +182,16 @@ class OnnxNode:
                 if not limits.min <= value <= limits.max:
                     raise UnsupportedNodeError(f"number too large: got {value}, expected one of {dtype.size * 8} bits")
         return self.emit("Cast", tensor, DstT=dtype)
+
+    def narrowed(self, scalar: TensorRef, what: str) -> TensorRef:
+        """A scalar of integers as `int32`; one that is too large is an error: here where it is known, else by an Assert."""
+        if self.dtype(scalar) is INT32 or self.content(scalar) is not None:
+            return self.cast(scalar, INT32)
+        found = self.cast(scalar, INT32)
+        fits = self.emit("Equal", self.cast(found, self.dtype(scalar)), scalar)
+        message = np.array(f"{what} out of range: expected a number of 32 bits, got".encode(), object)
+        check = self.reading.builder.add("Assert", [fits, self.constant(message), scalar])
+        return TensorRef(self.reading.builder.add("Identity", [found], control_inputs=[check]).id, 0)
 
     def like(self, value: Any, tensor: TensorRef) -> TensorRef:
         """A scalar Const of a tensor's type."""

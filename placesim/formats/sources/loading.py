@@ -30,13 +30,13 @@ from placesim.machine.options import SimulationOptions
 
 if TYPE_CHECKING:
     from placesim.formats.onnx.reader import OnnxFile
-    from placesim.formats.recognition import FileKind
+    from placesim.formats.recognition import FileKind, ScriptGraph
     from placesim.formats.tensorflow.meta_graph import MetaGraph, ModelSignature
     from placesim.formats.tensorflow.reader import TensorFlowFile
     from placesim.graph.session_steps import GraphFile, GraphStep
     from placesim.ops.registry import Registry
 
-    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder
+    Source = str | Path | IO[str] | IO[bytes] | Mapping[str, Any] | GraphBuilder | ScriptGraph
 
 
 Found = TypeVar("Found")
@@ -76,22 +76,31 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
     folder = place if place is not None and os.path.isdir(place) else directory
     options = options or SimulationOptions()
     try:
-        given = run_script(source, options) if isinstance(source, str | Path) and is_script(source) else None
+        if isinstance(source, str | Path) and is_script(source):
+            name, source = name or str(source), run_script(source, options)
         if options.timeout is not None:
-            _import_readers(options)
+            _import_readers(name or source_name(source), options)
         loaded = read_limited(
-            options, name or source_name(source), lambda: _with_devices(_load(source, name, directory, options, given), options)
+            options, name or source_name(source), lambda: _with_devices(_load(source, name, directory, options), options)
         )
         return replace(loaded, folder=folder)
     except PlacesimError as error:
         return LoadedGraph(None, directory, error)
 
 
-def _import_readers(options: SimulationOptions) -> None:
-    """Import the modules and tables that reading a graph file needs; their time does not count as the graph's."""
-    import placesim.formats.graph_file.reader  # noqa: F401
+def _import_readers(name: str, options: SimulationOptions) -> None:
+    """Import the modules and tables that reading a file of that name needs; their time does not count as the graph's."""
+    import placesim.formats.graph_file.reader
     from placesim.ops.registry import load_registry
 
+    ending = os.path.splitext(name)[1].lower()
+    if ending == ".onnx":
+        import placesim.formats.onnx.reader
+        from placesim.formats.onnx.messages import import_onnx
+
+        import_onnx()
+    elif ending in _BINARY_NAMES or os.path.isdir(name):
+        import placesim.formats.tensorflow.reader  # noqa: F401
     load_registry(options.release.name)
 
 
@@ -131,11 +140,10 @@ def memory_limit(options: SimulationOptions) -> int | None:
         raise UsageError(f"memory limit: {wrong}") from None
 
 
-def _load(source: Source, name: str | None, directory: Path, options: SimulationOptions, built: bytes | None) -> LoadedGraph:
-    """`built` is what a script built."""
+def _load(source: Source, name: str | None, directory: Path, options: SimulationOptions) -> LoadedGraph:
     from placesim.formats.graph_file.parsing.yaml_tree import decode_utf8
     from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
-    from placesim.formats.recognition import Format, recognise
+    from placesim.formats.recognition import Format, ScriptGraph, recognise
 
     registry = _registry_of(options)
     if isinstance(source, GraphBuilder):
@@ -143,12 +151,16 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
         return _loaded(source.graph_file(), directory, options)
     if isinstance(source, Mapping):
         return _loaded(graph_file_from_mapping(source, name or "<mapping>", registry), directory, options)
+    if isinstance(source, ScriptGraph):
+        from placesim.formats.script_graph import read_script_graph
+
+        return _loaded(read_script_graph(source, registry), directory, options)
     if isinstance(source, str | Path):
         file = name or str(source)
         if os.path.isdir(source):
             _check_directory(Path(source))
             return _load_tensorflow(str(source), None, None, options, directory)
-        content: str | bytes = read_bytes(source) if built is None else built
+        content: str | bytes = read_bytes(source)
     elif not hasattr(source, "read"):
         got = type(source).__name__
         raise UsageError(f"no graph: got {got}, expected a path, a mapping, an open file or a GraphBuilder")
@@ -157,10 +169,6 @@ def _load(source: Source, name: str | None, directory: Path, options: Simulation
         content = read_stream(source, file)
     if not isinstance(content, str):
         kind = recognise(content)
-        if kind.format is Format.SCRIPT_GRAPH:
-            from placesim.formats.script_graph import read_script_graph
-
-            return _loaded(read_script_graph(content, registry), directory, options)
         if kind.format is Format.ONNX:
             return _load_onnx(content, file, directory, options)
         if kind.format is not Format.GRAPH_FILE:
@@ -241,8 +249,8 @@ def _nearest_file(path: str | Path) -> str:
     return near.replace("'", f"'{os.path.join(folder, '')}", 1)
 
 
-def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
-    """Run a Python script as far as `options` say; what it built, as bytes that `load` reads.
+def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
+    """Run a Python script as far as `options` say; what it built, which `load` reads.
 
     `tell` is told how far it ran.  Raises GraphFileError where there is no such file, and what `scripts.record_script` raises.
     """
@@ -306,7 +314,9 @@ def source_again(kept: Any) -> Any:
     """A source to load, of what was kept."""
     from io import BytesIO
 
-    return BytesIO(kept) if isinstance(kept, bytes) else kept
+    from placesim.formats.recognition import ScriptGraph
+
+    return BytesIO(kept) if isinstance(kept, bytes) and not isinstance(kept, ScriptGraph) else kept
 
 
 def source_name(source: Any) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from placesim.core.errors import DeadlineExceededError, Location, PlacesimError, UnavailableError
+from placesim.formats.recognition import ScriptGraph
 from placesim.machine.options import SimulationOptions
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
@@ -52,7 +53,7 @@ MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link",
 """Options of a command that its script sees: the machine."""
 
 
-def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> bytes:
+def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
     """Run a script on the machine of the options as far as their `until` says, and give what it built by then.
 
     What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the
@@ -72,7 +73,7 @@ def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[
         _fail(said["error"])
     if tell is not None:
         tell(said["told"])
-    return graph
+    return ScriptGraph(graph)
 
 
 def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:

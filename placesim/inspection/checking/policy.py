@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import GraphBuildError, GraphFileError, UsageError
+from placesim.core.files.containment import is_inside
 from placesim.core.files.reader import read_file
 from placesim.core.suggestions import did_you_mean
 from placesim.formats.graph_file.parsing.yaml_tree import FIRST_POSITION, decode_utf8, read_tree
@@ -39,6 +41,9 @@ from placesim.inspection.checking.rules import RULES, RuleUse
 from placesim.inspection.written_placement import read_baseline
 from placesim.machine.device_names import parse_python_spec, parse_runtime_name
 
+if TYPE_CHECKING:
+    from placesim.inspection.snapshot import Snapshot
+
 POLICY_KEYS = ("description", "rules")
 _MAX = 1 << 62
 _RULE_NAME = re.compile(r"[a-z][a-z-]*")
@@ -48,10 +53,11 @@ ENDS = ("middle", "high")
 
 def read_policy(data: bytes, name: str) -> tuple[RuleUse, ...]:
     """The rules of a policy file; GraphFileError with everything that is wrong with it."""
-    return policy_from_tree(read_tree(decode_utf8(data, name), name), name)
+    directory = Path(name).parent
+    return policy_from_tree(read_tree(decode_utf8(data, name), name), name, partial(_read_own_report, directory=directory))
 
 
-def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
+def policy_from_tree(tree: Any, name: str = "<policy>", read_report: Callable[[str], Any] | None = None) -> tuple[RuleUse, ...]:
     """The rules of a policy as a tree, which may be a mapping of Python's; raises as `read_policy`."""
     problems = FileProblems(name)
     root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
@@ -61,7 +67,7 @@ def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
     if isinstance(root.get("description", ""), str) is False:
         problems.add(value_position(root, "description"), f"wrong type of 'description': got {spell(root['description'])}")
     entries = problems.sequence(root["rules"], value_position(root, "rules"), "'rules'") if "rules" in root else []
-    reader = _RuleReader(problems, Path(name).parent)
+    reader = _RuleReader(problems, read_report or _read_report)
     uses = [reader.read(entry, value_position(entries, index)) for index, entry in enumerate(entries)]
     problems.raise_if_any()
     return tuple(use for use in uses if use is not None)
@@ -69,11 +75,9 @@ def policy_from_tree(tree: Any, name: str = "<policy>") -> tuple[RuleUse, ...]:
 
 def read_rule(text: str) -> RuleUse:
     """A rule of the command line: what an entry of `rules` says, or `NAME=VALUE`.  Raises UsageError."""
-    name, equals, value = text.partition("=")
-    written = f"{name}: {value}" if equals and _RULE_NAME.fullmatch(name) else text
     problems = FileProblems("--rule")
     try:
-        use = _RuleReader(problems, Path()).read(read_tree(written, "--rule"), FIRST_POSITION)
+        use = _RuleReader(problems, _read_report).read(_rule_tree(text), FIRST_POSITION)
         problems.raise_if_any()
     except GraphFileError as error:
         raise UsageError("; ".join(problem.message for problem in error.problems) + f" (in --rule '{text}')") from None
@@ -81,12 +85,49 @@ def read_rule(text: str) -> RuleUse:
     return use._replace(location=None)
 
 
-class _RuleReader:
-    """Entries of `rules` -> rules with their values; what is wrong is reported."""
+def reports_of_rule(text: str) -> list[str]:
+    """The paths of the reports that a rule of the command line names.  Raises UsageError for what is no rule."""
+    found: list[str] = []
+    try:
+        _RuleReader(FileProblems("--rule"), found.append).read(_rule_tree(text), FIRST_POSITION)
+    except GraphFileError as error:
+        raise UsageError(error.message) from None
+    return found
 
-    def __init__(self, problems: FileProblems, directory: Path) -> None:
+
+def _rule_tree(text: str) -> Any:
+    name, equals, value = text.partition("=")
+    return read_tree(f"{name}: {value}" if equals and _RULE_NAME.fullmatch(name) else text, "--rule")
+
+
+def _read_own_report(path: str, directory: Path) -> Snapshot:
+    """A report that a policy names: below its folder or the current one, as a policy may be somebody else's."""
+    found = directory / path
+    if not any(is_inside(found, folder) for folder in (directory, Path())):
+        expected = "expected a report in the folder of the policy, or in the current one; `--rule baseline=FILE` names any"
+        raise InvalidValue(f"not allowed to read the report: got {found}, {expected}")
+    return _read_report(found)
+
+
+def _read_report(path: str | Path) -> Snapshot:
+    try:
+        found = read_baseline(read_file(path), str(path))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidValue(f"cannot read the report: got '{reason}' for {path}, expected a readable file") from None
+    except GraphFileError as error:
+        raise InvalidValue(error.message) from None
+    if found is None:
+        raise InvalidValue(f"not a report: got {path}, expected a report from `placesim place --format json`")
+    return found
+
+
+class _RuleReader:
+    """Entries of `rules` -> rules with their values; what is wrong is reported.  `read_report` reads the report of a path."""
+
+    def __init__(self, problems: FileProblems, read_report: Callable[[str], Any]) -> None:
         self._problems = problems
-        self._directory = directory
+        self._read_report = read_report
 
     def read(self, entry: Any, position: int) -> RuleUse | None:
         """One entry; None where it is wrong."""
@@ -132,24 +173,11 @@ class _RuleReader:
     def _read(self, rule: PolicyRule, parameter: RuleParameter, value: Any, position: int, values: dict[str, Any]) -> None:
         try:
             if parameter.kind == "report":
-                values[parameter.name] = self._report(value)
+                values[parameter.name] = self._read_report(text_value(value, "a report's path"))
             else:
                 values[parameter.name] = READERS[parameter.kind](value, f"'{parameter.name}' of rule '{rule.name}'")
         except InvalidValue as wrong:
             self._problems.add(position, str(wrong))
-
-    def _report(self, value: Any) -> Any:
-        path = self._directory / text_value(value, "a report's path")
-        try:
-            found = read_baseline(read_file(path), str(path))
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise InvalidValue(f"cannot read the report: got '{reason}' for {path}, expected a readable file") from None
-        except GraphFileError as error:
-            raise InvalidValue(error.message) from None
-        if found is None:
-            raise InvalidValue(f"not a report: got {path}, expected a report from `placesim place --format json`")
-        return found
 
 
 # --- what rules are told --------------------------------------------------------------------------------------------

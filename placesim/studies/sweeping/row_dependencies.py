@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from placesim.core.errors import OpError
 from placesim.core.files.access import checkpoint_files
 from placesim.core.files.reader import is_stream, open_file, read_stream_path
 from placesim.formats.recognition import is_script
@@ -17,6 +18,7 @@ from placesim.formats.sources.loading import load, read_bytes, source_again
 from placesim.graph.session_steps import file_of_feed
 from placesim.machine.options import make_options
 from placesim.prediction.sweep_rows import SweepIdentity
+from placesim.studies.simulation.settings import file_access
 from placesim.studies.sweeping.axes import Axis, settings_of
 from placesim.studies.sweeping.row_simulation import SweepJob
 
@@ -85,11 +87,15 @@ def _graph_files(job: SweepJob, data: bytes) -> Iterator[Path]:
     """The files that a graph names: what its steps feed, and the tensors of an ONNX model."""
     if not any(word in data for word in _FILE_WORDS):
         return
-    loaded = load(source_again(job.source), job.name if isinstance(job.source, bytes) else None, make_options(job.options))
+    options = make_options(job.options)
+    loaded = load(source_again(job.source), job.name if isinstance(job.source, bytes) else None, options)
     if loaded.onnx is not None:
         yield from loaded.onnx.tensor_files
     if loaded.file is not None:
-        yield from _fed_files((feed.value for step in loaded.file.steps or () for feed in step.feeds), loaded.directory)
+        access = file_access(loaded, options)
+        for path in _fed_files((feed.value for step in loaded.file.steps or () for feed in step.feeds), loaded.directory):
+            with suppress(OpError):  # the step says which file the graph may not read
+                yield access.readable(path)
 
 
 def _imported_files(script: Path) -> Iterator[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -65,11 +64,11 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
 
 def _load(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> LoadedGraph:
     from placesim.formats.graph_file.sections.config import override_config
-    from placesim.formats.sources.loading import load
+    from placesim.formats.sources.loading import load, source_again
 
     # a name is given only to what has none itself
     is_stream = isinstance(job.source, bytes)
-    found = load(BytesIO(job.source) if isinstance(job.source, bytes) else job.source, job.name if is_stream else None, options)
+    found = load(source_again(job.source), job.name if is_stream else None, options)
     if job.directory is not None:
         found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
     if not config or found.file is None:

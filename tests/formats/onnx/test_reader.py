@@ -237,6 +237,22 @@ def test_a_number_that_tensorflow_has_no_room_for_is_refused(depth: int) -> None
         run(model([node("OneHot", "i d v", "y")], [], [info("y", None)], *tensors))
 
 
+@pytest.mark.parametrize("number", [1 << 40, -(1 << 40), (1 << 32) + 1])
+def test_such_a_number_is_an_error_where_a_run_computes_it(number: int) -> None:
+    tensors = [tensor("i", np.array([0, 1])), tensor("v", np.array([0, 1], np.float32))]
+    proto = model([node("OneHot", "i d v", "y")], [info("d", [], "INT64")], [info("y", None)], *tensors)
+    assert run(proto, {"d": np.int64(3)})["y"].tolist() == [[1, 0, 0], [0, 1, 0]]
+    with pytest.raises(
+        placesim.InvalidArgumentError, match=rf"depth out of range: expected a number of 32 bits, got\] \[{number}\]"
+    ):
+        run(proto, {"d": np.int64(number)})
+    nodes = [node("SequenceConstruct", "i i", "s"), node("SequenceAt", "s d", "y")]
+    proto = model(nodes, [info("d", [], "INT64")], [info("y", None, "INT64")], *tensors)
+    assert run(proto, {"d": np.int64(-1)})["y"].tolist() == [0, 1]
+    with pytest.raises(placesim.InvalidArgumentError, match="position out of range: expected a number of 32 bits, got"):
+        run(proto, {"d": np.int64(number)})
+
+
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("count", [0, -1])
 def test_less_than_one_group_is_refused(op: str, count: int) -> None:

@@ -67,7 +67,7 @@ def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | N
 
 def _place(node: OnnxNode, index: int, handle: TensorRef) -> TensorRef:
     """A place in a list, from 0 on: an int32 scalar."""
-    place = node.cast(scalar(node, _given(node, index)), INT32)
+    place = node.narrowed(scalar(node, _given(node, index)), "position")
     content = node.content(place) if node.content(place) is not None else node.content(node.input(index))
     if content is not None and int(content.reshape(())) >= 0:
         return place

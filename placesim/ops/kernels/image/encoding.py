@@ -8,6 +8,7 @@ Encoded bytes differ from TensorFlow's.  Decoding, and JPEG altogether, need the
 from __future__ import annotations
 
 import io
+import warnings
 import zlib
 from collections.abc import Sequence
 from math import prod
@@ -22,6 +23,7 @@ from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, scalar, with_rank, with_rank_at_least, with_value
 from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
+from placesim.ops.process.memory_limit import AllocationRefusal, current_memory
 
 PNG_MAGIC, JPEG_MAGIC = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 OTHER_MAGICS = {"GIF": b"GIF8", "BMP": b"BM", "WebP": b"RIFF"}
@@ -29,6 +31,8 @@ GRAY_WEIGHTS = (9798, 19235, 3735)
 """Of red, green and blue in libpng's gray, in 1 / 32768."""
 PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 """A PNG's colour type by the number of channels."""
+BYTES_OF_PIXEL = 12
+"""In Pillow, in the mode asked for, and as numbers, all at once."""
 PALETTE = 3
 """The colour type of a PNG with a palette."""
 UNKNOWN_FORMAT = "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required."
@@ -43,6 +47,16 @@ def _pillow() -> Any:
             "images are decoded by Pillow, which is not installed: pip install 'placesim[images]'"
         ) from None
     return Image
+
+
+def _open_image(data: bytes, form: str) -> Any:
+    """An image whose pixels are still to be decoded.  UnimplementedError for more than Pillow decodes; raises as Pillow."""
+    pillow = _pillow()
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of half as many pixels
+            return pillow.open(io.BytesIO(data), formats=(form,))
+    except pillow.DecompressionBombError:
+        raise UnimplementedError(f"placesim does not decode images of more than {2 * pillow.MAX_IMAGE_PIXELS} pixels") from None
 
 
 # --- decoding ---------------------------------------------------------------------------------------------------------
@@ -112,7 +126,7 @@ def _decode_jpeg(data: bytes, attrs: Attrs, window: Tensor | None) -> Tensor:
         raise InvalidArgumentError("JPEG does not support 4 channels")
     crop = None if window is None else _window(window)
     try:
-        image = _pillow().open(io.BytesIO(data), formats=("JPEG",))
+        image = _open_image(data, "JPEG")
         ratio = attrs.get("ratio", 1)
         # libjpeg gives the gray of a coloured file without a detour, and images of an eighth of the size
         image.draft("L" if channels == 1 else None, (max(image.width // ratio, 1), max(image.height // ratio, 1)))
@@ -140,9 +154,16 @@ def _cropped(pixels: Tensor, window: Sequence[int]) -> Tensor:
 
 
 def _as_array(image: Any, mode: str) -> Tensor:
+    _check_pixels(image)
     converted = image if image.mode == mode else image.convert(mode)
     pixels = np.asarray(converted)
     return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _check_pixels(image: Any) -> None:
+    """Before an image is decoded, which a file of few bytes may ask for: AllocationRefusal where there is no room."""
+    if not current_memory().has_room(image.height * image.width * BYTES_OF_PIXEL):
+        raise AllocationRefusal((image.height, image.width, len(image.getbands())), UINT8.name)
 
 
 def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
@@ -156,7 +177,7 @@ def _decode_png(data: bytes, channels: int, dtype: DataType) -> Tensor:
     try:
         if b"IEND" not in data:
             raise ValueError("cut off")
-        image = _pillow().open(io.BytesIO(data), formats=("PNG",))
+        image = _open_image(data, "PNG")
         pixels = _png_pixels(image, colour, channels)
     except (OSError, ValueError, SyntaxError):
         raise InvalidArgumentError(f"Invalid PNG data, size {len(data)}") from None
@@ -174,6 +195,7 @@ def _png_pixels(image: Any, colour: int, channels: int) -> Tensor:
     has_alpha = colour in (4, 6) or ("transparency" in image.info and (channels == 4 or (channels == 0 and colour == PALETTE)))
     if colour in (0, 4):
         if image.mode.startswith("I"):
+            _check_pixels(image)
             return np.asarray(image)[..., None].astype(np.int64)
         gray = _as_array(image, "LA" if colour == 4 else "L")
         return gray if colour == 4 or not has_alpha else _as_array(image.convert("RGBA"), "LA")
@@ -209,7 +231,7 @@ def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"contents must be scalar, got shape {shape_text(inputs[0])}")
     (data,) = flat_strings(inputs[0])
     try:
-        image = _pillow().open(io.BytesIO(data), formats=("JPEG",))
+        image = _open_image(data, "JPEG")
     except (OSError, ValueError, SyntaxError):
         raise InvalidArgumentError(f"Invalid JPEG data, size {len(data)}") from None
     return (np.array([image.height, image.width, len(image.getbands())], attrs["output_type"].numpy),)
