@@ -54,7 +54,7 @@ def _open_image(data: bytes, form: str) -> Any:
     pillow = _pillow()
     try:
         with warnings.catch_warnings(action="ignore"):  # of half as many pixels
-            return pillow.open(io.BytesIO(data), formats=(form,))
+            return _pillow().open(io.BytesIO(data), formats=(form,))
     except pillow.DecompressionBombError:
         raise UnimplementedError(f"placesim does not decode images of more than {2 * pillow.MAX_IMAGE_PIXELS} pixels") from None
 
