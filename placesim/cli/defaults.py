@@ -19,8 +19,8 @@ import click
 
 from placesim.cli.commands import command_named
 from placesim.cli.option_types import Option
-from placesim.core.errors import InvalidArgumentError, UsageError
-from placesim.core.files.containment import resolve_inside
+from placesim.core.errors import UsageError
+from placesim.core.files.containment import is_inside
 from placesim.core.files.reader import open_file
 
 PREFIX = "PLACESIM_"
@@ -140,14 +140,17 @@ def _breach(param: click.Option, value: Any, folder: Path) -> str:
         return "a file found in a folder may not set it"
     if param.folder_values == "own files":
         for text in map(str, value if isinstance(value, list) else (value,)):
-            try:
-                for path in param.files(text):
-                    resolve_inside(Path(path), folder)
-            except InvalidArgumentError:
+            if not _stays_inside(param, text, folder):
                 return f"got '{text}', and a file found in a folder may name only files of that folder"
-            except UsageError:
-                return ""  # the command says what is wrong with it
     return ""
+
+
+def _stays_inside(param: Option, text: str, folder: Path) -> bool:
+    """Whether all files that a value names lie in a folder."""
+    try:
+        return all(is_inside(Path(path), folder) for path in param.files(text))
+    except UsageError:  # the command says what is wrong with it
+        return True
 
 
 def _variable(key: str) -> str:

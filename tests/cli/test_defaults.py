@@ -258,6 +258,8 @@ def test_a_found_file_feeds_no_file_that_yaml_names(shell: Shell, monkeypatch: p
         ended = shell("run", "graph.yaml")
         assert ended.output == "-1.0\n"
         assert ended.complaint.startswith(f"Warning: placesim.toml:1: ignored feed: got 'a={{file: {file}}}', and ")
+    shell.write("theirs/placesim.toml", "feed = ['nonsense', 'a=@../secret.npy']\n")
+    assert "ignored feed: got 'a=@../secret.npy', and " in shell("run", "graph.yaml").complaint
     shell.write("theirs/placesim.toml", "feed = ['a=3.0']\n")
     assert shell("run", "graph.yaml").output == "-3.0\n"
 

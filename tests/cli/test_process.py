@@ -296,3 +296,13 @@ def test_run_in_a_pipe_starts_without_what_it_does_not_need() -> None:
     )
     ended = run_process((sys.executable, "-c", code), check=True)
     assert ended.output.splitlines()[-2:] == ["[]", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "found"), [("unset OPENBLAS_THREAD_TIMEOUT", "18"), ("export OPENBLAS_THREAD_TIMEOUT=26", "26")]
+)
+def test_idle_blas_threads_spin_shortly_unless_the_user_says_otherwise(before: str, found: str, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import os\nprint(os.environ['OPENBLAS_THREAD_TIMEOUT'])\n")
+    ended = run_shell(f"{before}; placesim run script.py", folder=tmp_path)
+    assert found in ended.complaint.splitlines() + ended.output.splitlines()

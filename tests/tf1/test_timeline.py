@@ -16,6 +16,7 @@ CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def _traced() -> Any:
+    tf.reset_default_graph()
     x = tf.placeholder(tf.float32, [4, 3], name="x")
     w = tf.Variable(tf.ones([3, 5]), name="w", use_resource=False)
     y = tf.reduce_sum(tf.matmul(x, w, name="y"), name="z")

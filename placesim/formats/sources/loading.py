@@ -74,15 +74,13 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
     directory = Path() if place is None else place.parent
     folder = place if place is not None and os.path.isdir(place) else directory
-    options = options or SimulationOptions()
+    options, known = options or SimulationOptions(), name or source_name(source)
     try:
         if isinstance(source, str | Path) and is_script(source):
-            name, source = name or str(source), run_script(source, options)
+            source = run_script(source, options)
         if options.timeout is not None:
-            _import_readers(name or source_name(source), options)
-        loaded = read_limited(
-            options, name or source_name(source), lambda: _with_devices(_load(source, name, directory, options), options)
-        )
+            _import_readers(known, options)
+        loaded = read_limited(options, known, lambda: _with_devices(_load(source, name, directory, options), options))
         return replace(loaded, folder=folder)
     except PlacesimError as error:
         return LoadedGraph(None, directory, error)

@@ -14,13 +14,13 @@ from placesim.core.errors import OpError
 from placesim.core.files.access import checkpoint_files
 from placesim.core.files.reader import is_stream, open_file, read_stream_path
 from placesim.formats.recognition import is_script
-from placesim.formats.sources.loading import load, read_bytes, source_again
+from placesim.formats.sources.loading import read_bytes
 from placesim.graph.session_steps import file_of_feed
 from placesim.machine.options import make_options
 from placesim.prediction.sweep_rows import SweepIdentity
 from placesim.studies.simulation.settings import file_access
 from placesim.studies.sweeping.axes import Axis, settings_of
-from placesim.studies.sweeping.row_simulation import SweepJob
+from placesim.studies.sweeping.row_simulation import SweepJob, load_source
 
 _DIGITS = 16
 _PIECE_BYTES = 1 << 20
@@ -88,7 +88,7 @@ def _graph_files(job: SweepJob, data: bytes) -> Iterator[Path]:
     if not any(word in data for word in _FILE_WORDS):
         return
     options = make_options(job.options)
-    loaded = load(source_again(job.source), job.name if isinstance(job.source, bytes) else None, options)
+    loaded = load_source(job, options)
     if loaded.onnx is not None:
         yield from loaded.onnx.tensor_files
     if loaded.file is not None:

@@ -62,13 +62,18 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
     return RowOutcome(_row(values, study, options.batch if job.examples is None else job.examples))
 
 
-def _load(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> LoadedGraph:
-    from placesim.formats.graph_file.sections.config import override_config
+def load_source(job: SweepJob, options: SimulationOptions) -> LoadedGraph:
+    """The graph of a sweep as its source says it."""
     from placesim.formats.sources.loading import load, source_again
 
     # a name is given only to what has none itself
-    is_stream = isinstance(job.source, bytes)
-    found = load(source_again(job.source), job.name if is_stream else None, options)
+    return load(source_again(job.source), job.name if isinstance(job.source, bytes) else None, options)
+
+
+def _load(job: SweepJob, options: SimulationOptions, config: Mapping[str, Any]) -> LoadedGraph:
+    from placesim.formats.graph_file.sections.config import override_config
+
+    found = load_source(job, options)
     if job.directory is not None:
         found = replace(found, directory=Path(job.directory), folder=Path(job.directory))
     if not config or found.file is None:

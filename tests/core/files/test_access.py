@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import socket
 from collections.abc import Iterator
@@ -210,6 +211,26 @@ def test_kernels_open_files_in_one_module() -> None:
                 if call.rpartition(".")[2] in opening and call not in ("read_bytes", "write_bytes", "_pillow().open")
             ]
             assert not found, path
+
+
+STARTING = {"subprocess", "socket", "ssl", "http", "urllib", "multiprocessing", "asyncio", "pty", "webbrowser", "distributed"}
+"""Modules that start programs, or reach a network."""
+STARTED = re.compile(r"os\.(system|popen|fork\w*|exec\w*|spawn\w*|posix_spawn\w*)")
+"""Functions that start programs."""
+
+
+@pytest.mark.slow
+def test_no_op_starts_a_program_or_opens_a_connection() -> None:
+    """Nor does what runs ops; only a cluster that the command line names is started, and connected to."""
+    folders = (PACKAGE / "ops", PACKAGE / "runtime")
+    paths = [path for folder in folders for path in folder.rglob("*.py") if path.parent.name not in ("cluster", "dask")]
+    assert len(paths) > 200
+    for path in paths:
+        tree = ast.parse(path.read_text())
+        modules = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
+        modules |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not {module.partition(".")[0] for module in modules} & STARTING, path
+        assert not [call for call in _calls(path) if STARTED.fullmatch(call)], path
 
 
 # --- a whole run ------------------------------------------------------------------------------------------------------

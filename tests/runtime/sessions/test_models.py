@@ -19,6 +19,7 @@ from placesim.graph.session_steps import Feed, Fetch, GraphStep
 from placesim.machine.inventory import build_devices
 from placesim.ops.attributes import Shape
 from placesim.ops.kernels.philox import Philox
+from placesim.ops.kernels.resources import python_functions
 from placesim.runtime.partitioning.step_requests import default_fetches
 from placesim.runtime.sessions.session import GraphSession
 
@@ -120,7 +121,8 @@ def test_a_recorded_model_runs(case: dict[str, Any], tmp_path: Path, monkeypatch
     assert session.run(GraphStep(tuple(map(Fetch, rest)), feeds)).targets == tuple(rest)
 
 
-def test_python_functions_are_refused_by_name() -> None:
+def test_python_functions_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(python_functions, "_functions", {})  # another test may have defined some
     (case,) = [case for case in CASES if case["id"] == "strings"]
     file = graph_file_from_mapping(case["graph"], "strings")
     session = GraphSession(file.graph, build_devices(file.inventory or ()), file.config, bare_fetch_is_target=True)
