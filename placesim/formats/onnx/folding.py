@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from placesim.core.dtypes import DataType
-from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError
+from placesim.core.dtypes import INT32, DataType
+from placesim.formats.onnx.onnx_node import OnnxNode, Tensor, UnsupportedNodeError, check_range
 
 Known = np.ndarray[Any, Any]
 Value = Known | Tensor
@@ -104,8 +104,15 @@ class ConstantFolder:
         return np.array(value.shape, np.int32) if isinstance(value, np.ndarray) else self.node.emit("Shape", value)
 
     def cast(self, value: Value, dtype: DataType) -> Value:
-        """`Cast`, left out where the type is that already."""
-        return value.astype(dtype.numpy) if isinstance(value, np.ndarray) else self.node.cast(value, dtype)
+        """`Cast`, left out where the type is that already.  UnsupportedNodeError for known integers that are too large."""
+        if not isinstance(value, np.ndarray):
+            return self.node.cast(value, dtype)
+        check_range(value, dtype)
+        return value.astype(dtype.numpy)
+
+    def narrow(self, scalar: Value, what: str) -> Value:
+        """A scalar of integers as `int32`; one that is too large is an error."""
+        return self.cast(scalar, INT32) if isinstance(scalar, np.ndarray) else self.node.narrow(scalar, what)
 
     def pack(self, values: Sequence[Value], axis: int = 0) -> Value:
         """`Pack`: the values, of one shape and type, stacked along a new axis."""

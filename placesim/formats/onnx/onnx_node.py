@@ -34,6 +34,16 @@ class UnsupportedNodeError(GraphBuildError):
     """Feature that a row cannot convert to ops, in a sentence."""
 
 
+def check_range(content: np.ndarray, dtype: DataType) -> None:
+    """Raises UnsupportedNodeError for integers that are too large for another integer type."""
+    if not content.size or content.dtype.kind not in "iu" or dtype.numpy.kind not in "iu":
+        return
+    limits = np.iinfo(dtype.numpy)
+    for value in (int(content.min()), int(content.max())):
+        if not limits.min <= value <= limits.max:
+            raise UnsupportedNodeError(f"number too large: got {value}, expected one of {dtype.size * 8} bits")
+
+
 class NodeReading(Protocol):
     """The graph around a node while it is read (`GraphReader`); the fields mean the same there."""
 
@@ -175,19 +185,16 @@ class OnnxNode:
         own = self.dtype(tensor)
         if own is dtype:
             return tensor
-        is_narrowed = own.numpy.kind in "iu" and dtype.numpy.kind in "iu"
-        if is_narrowed and (content := self.content(tensor)) is not None and content.size:
-            limits = np.iinfo(dtype.numpy)
-            for value in (int(content.min()), int(content.max())):
-                if not limits.min <= value <= limits.max:
-                    raise UnsupportedNodeError(f"number too large: got {value}, expected one of {dtype.size * 8} bits")
+        content = self.content(tensor)
+        if content is not None:
+            check_range(content, dtype)
         return self.emit("Cast", tensor, DstT=dtype)
 
-    def narrowed(self, scalar: TensorRef, what: str) -> TensorRef:
-        """A scalar of integers as `int32`; one that is too large is an error: here where it is known, else by an Assert."""
-        if self.dtype(scalar) is INT32 or self.content(scalar) is not None:
-            return self.cast(scalar, INT32)
+    def narrow(self, scalar: TensorRef, what: str) -> TensorRef:
+        """Cast a scalar of integers to `int32`.  Too large a one is an error: here where it is known, else by an Assert."""
         found = self.cast(scalar, INT32)
+        if found == scalar or self.content(scalar) is not None:
+            return found
         fits = self.emit("Equal", self.cast(found, self.dtype(scalar)), scalar)
         message = np.array(f"{what} out of range: expected a number of 32 bits, got".encode(), object)
         check = self.reading.builder.add("Assert", [fits, self.constant(message), scalar])

@@ -253,6 +253,24 @@ def test_such_a_number_is_an_error_where_a_run_computes_it(number: int) -> None:
         run(proto, {"d": np.int64(number)})
 
 
+@pytest.mark.parametrize(
+    ("names", "what", "told"),
+    [
+        ("x n", "length", "number too large: got {}, expected one of 32 bits"),
+        ("x l n", "axis", "no such axis: got {}, expected one of 3 dimensions"),
+    ],
+)
+def test_a_length_or_an_axis_of_a_transform_that_int32_does_not_hold_is_an_error(names: str, what: str, told: str) -> None:
+    number = (1 << 32) + 1  # as int32 it would be 1
+    given = [tensor("x", np.ones((1, 4, 1), np.float32)), tensor("l", np.array(4))]
+    proto = model([node("DFT", names, "y")], [info("n", [], "INT64")], [info("y", None)], *given)
+    with pytest.raises(placesim.InvalidArgumentError, match=f"{what} out of range: expected a number of 32 bits, got"):
+        run(proto, {"n": np.int64(number)})
+    known = model([node("DFT", names, "y")], [], [info("y", None)], *given, tensor("n", np.array(number)))
+    with pytest.raises(GraphFileError, match=told.format(number)):
+        run(known)
+
+
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
 @pytest.mark.parametrize("count", [0, -1])
 def test_less_than_one_group_is_refused(op: str, count: int) -> None:

@@ -153,7 +153,7 @@ def one_hot(node: OnnxNode) -> Tensor:
     if axis < -1:
         axis += node.known_rank(indices if node.rank(indices) is not None else node[0]) + 1
     off, on = node.part(values, 0), node.part(values, 1)
-    return node.emit("OneHot", found, node.narrowed(depth, "depth"), on, off, axis=axis)
+    return node.emit("OneHot", found, node.narrow(depth, "depth"), on, off, axis=axis)
 
 
 def non_zero(node: OnnxNode) -> Tensor:

@@ -67,7 +67,7 @@ def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | N
 
 def _place(node: OnnxNode, index: int, handle: TensorRef) -> TensorRef:
     """A place in a list, from 0 on: an int32 scalar."""
-    place = node.narrowed(scalar(node, _given(node, index)), "position")
+    place = node.narrow(scalar(node, _given(node, index)), "position")
     content = node.content(place) if node.content(place) is not None else node.content(node.input(index))
     if content is not None and int(content.reshape(())) >= 0:
         return place
@@ -221,10 +221,7 @@ def _split(node: OnnxNode) -> Outputs:
     shape = node.shape(data)
     if shape is None:
         raise UnsupportedNodeError("unknown rank: expected a tensor whose rank can be inferred before the model runs")
-    axis = node.attr("axis", 0)
-    if not -len(shape) <= axis < len(shape):
-        raise UnsupportedNodeError(f"wrong axis: got {axis}, expected one of a tensor of {len(shape)} dimensions")
-    axis %= len(shape)
+    axis = node.axis(node.attr("axis", 0), data)
     size, lengths = shape[axis], node.content(given)
     if size is None or (given is not None and lengths is None):
         return _split_as_list(node, data, shape, axis, keeps)

@@ -96,11 +96,13 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
     else:
         given, axis = None, np.array(node.attr("axis", 1))
     if axis is not None:
-        number = int(axis.reshape(())) % rank
+        number = node.axis(int(axis.reshape(())), node[0])
+        if number == rank - 1:
+            raise UnsupportedNodeError(f"wrong axis: got {number}, which has the real and imaginary parts, expected another")
         order = [other for other in range(rank - 1) if other != number] + [number]
         return int32(order), int32(np.argsort(order))
     assert given is not None
-    scalar = node.cast(node.emit("Reshape", given, np.zeros(0, np.int32)), INT32)
+    scalar = node.narrow(node.emit("Reshape", given, np.zeros(0, np.int32)), "axis")
     chosen = fold("FloorMod", scalar, int32(rank))
     before, behind = fold("Range", int32(0), chosen, int32(1)), fold("AddV2", chosen, int32(1))
     rest = fold("Range", behind, int32(rank - 1), int32(1))
@@ -111,7 +113,7 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
 def _length(node: OnnxNode, fold: ConstantFolder, size: Value) -> Value:
     """Length of the transform, `[1]`: the axis, or input 1."""
     given = node.input(1)
-    return fold("Reshape", size if given is None else fold.cast(fold.value(given), INT32), int32([1]))
+    return fold("Reshape", size if given is None else fold.narrow(fold.value(given), "length"), int32([1]))
 
 
 def _transformed(
@@ -178,7 +180,7 @@ def stft(node: OnnxNode) -> Tensor:
 
 
 def _scalar(fold: ConstantFolder, tensor: Tensor) -> Value:
-    return fold("Reshape", fold.cast(fold.value(tensor), INT32), np.zeros(0, np.int32))
+    return fold.narrow(fold("Reshape", fold.value(tensor), np.zeros(0, np.int32)), "length")
 
 
 # --- images ---------------------------------------------------------------------------------------------------------
