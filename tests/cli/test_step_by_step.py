@@ -24,11 +24,15 @@ NODES = [
 LATE = {"nodes": NODES, "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["product"], "repeat": 100000}]}
 """Two short steps, and then kernels that take longer than anybody waits."""
 IMPATIENT = """import sys
+import placesim.report.terminal.progress_bar
 from placesim.cli import main, progress
 progress.PATIENCE_SECONDS, progress.TICK_SECONDS = 0.05, 0.02
 sys.argv[0] = "placesim"
 sys.exit(main())"""
-"""The command line with a bar after less than a moment, so that it has one for a graph that is not so large."""
+"""The command line with a bar after less than a moment, so that it has one for a graph that is not so large.
+
+What draws it is imported before the reading begins, which may be over by then on a machine that is busy.
+"""
 BRANCHES = {
     **CALLED,
     "nodes": [*CALLED["nodes"], {"op": "Neg", "name": "before", "inputs": ["a"]}],
