@@ -6,7 +6,7 @@ _UNITS = "KMGTPE"
 
 
 def human_readable_bytes(count: int) -> str:
-    """`512B`, `1.5KiB`, `11.17GiB`: 1,024-fold units, one decimal for KiB and two above (10.4.8).
+    """Format a byte count as `512B`, `1.5KiB` or `11.17GiB`: factors of 1,024, one decimal for KiB, two above (10.4.8).
 
     As `strings::HumanReadableNumBytes` takes a 64-bit integer with a sign, and keeps only what the last division leaves over.
     """

@@ -1,4 +1,4 @@
-"""TensorFlow's element types: name, number, size, and the numpy type that holds them.
+"""TensorFlow's element types: name, number, size and numpy type.
 
 Numpy is imported only when an array type is asked for, so that names can be used without it.
 Quantized types are held as the integers they are made of.  Source of names and numbers: TensorFlow's `types.proto`.
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DataType:
-    """One element type; there is exactly one object for each, so `is` compares them.
+    """One element type.  There is exactly one object per type, so `is` compares types.
 
     `name` is TensorFlow's short name (`float`), `python_name` the one of its Python API (`float32`), `size` the bytes of an
     element (0 where it has no fixed size).
@@ -31,7 +31,7 @@ class DataType:
 
     @property
     def enum_name(self) -> str:
-        """`DT_FLOAT`."""
+        """Name in protocol buffers, such as `DT_FLOAT`."""
         return "DT_" + self.name.upper()
 
     @cached_property
@@ -70,7 +70,7 @@ class DataType:
 
 
 class OpenType(DataType):
-    """A type that is an attr of the function whose body it stands in: whichever the function is called with.
+    """A type given by an attr of the enclosing function, so that each call decides it.
 
     There is one object for each attr of a function; it is compared by `is` like any type, and every op takes it.
     """
@@ -80,7 +80,7 @@ class OpenType(DataType):
 
     @property
     def attr(self) -> str:
-        """The attr's name."""
+        """Name of the attr."""
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -133,7 +133,7 @@ _BY_ALIAS = (
 )
 BY_NUMBER = {dtype.number: dtype for dtype in DTYPES.values()}
 REF_OFFSET = 100
-"""Added to a type's number where a protocol buffer means a reference to it."""
+"""Offset of a reference type's number from its base type's number."""
 
 FLOAT, DOUBLE, HALF, BFLOAT16 = (DTYPES[n] for n in ("float", "double", "half", "bfloat16"))
 INT8, INT16, INT32, INT64 = (DTYPES[n] for n in ("int8", "int16", "int32", "int64"))
@@ -156,17 +156,17 @@ INTEGER = (
 )
 QUANTIZED = (QINT8, QUINT8, QINT16, QUINT16, QINT32)
 NAMES = tuple(dict.fromkeys((*DTYPES, *(dtype.python_name for dtype in DTYPES.values()))))
-"""Every name a graph file may use."""
+"""All type names allowed in a graph file."""
 
 
 def parse_dtype(name: str) -> DataType:
-    """`float`, `float32` or `DT_FLOAT` -> the type; KeyError for anything else."""
+    """Return the type called `float`, `float32` or `DT_FLOAT`; raises KeyError for other names."""
     return _BY_ALIAS[name]
 
 
 @cache
 def _by_numpy_name() -> dict[str, DataType]:
-    """By name, so that the packages of rare types are not imported; a quantized type is never meant by its integers."""
+    """Types by numpy name, which avoids importing the packages of rare types; quantized types are left out."""
     return {dtype.numpy_name.rstrip("_"): dtype for dtype in DTYPES.values() if not dtype.is_quantized}
 
 

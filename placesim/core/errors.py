@@ -24,7 +24,7 @@ from placesim.core.escaping import escape_line
 
 
 class Location(NamedTuple):
-    """A place in a file; lines and columns count from 1 (line 0: the whole of it)."""
+    """A place in a file; lines and columns count from 1 (line 0: the whole file)."""
 
     file: str
     line: int
@@ -36,7 +36,7 @@ class Location(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a file, where it is and what to try; `error` is TensorFlow's class where it has one."""
+    """One problem in a file, with its place and a remedy; `error` is TensorFlow's class if it has one."""
 
     location: Location
     message: str
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 class PlacesimError(Exception):
-    """Root of every error that a user may see; `outcome` is what was established before it, `report` its readings."""
+    """Root of all errors that users see; `outcome` holds the results up to the error, `report` their presentation."""
 
     code: ClassVar[str] = ""
     exit_code: ClassVar[int] = 2
@@ -70,7 +70,7 @@ class PlacesimError(Exception):
 
     @property
     def type_name(self) -> str:
-        """The class as TensorFlow's users know it."""
+        """Name of the class as TensorFlow's users know it."""
         return type(self).__name__
 
     def __str__(self) -> str:
@@ -78,29 +78,29 @@ class PlacesimError(Exception):
 
 
 def _revived(kind: type[PlacesimError], args: tuple[Any, ...], state: dict[str, Any]) -> PlacesimError:
-    """An error that comes from another process."""
+    """Recreate an error that was pickled in another process."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(state)
     return error
 
 
 class UsageError(PlacesimError):
-    """An option, a feed or a fetch that means nothing."""
+    """An invalid option, feed or fetch."""
 
 
 class Interruption(PlacesimError):
-    """Ctrl-C: no error of anybody's, but what a report says in the place of one, so that it keeps what was done."""
+    """Ctrl-C, reported like an error so that the report keeps the results up to then."""
 
     exit_code = 130
 
     @property
     def type_name(self) -> str:
-        """The name that reports have."""
+        """Name shown in reports."""
         return "Interrupted"
 
 
 class GraphFileError(PlacesimError):
-    """A file is wrong; `problems` lists everything that is wrong with it, in file order."""
+    """A file is invalid; `problems` lists all its problems in file order."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("\n".join(map(str, problems)), location=problems[0].location if problems else None)
@@ -108,7 +108,7 @@ class GraphFileError(PlacesimError):
 
 
 def shown_type(error: PlacesimError) -> str:
-    """The class that a user is told: TensorFlow's own, where all that is wrong with a file is of one."""
+    """Class name shown to the user: TensorFlow's, if all problems of a file have the same one."""
     if isinstance(error, GraphFileError):
         classes = {problem.error for problem in error.problems}
         if len(classes) == 1 and "" not in classes:
@@ -117,7 +117,7 @@ def shown_type(error: PlacesimError) -> str:
 
 
 class GraphBuildError(PlacesimError, ValueError):
-    """ValueError of TensorFlow's Python while a graph is built."""
+    """ValueError that TensorFlow's Python raises while a graph is built."""
 
     exit_code = 1
 
@@ -127,7 +127,7 @@ class GraphBuildError(PlacesimError, ValueError):
 
 
 class RequestError(PlacesimError, ValueError):
-    """A fetch or a feed that TensorFlow's Python refuses with a ValueError."""
+    """ValueError that TensorFlow's Python raises for an invalid fetch or feed."""
 
     @property
     def type_name(self) -> str:
@@ -135,7 +135,7 @@ class RequestError(PlacesimError, ValueError):
 
 
 class SessionUsageError(PlacesimError, RuntimeError):
-    """RuntimeError of TensorFlow's Python for a misused session."""
+    """RuntimeError that TensorFlow's Python raises for a misused session."""
 
     exit_code = 1
 
@@ -145,7 +145,7 @@ class SessionUsageError(PlacesimError, RuntimeError):
 
 
 class DefectError(PlacesimError):
-    """A defect of placesim, with the place of its discovery; no graph should cause it."""
+    """A bug in placesim, with the place where it was detected; no graph should cause it."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
 
@@ -155,7 +155,7 @@ class DefectError(PlacesimError):
 
 
 class OpError(PlacesimError):
-    """A status of TensorFlow's runtime; `code` is its name there."""
+    """An error status of TensorFlow's runtime; `code` is its name there."""
 
     exit_code = 1
 

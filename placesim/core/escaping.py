@@ -1,4 +1,4 @@
-"""Texts from outside -> texts that may be shown: what would move a cursor, end a line or hide is written as an escape.
+"""Escapes for untrusted text: characters that move the cursor, end a line or are invisible become escape sequences.
 
 Names of files and functions, devices, labels, attrs and whole reports come from elsewhere, and may hold anything.
 """
@@ -22,21 +22,23 @@ _VISIBLE_AND_ENDS = _VISIBLE + b"\n\t"
 
 
 def escape(text: str) -> str:
-    r"""A text of lines, as it may be shown: controls but line ends and tabs as `\x1b`, bytes that are no UTF-8 as `\xff`."""
+    r"""Escape a text of several lines: control characters except line ends and tabs as `\x1b`, bytes that are not UTF-8 as
+    `\xff`.
+    """
     if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE_AND_ENDS):
         return text  # as nearly every text is, and so it is cheap
     return _CONTROLS.sub(_as_escape, text)
 
 
 def escape_line(text: str) -> str:
-    r"""A name, which must not end a line or a column: as `escape`, line ends and tabs as `\n` and `\t`."""
+    r"""Escape a name, which must not end a line or a column: like `escape`, with `\n` and `\t` for line ends and tabs."""
     if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE):
         return text
     return _CONTROLS_AND_ENDS.sub(_as_escape, text)
 
 
 def escape_json(text: str) -> str:
-    """JSON as it may be shown, which says the same; a byte of a file's name that is no UTF-8 is text there (`\\\\xff`)."""
+    """Escape JSON without changing its meaning; a byte of a file name that is not UTF-8 becomes text (`\\\\xff`)."""
     return text if text.isascii() and "\x7f" not in text else _NOT_IN_JSON.sub(_as_json, text)
 
 
@@ -57,6 +59,6 @@ def _as_json(found: re.Match[str]) -> str:
 
 
 def as_json_escape(characters: str) -> str:
-    r"""Characters as any JSON text, and any reader of it, may have them: `\u00e9`."""
+    r"""Escape characters as JSON does: `\u00e9`."""
     units = characters.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

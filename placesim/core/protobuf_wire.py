@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers: numbers, and the fields of a message as spans of the bytes they stand in.
+"""Wire format of protocol buffers: varints, and the fields of a message as spans of bytes.
 
 By hand, as what is large is looked at here and never copied, and reading a checkpoint or a summary must not import protobuf.
 Source: https://protobuf.dev/programming-guides/encoding/
@@ -18,7 +18,7 @@ _ALL_ONES = (1 << 64) - 1
 
 
 class WireError(Exception):
-    """Bytes or text that are no message of the class; the text says why, and of a text the line and column say where."""
+    """Invalid message of a class; for text formats the error has line and column."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class WireError(Exception):
 
 
 class Field(NamedTuple):
-    """One field: it stands at [start, end), its value (without tag and length) at [value_start, end).
+    """One field: it occupies [start, end), and its value (without tag and length) [value_start, end).
 
     `number_value` is the value of a field that holds a varint, as 64 bits without a sign; 0 for any other.
     """
@@ -44,7 +44,7 @@ class Field(NamedTuple):
 
 
 def read_varint(data: bytes | memoryview, position: int, end: int) -> tuple[int, int]:
-    """The number at a position, as 64 bits without a sign, and the position after it.  Raises WireError."""
+    """Return the unsigned 64-bit number at a position, and the position after it.  Raises WireError."""
     if position < end and data[position] < 128:
         return data[position], position + 1
     value = shift = 0
@@ -59,7 +59,7 @@ def read_varint(data: bytes | memoryview, position: int, end: int) -> tuple[int,
 
 
 def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
-    """So many numbers from the start on, as 64 bits without a sign, and the position after them.  Raises WireError."""
+    """Return `count` unsigned 64-bit numbers from the start, and the position after them.  Raises WireError."""
     position, found = 0, []
     for _ in range(count):
         value, position = read_varint(data, position, len(data))
@@ -68,12 +68,12 @@ def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
 
 
 def to_signed(value: int) -> int:
-    """64 bits as a number with a sign."""
+    """Reinterpret 64 bits as a signed number."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
-    """The field that stands at a position of a message that ends at `end`.  Raises WireError."""
+    """Parse the field at `start` of a message that ends at `end`.  Raises WireError."""
     tag, position = read_varint(data, start, end)
     wire_type, value = tag & 7, 0
     if tag < 8:
@@ -94,7 +94,7 @@ def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
 
 
 def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """The fields of the message that stands at [start, end), in the order in which they were written.  Raises WireError."""
+    """Yield the fields of the message in [start, end), in written order.  Raises WireError."""
     end = len(data) if end is None else end
     while start < end:
         field = field_at(data, start, end)
@@ -103,13 +103,14 @@ def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> 
 
 
 def field_values(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The number and the value of each field of a message: of a varint its number, else the bytes.  Raises WireError."""
+    """Yield the number and value of each field: an integer for a varint, else bytes.  Raises WireError."""
     for field in fields(data):
         yield field.number, field.number_value if field.wire_type == VARINT else data[field.value_start : field.end]
 
 
 def take_run(data: bytes | memoryview, number: int, position: int, end: int, spans: array[int]) -> int:
-    """Append the starts and ends of the values of all fields of that number that follow each other at a position.
+    """Append the starts and ends of the values of consecutive fields `number` at a position, and return the position after
+    them.
 
     The fields hold bytes.  Returns the position after them.  A loop of its own because a graph's nodes come by the million.
     Raises WireError.
@@ -131,7 +132,7 @@ def take_run(data: bytes | memoryview, number: int, position: int, end: int, spa
 
 
 def last_message(data: bytes | memoryview, number: int, start: int = 0, end: int | None = None) -> Field | None:
-    """The last field of that number that holds bytes; None where there is none.  Raises WireError."""
+    """Last field `number` that holds bytes; None if there is none.  Raises WireError."""
     found = None
     for field in fields(data, start, end):
         if field.number == number and field.wire_type == BYTES:
@@ -143,7 +144,7 @@ def last_message(data: bytes | memoryview, number: int, start: int = 0, end: int
 
 
 def write_varint(value: int) -> bytes:
-    """A number from 0 on, seven bits a byte, the lowest first."""
+    """Encode a number of at least 0, seven bits per byte, lowest first."""
     written = bytearray()
     while value > 127:
         written.append(value & 127 | 128)
@@ -153,20 +154,20 @@ def write_varint(value: int) -> bytes:
 
 
 def field_head(number: int, size: int) -> bytes:
-    """Bytes before the `size` bytes of a field."""
+    """Tag and length before a field of `size` bytes."""
     return write_varint(number << 3 | BYTES) + write_varint(size)
 
 
 def message_field(number: int, data: bytes) -> bytes:
-    """A field of bytes, or of a message."""
+    """Encode a field of bytes or of a message."""
     return field_head(number, len(data)) + data
 
 
 def number_field(number: int, value: int, is_written: bool = False) -> bytes:
-    """A field of a signed number; 0, the default, is not written unless told."""
+    """Encode a field with a signed number; the default 0 is written only if `is_written`."""
     return write_varint(number << 3 | VARINT) + write_varint(value & _ALL_ONES) if value or is_written else b""
 
 
 def fixed_field(number: int, data: bytes) -> bytes:
-    """A field of 4 or 8 bytes that stand as they are."""
+    """Encode a field of 4 or 8 raw bytes."""
     return write_varint(number << 3 | (FIXED32 if len(data) == 4 else FIXED64)) + data

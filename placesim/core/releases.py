@@ -1,4 +1,4 @@
-"""The releases of TensorFlow that placesim speaks, and what sets them apart: a row of rules for each.
+"""The supported releases of TensorFlow, each with a row of rules that differ between releases.
 
 Whoever acts on such a rule reads it from the release that it was given, with the registry of ops or the machine; nothing asks
 which release it is.  A rule has the number that it has in `placesim manual placement`; section 13 there lists the differences.
@@ -12,7 +12,7 @@ from placesim.core.errors import UsageError
 
 
 class Release(NamedTuple):
-    """A release: what it is called, and for each rule that is not the same in all of them what it says.
+    """A release of TensorFlow, and its value of each rule that differs between releases.
 
     `name` is how it is asked for, `version` its full one, `producer` the version of GraphDef that it writes.
     """
@@ -25,37 +25,37 @@ class Release(NamedTuple):
     xla_before_gpus: bool = False
     """Whether a task's XLA devices are made before its GPUs (3.1)."""
     reserves_by_capability: bool = True
-    """Whether what is left to the system of a GPU's memory depends on its compute capability, or is a share of it (10.3.3)."""
+    """Whether the GPU memory left to the system depends on the compute capability, or is a share of the memory (10.3.3)."""
     created_gpu: str = "Created device {name} with {mb} MB memory:  -> {description}"
     """Log line for each created GPU (10.2.2)."""
     prefers_local_devices: bool = True
-    """Whether of two devices of one type the one of the session's own task is taken (3.6c)."""
+    """Whether devices of the session's own task are preferred among devices of one type (3.6c)."""
     checks_attrs_without_kernel: bool = True
-    """Whether a node without any kernel is held to its op's definition before its kernels are spoken of (4.3)."""
+    """Whether a node without any kernel is checked against its op's definition before the kernel error (4.3)."""
     excludes_xla_types: bool = True
-    """Whether types that only XLA compiles for are left to those who ask for them (5.11)."""
+    """Whether device types that only XLA compiles for are used only on request (5.11)."""
     inputs_precede_bodies: bool = True
-    """Whether the identities of a call's inputs are numbered before the body that takes its place, or behind it (6.5)."""
+    """Whether the identities of a call's inputs are numbered before the inlined body, or after it (6.5)."""
     loops_follow_inputs: bool = True
-    """Whether what a lowered `While` makes for an input asks for that input's device, or for the loop's."""
+    """Whether nodes that a lowered `While` makes for an input request that input's device, or the loop's."""
     labels_ends_of_calls: bool = True
-    """Whether the identities of a call's inputs and outputs are labelled with what they read (5.7)."""
+    """Whether the identities of a call's inputs and outputs are colocated with their input (5.7)."""
     keeps_labels_of_bodies: bool = True
-    """Whether the nodes of a body that takes its call's place keep their labels (5.7)."""
+    """Whether the nodes of an inlined body keep their colocation labels (5.7)."""
     resources_go_round: bool = False
-    """Whether a lowered `While` takes resources round, as tensors, or hands them in once."""
+    """Whether a lowered `While` passes resources around the loop like tensors, or into it once."""
     callers_override_tasks: bool = False
-    """Whether a call's job, replica and task hold for its body's nodes, and not its whole device where theirs is open."""
+    """Whether a call's job, replica and task override those of its body's nodes, instead of filling in open devices."""
     ties_nested_devices: bool = False
-    """Whether an edge that ties takes two devices to be at odds where neither is a specification of the other (5.6.2)."""
+    """Whether a colocating edge treats two devices as conflicting if neither specialises the other (5.6.2)."""
     ties_datasets: bool = True
-    """Whether an edge between two ops of datasets ties them (5.6)."""
+    """Whether an edge between two dataset ops colocates them (5.6)."""
     keeps_variants_on_host: bool = True
-    """Whether an op that reads a variant which only a host can hold is held to the CPU (5.12)."""
+    """Whether an op that reads a host-only variant is restricted to the CPU (5.12)."""
     labelled_nodes_hold_their_name: bool = True
-    """Whether the name of a node with a label of its own is a label too (5.7)."""
+    """Whether the name of a node with a colocation label is a label too (5.7)."""
     identities_follow_inputs: bool = True
-    """Whether an identity between equal requests goes where its input is (6.3 B2)."""
+    """Whether an identity between equal requests is placed on its input's device (6.3 B2)."""
     copies_constants: bool = True
     """Whether a small constant that several CPUs read is copied to each of them (8.13)."""
     control_constant: str = "{node}/ctrl"
@@ -63,19 +63,19 @@ class Release(NamedTuple):
     no_kernel: str = "used by {node} with these attrs"
     """Description of a node without a supported device (4.4)."""
     tied_by: str = "a reference or resource connection"
-    """Name of an edge that ties two nodes which can't be together (5.6.3)."""
+    """Name of an edge that colocates two incompatible nodes (5.6.3)."""
     edge_ends: str = "The edge src node is name='{source}' (op='{source_op}'), and the dst node is name='{node}' (op='{op}')."
     """Description of an edge between devices that conflict and cannot change (5.6.2)."""
     devices_of_node: str = "requested: '{requested}', assigned: '{assigned}'"
     """Text between the braces of `device` in a node's debug string (5.9)."""
     spells_out_nodes: bool = False
-    """Whether Python shows a message with the places of the nodes in it, their scopes and what they read (0.4)."""
+    """Whether Python's messages show the places, scopes and inputs of the nodes in them (0.4)."""
     share_cluster_devices: str = "share_cluster_devices_in_session"
-    """The setting to try where an assigned device is not there (5.3b)."""
+    """The setting to try if an assigned device does not exist (5.3b)."""
 
 
 CURRENT = Release("2.21", "2.21.0", 2474)
-"""The release that is spoken where none is asked for."""
+"""Default release."""
 RELEASES = {
     release.name: release
     for release in (
@@ -113,11 +113,11 @@ RELEASES = {
         ),
     )
 }
-"""By name."""
+"""Releases by name."""
 
 
 def find_release(given: Any) -> Release:
-    """The release of a name such as `1.15`, of its full version, or of that name as the number that YAML makes of it.
+    """Return the release called `1.15`, by its full version or as a YAML number.  Raises UsageError for any other.
 
     Raises UsageError for any other.
     """

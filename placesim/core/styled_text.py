@@ -1,4 +1,4 @@
-"""Texts that know what their parts are: a string to all that read it, and spans with roles to what colours it.
+"""Styled text: a string with marked spans (device, node, heading), which a terminal or page colours by role.
 
 A text is marked where it is made, from what is known there; nothing looks for names in a finished line.
 """
@@ -35,14 +35,14 @@ class Role(Enum):
 
 
 class TextSpan(NamedTuple):
-    """A part of a text that is one thing."""
+    """A part of a text with one role."""
 
     text: str
     role: Role = Role.PLAIN
 
 
 class StyledText(str):
-    """A text of parts, which may be marked themselves; what no part says of its spans, `role` says.
+    """A string made of parts, which may have spans themselves; `role` applies where no part has one.
 
     It has no control characters but line ends and tabs.  What `+`, `join` and an f-string make of it is a plain string again:
     put texts together with this, `fill_template` and `join_texts`.
@@ -67,7 +67,7 @@ def _spans(part: str, role: Role) -> Iterable[TextSpan]:
 
 
 def fill_template(template: str, *parts: object) -> StyledText:
-    """A sentence with a part in the place of each `{}`.  Raises ValueError where there are more or fewer of them."""
+    """Fill each `{}` of a template with a part.  Raises ValueError if the numbers differ."""
     texts = template.split("{}")
     pairs = zip(parts, texts[1:], strict=True)
     return StyledText(
@@ -76,23 +76,23 @@ def fill_template(template: str, *parts: object) -> StyledText:
 
 
 def join_texts(separator: str, parts: Iterable[str]) -> StyledText:
-    """The parts with a separator between them."""
+    """Join parts with a separator."""
     return StyledText(*[piece for part in parts for piece in (separator, part)][1:])
 
 
 def one_line(text: str) -> StyledText:
-    """A text as one line, with its line ends and tabs as escapes."""
+    """Return a text as one line, with line ends and tabs escaped."""
     return StyledText(*(StyledText(escape_line(span.text), role=span.role) for span in StyledText(text).spans))
 
 
 def list_words(names: Sequence[str], limit: int) -> StyledText:
-    """The first names, at most `limit`, and how many more there are."""
+    """List at most `limit` names, and the number of the rest."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return StyledText(join_texts(", ", names[:limit]), more)
 
 
 def device(name: object) -> StyledText:
-    """A device by whatever name: in full, short (`GPU:0`), or as it is asked for."""
+    """Mark a device name: full, short (`GPU:0`) or as requested."""
     text = str(name)
     return StyledText(text, role=_device_role(text.rpartition("/")[2]))
 
@@ -102,12 +102,12 @@ def _device_role(kind: str) -> Role:
 
 
 def place(location: object) -> StyledText:
-    """A place in a file (`graph.yaml:12:5`)."""
+    """Mark a place in a file (`graph.yaml:12:5`)."""
     return StyledText(str(location), role=Role.PLACE)
 
 
 def quote(sentence: str) -> StyledText:
-    """A sentence in TensorFlow's own words, which come as one string: what names a device in it is marked."""
+    """Mark the device names in a sentence of TensorFlow's."""
     parts, end = [], 0
     for found in _KINDS.finditer(sentence):
         parts += [sentence[end : found.start()], device(found[0])]
@@ -116,7 +116,7 @@ def quote(sentence: str) -> StyledText:
 
 
 def lines_of(text: str) -> Iterator[tuple[TextSpan, ...]]:
-    """The spans of each line of a text, marked or not; without line ends."""
+    """Yield the spans of each line of a text, without line ends."""
     spans: list[TextSpan] = []
     for span in StyledText(text).spans:
         first, *rest = span.text.split("\n")

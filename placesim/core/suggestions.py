@@ -1,4 +1,4 @@
-"""A word that nobody knows -> the known words that may have been meant."""
+"""Suggestions for an unknown word from the known ones."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import islice
 from typing import Any
 
 SIMILAR = 0.7
-"""Minimum similarity of a suggested word among very many, from 0 (any) to 1 (the same)."""
+"""Minimum similarity of a suggestion, from 0 (any word) to 1 (the same word)."""
 SIMILAR_AMONG_FEW = 0.5
 _MAX_CANDIDATES = 20_000
 _MAX_CHARACTERS = 200
 
 
 def did_you_mean(word: Any, words: Iterable[str], similar: float = SIMILAR) -> str:
-    """`; did you mean 'x'?` where a known word is close, in whatever case; empty where none is, or where it is no word."""
+    """Return `; did you mean 'x'?` if a known word is similar (ignoring case), else an empty text."""
     if not isinstance(word, str) or not 0 < len(word) < _MAX_CHARACTERS:
         return ""
     return _nearest(word, tuple(islice(words, _MAX_CANDIDATES)), similar)
@@ -32,7 +32,7 @@ def _nearest(word: str, words: tuple[str, ...], similar: float) -> str:
 
 
 def near_words(word: str, words: Iterable[str], most: int, similar: float) -> list[str]:
-    """At most so many of the known words that are as similar as that, the closest first."""
+    """At most `most` known words with at least the given similarity, closest first."""
     import difflib
 
     return difflib.get_close_matches(word, list(words), most, similar)

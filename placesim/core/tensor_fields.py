@@ -1,4 +1,4 @@
-"""The fields of a `TensorProto`, however they were parsed -> a tensor's array.
+"""The parsed fields of a `TensorProto` to a numpy array.
 
 Source: TensorFlow's `tensor.proto` and `Tensor::FromProto`.  Raw content stands for all elements; else single values do: too
 few, and the last is repeated; none, and they are zeros; too many, and the rest is ignored.
@@ -39,18 +39,18 @@ from placesim.core.protobuf_wire import (
 )
 
 MAX_BYTES = 2 << 30
-"""A tensor that its file does not spell out, but only declares, is refused beyond this."""
+"""Maximum size of a tensor that a file declares without writing out its elements."""
 OBJECT_BYTES = 8
-"""Of a string, a resource or a variant in memory: the reference to it."""
+"""Bytes of a string, resource or variant in memory: a reference."""
 MAX_DIMENSIONS = 64
 VIEW_ELEMENTS = 64
-"""One value for more elements than these stays one value in memory."""
+"""A single value repeated more often than this is kept as a view of one value."""
 Array = np.ndarray[Any, Any]
 _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 
 
 class ValueField(NamedTuple):
-    """The field that holds the single values of a type, and the numpy type of what stands in it."""
+    """Field for single values of a type, and the numpy type of its elements."""
 
     number: int
     name: str
@@ -72,9 +72,9 @@ _VALUE_FIELDS = {
 }
 _INTS, _BYTES = ValueField(7, "int_val", np.int32), ValueField(18, "float8_val", np.uint8)
 BITS_IN_INTS = (HALF, BFLOAT16)
-"""Types whose values stand in their field as their bits."""
+"""Types whose field holds their bits as integers."""
 PLAIN = frozenset((FLOAT, DOUBLE, INT64, BOOL, UINT32, UINT64))
-"""Types whose values stand in their field as they are."""
+"""Types whose field holds their values unchanged."""
 
 
 def value_field(dtype: DataType) -> ValueField:
@@ -83,17 +83,17 @@ def value_field(dtype: DataType) -> ValueField:
 
 
 def has_one_value(array: Array) -> bool:
-    """Whether an array has one value in memory for all its many elements."""
+    """Whether an array of several elements is a view of one value."""
     return array.size > VIEW_ELEMENTS and not any(array.strides)
 
 
 def is_plain_value(array: Array) -> bool:
-    """Whether TensorFlow's Python writes an array as one value, and not as raw content, which alone keeps the bits of a NaN."""
+    """Whether TensorFlow's Python writes the array as one value instead of raw content, which alone keeps the bits of a NaN."""
     return has_one_value(array) or (array.size == 1 and array.dtype.isnative and not (array != array).any())
 
 
 def stored_values(values: Array, dtype: DataType) -> Array:
-    """A vector of values as they stand in the field of their type; not of the types that stand there as bytes."""
+    """Convert a vector to the form of its type's field; not for types whose field holds bytes."""
     field = value_field(dtype)
     if dtype in BITS_IN_INTS:
         return values.view(np.uint16)
@@ -103,7 +103,7 @@ def stored_values(values: Array, dtype: DataType) -> Array:
 
 
 def element_type(number: int) -> DataType:
-    """The type of that number.  Raises WireError for one of which there are no constants."""
+    """Type with that number.  Raises WireError for types that have no constants."""
     dtype = BY_NUMBER.get(number)
     if dtype is None or (dtype.size == 0 and dtype is not STRING):
         name = "an unknown type" if dtype is None else dtype.name
@@ -112,7 +112,7 @@ def element_type(number: int) -> DataType:
 
 
 def known_dims(sizes: Sequence[int], has_unknown_rank: bool = False) -> tuple[int, ...]:
-    """A tensor's shape from that of its message.  Raises WireError for one that no tensor has."""
+    """Convert the shape in a message to a tensor's shape.  Raises WireError for an impossible one."""
     if has_unknown_rank:
         raise WireError("Cannot parse tensor from tensor_proto: its rank is unknown")
     if len(sizes) > MAX_DIMENSIONS:
@@ -124,7 +124,7 @@ def known_dims(sizes: Sequence[int], has_unknown_rank: bool = False) -> tuple[in
 
 
 def content_array(data: bytes | memoryview, dtype: DataType, shape: tuple[int, ...]) -> Array:
-    """The array of that shape behind raw content; of numbers a view of it.  Raises WireError for content of another size."""
+    """Make an array from raw content; arrays of numbers are views of it.  Raises WireError for content of another size."""
     count = math.prod(shape)
     if dtype is STRING:
         return fill_tensor(_strings(data, count), dtype, shape)
@@ -136,7 +136,7 @@ def content_array(data: bytes | memoryview, dtype: DataType, shape: tuple[int, .
 
 
 def _strings(data: bytes | memoryview, count: int) -> Array:
-    """Strings in raw content: their lengths as varints, then their bytes."""
+    """Parse strings in raw content: lengths as varints, then the bytes."""
     if count > len(data):
         raise WireError(f"Cannot parse tensor from tensor_proto: {len(data)} bytes of tensor_content for {count} strings")
     lengths, position = read_varints(data, count)
@@ -150,7 +150,7 @@ def _strings(data: bytes | memoryview, count: int) -> Array:
 
 
 def values_array(stored: Array, dtype: DataType) -> Array:
-    """The elements, `[values]`, behind what stands in the field of a type: complex numbers are two, some floats their bits."""
+    """Convert the content of a type's field to elements `[values]`: complex numbers are pairs, some floats are bits."""
     if dtype in BITS_IN_INTS:
         return stored.astype(np.uint16).view(dtype.numpy)
     if dtype.is_complex:
@@ -162,7 +162,7 @@ def values_array(stored: Array, dtype: DataType) -> Array:
 
 
 def size_problem(shape: Sequence[int], dtype: DataType) -> str:
-    """Why no file may declare a tensor of this shape; empty for one of up to MAX_BYTES."""
+    """Explain why a file may not declare a tensor of this shape; empty for one of up to MAX_BYTES."""
     size = math.prod(shape) * (dtype.size or OBJECT_BYTES)
     if size <= MAX_BYTES:
         return ""
@@ -170,7 +170,7 @@ def size_problem(shape: Sequence[int], dtype: DataType) -> str:
 
 
 def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array:
-    """Values `[values]` as a tensor of a shape: the last that is given stands for all that follow.
+    """Make a tensor from `values`; the last value is repeated for the remaining elements.
 
     One value for many elements is a view of that value.  Raises WireError beyond MAX_BYTES.
     """
@@ -193,7 +193,7 @@ def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array
 
 
 def read_serialised(data: bytes) -> tuple[DataType, Array]:
-    """The type and the array of a serialized `TensorProto`, without protobuf.  Raises WireError where it is none."""
+    """Return type and array of a serialised `TensorProto`, without protobuf.  Raises WireError where it is none."""
     listed = list(field_values(data))
     numbers = {number: value for number, value in listed if isinstance(value, int)}
     messages = {number: value for number, value in listed if isinstance(value, bytes)}
@@ -218,7 +218,7 @@ def _parse_shape(data: bytes) -> tuple[int, ...]:
 
 
 def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
-    """Values of a type's field, which may be packed or come once for each value."""
+    """Read a type's field, which may be packed or have one entry per value."""
     field = value_field(dtype)
     if dtype is STRING:
         texts = [value for value in values if isinstance(value, bytes)]
@@ -233,7 +233,7 @@ def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
 
 
 def packed_numbers(data: bytes) -> list[int]:
-    """The varints that stand side by side; WireError where the last is cut off."""
+    """Parse consecutive varints; raises WireError if the last is truncated."""
     position, found = 0, []
     while position < len(data):
         number, position = read_varint(data, position, len(data))
@@ -242,7 +242,9 @@ def packed_numbers(data: bytes) -> list[int]:
 
 
 def serialise_tensor(value: Array, dtype: DataType, has_raw_strings: bool = False) -> bytes:
-    """A tensor as a `TensorProto` with raw content; strings each in a field, or in the content too where told."""
+    """Serialise a tensor as a `TensorProto` with raw content; strings are in a field, or in the content if
+    `has_raw_strings`.
+    """
     dims = b"".join(message_field(2, number_field(1, dim)) for dim in value.shape)
     head = number_field(_DTYPE, dtype.number) + message_field(_SHAPE, dims)
     if dtype is not STRING:

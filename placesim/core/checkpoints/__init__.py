@@ -1,6 +1,7 @@
-"""Checkpoints: the files of TensorFlow's tensor bundles <-> tensors by name.
+"""TensorFlow's checkpoints ("tensor bundles"): files to tensors by name, and back.
 
-- `checkpoint` reads one, `writing` writes one, `merging` makes one of several; `state` reads the file that names the newest
-- `entries` and `messages` are what the index holds, in a `table` of blocks (`snappy` expands those that are compressed)
-- `slices` are parts of a tensor, `string_tensors` those whose elements have no size, `crc32c` the checksum of all of it
+`checkpoint` reads a checkpoint, `writer` writes one, and `merging` joins several.  `checkpoint_state` reads the file that names
+the newest one, and `series` keeps the checkpoints of a run.  The index is a `table` of blocks (decompressed by `snappy`) with
+`index_entries` made of `index_messages`.  `tensor_slices` are regions of a tensor, `string_tensors` hold strings, and `crc32c`
+is the checksum of all data.
 """

@@ -1,4 +1,4 @@
-"""A checkpoint of TensorFlow's second format (a "tensor bundle") -> its tensors, each read and checked when it is asked for.
+"""Reader of a checkpoint in TensorFlow's second format (a "tensor bundle"); each tensor is read and checked on demand.
 
 `PREFIX.index` is a sorted table of entries, `PREFIX.data-00000-of-00001` the tensors one behind the other.
 Source: TensorFlow's `tensor_bundle.cc` and its messages.
@@ -34,7 +34,7 @@ _CORRUPT = (
 Array = np.ndarray[Any, Any]
 Bounds = tuple[slice, ...]
 Locate = Callable[[Path], Path]
-"""A file's path -> where it may be opened; raises PlacesimError where it may not."""
+"""Maps a file's path to the path to open; raises PlacesimError if access is not allowed."""
 
 
 def index_path(prefix: str | Path) -> Path:
@@ -48,13 +48,14 @@ def data_path(prefix: str | Path, shard: int, shards: int) -> Path:
 
 
 class Checkpoint:
-    """A checkpoint that is open for reading; `entries` has every key, those of parts of tensors too.
+    """A checkpoint opened for reading.  `entries` has every key, including those of partial tensors; `prefix` is the common
+    start of its file names (`variables/variables`).
 
     `prefix` is what its files' names begin with (`variables/variables`).
     """
 
     def __init__(self, prefix: str | Path, directory: Path | None = None, *, locate: Locate | None = None) -> None:
-        """Read the index; files must lie in `directory` (by default that of the prefix), or where `locate` lets them.
+        """Read the index.  Files must lie in `directory` (by default that of the prefix), or where `locate` allows them.
 
         Raises NotFoundError, DataLossError or InternalError for an index that is broken, InvalidArgumentError for a file that
         is outside of the directory.
@@ -76,7 +77,7 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The whole tensors, in the order of the index."""
+        """Names of the complete tensors, in the order of the index."""
         return tuple(key.decode(errors="surrogateescape") for key in self.entries if key[:1] != _SLICE_KEY_START)
 
     def __contains__(self, name: str) -> bool:
@@ -93,7 +94,7 @@ class Checkpoint:
         return found
 
     def read(self, name: str, region: Region | None = None) -> Array:
-        """A tensor, or a region of it; read-only unless it has to be put together.
+        """Return a tensor, or a region of it; the array is read-only unless it is assembled from parts.
 
         Raises NotFoundError, DataLossError for bytes that don't have their checksum, InvalidArgumentError for a region that
         was not saved.
@@ -107,7 +108,7 @@ class Checkpoint:
     # --- bytes ------------------------------------------------------------------------------------------------------
 
     def _shard(self, number: int) -> tuple[Path, int]:
-        """A data file and its size in bytes."""
+        """Path and size in bytes of a data file."""
         found = self._shards.get(number)
         if found is None:
             path = data_path(self.prefix, number, self.header.shards)
@@ -149,7 +150,7 @@ class Checkpoint:
     # --- partitioned tensors ----------------------------------------------------------------------------------------
 
     def _joined(self, name: str, entry: TensorEntry, region: Region) -> Array:
-        """A region, from the regions in which the tensor was saved."""
+        """Assemble a region from the regions in which the tensor was saved."""
         wanted = _bounds(name, region, entry.shape)
         parts = []
         for saved in entry.regions:
@@ -178,7 +179,7 @@ class Checkpoint:
         return array
 
     def _part(self, name: str, entry: TensorEntry, saved: Region, part: Bounds) -> Array:
-        """The bytes of one part; its key has the extents as they were saved, a whole dimension without its length."""
+        """Read one saved part; its key has the extents as saved, where a whole dimension has no length."""
         key = slice_key(_key(name), saved)
         found = self._entry(key)
         if found.dtype is not entry.dtype or found.shape != _sizes(part) or found.regions:
@@ -208,7 +209,7 @@ def _read_index(data: bytes) -> tuple[Header, dict[bytes, TensorEntry]]:
 
 
 def _check_places(entries: dict[bytes, TensorEntry]) -> None:
-    """No two tensors share bytes, so that reading all of them takes no longer than reading the files."""
+    """Check that no two tensors share bytes, so that reading all tensors takes no longer than reading the files."""
     last_shard, last_end = -1, 0
     stored = (entry for entry in entries.values() if entry.size_bytes and not entry.regions)
     for shard, offset, size in sorted((entry.shard, entry.offset, entry.size_bytes) for entry in stored):
@@ -250,7 +251,7 @@ def _intersection(a: Bounds, b: Bounds) -> Bounds | None:
 
 
 def _within(region: Sequence[slice], outer: Sequence[slice]) -> Bounds:
-    """A region counted from where another begins."""
+    """Coordinates of a region relative to the start of `outer`."""
     return tuple(slice(one.start - o.start, one.stop - o.start) for one, o in zip(region, outer, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The `checkpoint` file of a directory, in text format <-> the checkpoints that it names.
+"""The `checkpoint` file of a directory (text format) to the checkpoints that it names, and back.
 
 By hand, as the file has four fields.  Source: TensorFlow's `checkpoint_state.proto`; protobuf's text format.
 """
@@ -24,7 +24,7 @@ _FIELDS = {
     "all_model_checkpoint_timestamps": "number",
     "last_preserved_timestamp": "number",
 }
-"""Each field and the kind of its values."""
+"""Type of the values of each field."""
 _TOKEN = re.compile(
     r"(?P<space>(?:\s|#[^\n]*)+)|(?P<name>[A-Za-z_]\w*)|(?P<number>[-+]?\.?\d[\w.]*(?:(?<=[eE])[-+]\d+)?)"
     r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|(?P<mark>[:,;\[\]])|(?P<other>.)",
@@ -35,7 +35,7 @@ _LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 
 
 def latest_checkpoint(directory: str | Path) -> Path:
-    """The prefix of the newest checkpoint's files.
+    """Return the prefix of the newest checkpoint's files.
 
     Raises NotFoundError where there is none, UsageError for a file that cannot be read, GraphFileError for one that is no
     state, InvalidArgumentError for a checkpoint outside of the directory.
@@ -48,19 +48,19 @@ def latest_checkpoint(directory: str | Path) -> Path:
 
 
 def listed_checkpoints(directory: str | Path) -> tuple[str, ...]:
-    """The prefixes of all checkpoints as the file has them, the newest last.  Raises as `latest_checkpoint`."""
+    """Return the prefixes of all checkpoints as written in the file, newest last.  Raises as `latest_checkpoint`."""
     found = _read_state_of(Path(directory))
     return tuple(dict.fromkeys((*found.get(_ALL_PATHS, ()), *found.get(_PATH, ()))))
 
 
 def write_state(directory: Path, names: Sequence[str]) -> None:
-    """Name a directory's checkpoints, the newest last, of which there is one at least.  Raises OSError."""
+    """Write the state file for a directory's checkpoints (at least one, newest last).  Raises OSError."""
     lines = [f'{_PATH}: "{_escaped(names[-1])}"', *(f'{_ALL_PATHS}: "{_escaped(name)}"' for name in names)]
     write_whole(directory / STATE_FILE, "".join(f"{line}\n" for line in lines).encode())
 
 
 def _escaped(name: str) -> str:
-    """Bytes that are no letters of ASCII in octal, as protobuf's text format has them."""
+    """Escape all bytes except ASCII letters as octal, as protobuf's text format does."""
     raw = name.encode(errors="surrogateescape")
     return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in raw)
 
@@ -77,7 +77,7 @@ def _read_state_of(root: Path) -> dict[str, tuple[str, ...]]:
 
 
 def read_state(data: bytes, name: str) -> dict[str, tuple[str, ...]]:
-    """The fields of a state file with their values as text.  Raises GraphFileError about the file of that name."""
+    """Parse a state file into the values of its fields, as text.  Raises GraphFileError about the file of that name."""
     try:
         return _Reader(data.decode()).fields()
     except UnicodeDecodeError as error:
@@ -101,7 +101,7 @@ class _Token(NamedTuple):
 
 
 class _Reader:
-    """Goes through a text once, a token at a time."""
+    """Tokenizer that reads a text once."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) of bytes, as tables, checkpoints and records store it: masked.
+"""CRC-32C (Castagnoli) checksums, masked as tables, checkpoints and records store them.
 
 Source: RFC 3720 section 12.1; the mask, LevelDB's table format.
 """
@@ -16,12 +16,12 @@ Buffer = bytes | bytearray | memoryview | np.ndarray[Any, Any]
 
 
 def crc32c(data: Buffer) -> int:
-    """The checksum of some bytes."""
+    """Checksum of `data`."""
     return extend(0, data)
 
 
 def extend(checksum: int, data: Buffer) -> int:
-    """The checksum of what has the checksum `checksum`, followed by `data`."""
+    """Continue `checksum`, the checksum of earlier bytes, with `data`."""
     # google-crc32c takes bytes and arrays, but no memoryview; an array of these bytes is no copy of them
     return int(google_crc32c.extend(checksum, data if isinstance(data, bytes) else _as_array(data)))
 
@@ -31,11 +31,11 @@ def _as_array(data: Buffer) -> np.ndarray[Any, Any]:
 
 
 def unmask(masked: int) -> int:
-    """A checksum as it is stored -> the checksum."""
+    """Recover a checksum from its stored form."""
     rotated = (masked - _MASK_DELTA) & _ALL_ONES
     return (rotated >> 17 | rotated << 15) & _ALL_ONES
 
 
 def mask(checksum: int) -> int:
-    """A checksum -> as it is stored, so that data which holds checksums does not have trivial ones."""
+    """Return the stored form of a checksum, which keeps data that contains checksums from having trivial ones."""
     return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & _ALL_ONES

@@ -21,7 +21,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The number of data files, and the versions of what wrote them."""
+    """Number of data files, and the versions of the writer."""
 
     shards: int = 1
     is_big_endian: bool = False
@@ -31,7 +31,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """One tensor, or one part of a tensor: `size_bytes` bytes from `offset` on in data file `shard`.
+    """Position of one tensor, or one part of a tensor: `size_bytes` bytes from `offset` on in data file `shard`.
 
     A tensor that was saved in parts has only their regions here; each part has an entry of its own.
     """
@@ -49,13 +49,13 @@ class TensorEntry:
 
 
 def encode_header(header: Header) -> bytes:
-    """The header as bytes."""
+    """Serialise a header."""
     version = number_field(1, header.producer) + number_field(2, header.least_consumer)
     return number_field(1, header.shards) + number_field(2, int(header.is_big_endian)) + message_field(3, version)
 
 
 def encode_entry(entry: TensorEntry) -> bytes:
-    """An entry as bytes."""
+    """Serialise an entry."""
     shape = b"".join(message_field(2, number_field(1, size)) for size in entry.shape)
     return (
         number_field(1, entry.dtype.number)
@@ -79,7 +79,7 @@ def _encode_region(region: Region) -> bytes:
 
 
 def decode_header(data: bytes) -> Header:
-    """The header behind bytes.  Raises DataLossError, InvalidArgumentError for one that is newer than placesim."""
+    """Parse a header.  Raises DataLossError, InvalidArgumentError for one that is newer than placesim."""
     fields = parse(data)
     version = message(fields, 3)
     header = Header(number(fields, 1), number(fields, 2) == 1, number(version, 1), number(version, 2))
@@ -91,7 +91,7 @@ def decode_header(data: bytes) -> Header:
 
 
 def decode_entry(key: bytes, data: bytes, shards: int) -> TensorEntry:
-    """The entry behind bytes, in a checkpoint of so many data files.  Raises DataLossError."""
+    """Parse the entry of `key` in a checkpoint with `shards` data files.  Raises DataLossError."""
     name = key.decode(errors="backslashreplace")
     fields = parse(data)
     dtype = BY_NUMBER.get(number(fields, 1))

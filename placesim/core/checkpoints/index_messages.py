@@ -1,4 +1,4 @@
-"""Messages as their fields' values by tag, as much of that as a checkpoint's index needs."""
+"""Minimal parser of the protocol-buffer messages in a checkpoint's index: field values by tag."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from placesim.core.errors import DataLossError
 from placesim.core.protobuf_wire import BYTES, FIXED32, VARINT, WireError, fields, to_signed
 
 Fields = dict[int, list[Any]]
-"""The values of a message in the order in which they were written, by their fields' tags."""
+"""Values of a message by field tag, in the order in which they were written."""
 
 
 @contextmanager
 def wire_errors() -> Iterator[None]:
-    """Turns WireError into a DataLossError."""
+    """Turn WireError into DataLossError."""
     try:
         yield
     except WireError as error:
@@ -23,7 +23,7 @@ def wire_errors() -> Iterator[None]:
 
 
 def parse(data: bytes) -> Fields:
-    """The fields of a message.  Raises DataLossError."""
+    """Return the fields of a message.  Raises DataLossError."""
     found: Fields = {}
     with wire_errors():
         for field in fields(data):
@@ -33,25 +33,25 @@ def parse(data: bytes) -> Fields:
 
 
 def number(fields: Fields, field: int) -> int:
-    """A signed number of a message, 0 where it was not written."""
+    """Value of a signed integer field, 0 if it is missing."""
     return to_signed(fields.get(field << 3 | VARINT, (0,))[-1])
 
 
 def has_number(fields: Fields, field: int) -> bool:
-    """Whether a number was written."""
+    """Whether an integer field is present."""
     return field << 3 | VARINT in fields
 
 
 def fixed32(fields: Fields, field: int) -> int:
-    """A number of 32 bits, 0 where it was not written."""
+    """Value of a 32-bit field, 0 if it is missing."""
     return int.from_bytes(fields.get(field << 3 | FIXED32, (b"",))[-1], "little")
 
 
 def messages(fields: Fields, field: int) -> list[bytes]:
-    """The messages of a repeated field."""
+    """Serialised messages of a repeated field."""
     return fields.get(field << 3 | BYTES, [])
 
 
 def message(fields: Fields, field: int) -> Fields:
-    """The message of a field; where it was written more than once, all its fields.  Raises DataLossError."""
+    """Message of a field; all fields are combined if it is present more than once.  Raises DataLossError."""
     return parse(b"".join(messages(fields, field)))

@@ -1,4 +1,4 @@
-"""Several checkpoints -> one, as a saver joins what its parts wrote: data files are renamed, indexes joined.
+"""Merge of several checkpoints into one, as a saver joins its shards: data files are renamed and indexes joined.
 
 Source: TensorFlow's `MergeBundles` in `tensor_bundle.cc`.
 """
@@ -17,7 +17,7 @@ from placesim.core.files.writer import WholeFiles
 
 
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = False, locate: Locate = Path) -> None:
-    """Make one checkpoint of several: data files are renamed, indexes joined and the old ones removed.
+    """Merge checkpoints into `merged`: rename data files, join the indexes and remove the old ones.
 
     Raises InvalidArgumentError where a name comes twice (unless both are parts) or, unless allowed, a checkpoint is missing.
     """

@@ -1,4 +1,4 @@
-"""The checkpoints that a run writes one after the other, `PREFIX-STEP`, and the `checkpoint` file that names the whole ones.
+"""The checkpoints `PREFIX-STEP` that a run writes one after another, and the `checkpoint` file that lists the complete ones.
 
 That file is written last, so that what was only half written when its writer died is no checkpoint of the series.  Source:
 TensorFlow's `Saver`, which names, lists and forgets them so.
@@ -22,14 +22,14 @@ _FOUND = re.compile(r"(?P<prefix>.+)-(?P<step>\d{1,18})", re.DOTALL)
 
 
 class Member(NamedTuple):
-    """A checkpoint of a series: what its files' names begin with, and after how many steps it was written."""
+    """A checkpoint of a series: the prefix of its files, and the number of steps after which it was written."""
 
     prefix: Path
     step: int
 
 
 class Series:
-    """Checkpoints of one prefix; at most `keep` of those that are written here, or continued, are kept (0 for all)."""
+    """Checkpoints of one prefix.  At most `keep` of those written or continued here are kept (0 for all)."""
 
     def __init__(self, prefix: Path, keep: int) -> None:
         self._prefix = prefix
@@ -37,7 +37,7 @@ class Series:
         self._members: list[Member] = []
 
     def prepare(self) -> None:
-        """Make the folder.  Raises UsageError where nothing can be written there, and as `listed_checkpoints` does."""
+        """Create the folder.  Raises UsageError where nothing can be written there, and as `listed_checkpoints` does."""
         try:
             self._prefix.parent.mkdir(parents=True, exist_ok=True)
             if not os.access(self._prefix.parent, os.W_OK | os.X_OK):
@@ -47,7 +47,7 @@ class Series:
         self._listed()
 
     def resume(self) -> Member | None:
-        """The newest that is whole, after which the series goes on; None where there is none.
+        """Return the newest complete checkpoint, from which the series continues; None if there is none.
 
         Raises as `listed_checkpoints` does.
         """
@@ -56,7 +56,9 @@ class Series:
         return self._members[-1] if self._members else None
 
     def add(self, step: int, write: Callable[[str], None]) -> Member:
-        """Have a checkpoint written, name it, and forget the oldest.  Raises UsageError where a file can't be written."""
+        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.  Raises UsageError where a file
+        can't be written.
+        """
         member = Member(self._prefix.with_name(f"{self._prefix.name}-{step}"), step)
         try:
             write(str(member.prefix))
@@ -78,7 +80,7 @@ class Series:
         return listed_checkpoints(folder) if (folder / STATE_FILE).exists() else ()
 
     def _member(self, name: str) -> Member | None:
-        """The checkpoint of that name in the state file; None for one of another series."""
+        """Checkpoint with that name in the state file; None if it belongs to another series."""
         found = _FOUND.fullmatch(Path(name).name)
         if found is None or found["prefix"] != self._prefix.name:
             return None

@@ -1,4 +1,4 @@
-"""Snappy's raw format, in which blocks of a table may be compressed.  Source: snappy's `format_description.txt`."""
+"""Decompressor of Snappy's raw format, in which blocks of a table may be stored.  Source: snappy's `format_description.txt`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def expand_snappy(data: bytes) -> bytes:
 
 
 def _element(data: bytes, position: int) -> tuple[int, int | None, int]:
-    """The length of an element, how far back its copy is (None for a literal), and where it goes on."""
+    """Return an element's length, the distance of its copy (None for a literal), and the position after its header."""
     tag = data[position]
     kind, upper = tag & 3, tag >> 2
     position += 1

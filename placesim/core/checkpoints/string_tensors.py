@@ -1,4 +1,4 @@
-"""Tensors of strings as data files hold them: lengths as varints, a checksum of these, the strings one behind the other.
+"""Strings in data files: their lengths as varints, a checksum of the lengths, then the strings without gaps.
 
 The checksums take a length as 32 bits (64 where it needs them).  Source: TensorFlow's `WriteStringTensor`, `ReadStringTensor`.
 """
@@ -18,7 +18,7 @@ from placesim.core.protobuf_wire import read_varints, write_varint
 
 
 def encode_strings(strings: Sequence[bytes]) -> tuple[bytes, int]:
-    """The bytes of some strings, and the checksum for their entry."""
+    """Serialise strings; return the bytes and the checksum for their entry."""
     lengths = [len(text) for text in strings]
     checksum = crc32c(_fixed(lengths, "<"))
     rest = struct.pack("<I", mask(checksum)) + b"".join(strings)
@@ -28,7 +28,7 @@ def encode_strings(strings: Sequence[bytes]) -> tuple[bytes, int]:
 def decode_strings(
     name: str, data: bytes | memoryview, count: int, is_big_endian: bool = False
 ) -> tuple[np.ndarray[Any, Any], int]:
-    """So many strings, and the checksum that their entry should have.  Raises DataLossError."""
+    """Parse `count` strings; return them and the checksum that their entry should have.  Raises DataLossError."""
     if count > len(data):
         raise DataLossError(f"Invalid size in bundle entry: key {name}; stored size {len(data)}; expected at least {count}")
     if not count and not len(data):

@@ -1,4 +1,4 @@
-"""Table files: keys and values in blocks, as LevelDB lays them out and checkpoints' indices are; every block is checked.
+"""Table files: sorted keys and values in checked blocks, LevelDB's layout, which checkpoint indexes use.
 
 A table is data blocks, an empty block for filters, a block that tells the last key of each data block, and a footer.  In a
 block each key is stored as what differs from the key before; behind it are the restart points, the kind of compression and a
@@ -30,7 +30,7 @@ _PLAIN, _SNAPPY = 0, 1
 
 
 def read_table(data: bytes | memoryview) -> Iterator[tuple[bytes, bytes]]:
-    """The entries in the order of their keys.  Raises DataLossError, in TensorFlow's words where it has some."""
+    """Yield the entries in key order.  Raises DataLossError, in TensorFlow's words where it has some."""
     view = memoryview(data)
     if len(view) < _FOOTER_BYTES:
         raise DataLossError("file is too short to be an sstable")
@@ -133,7 +133,7 @@ def _shared_length(one: bytes, two: bytes) -> int:
 
 
 def _separator(last: bytes, following: bytes) -> bytes:
-    """A short key from `last` on, but before `following`."""
+    """Shortest key that is at least `last` and less than `following`."""
     at = _shared_length(last, following)
     if at < min(len(last), len(following)) and last[at] < 0xFF and last[at] + 1 < following[at]:
         return last[:at] + bytes([last[at] + 1])
@@ -141,7 +141,7 @@ def _separator(last: bytes, following: bytes) -> bytes:
 
 
 def _successor(key: bytes) -> bytes:
-    """A short key that is not before `key`."""
+    """Short key that is not less than `key`."""
     for at, byte in enumerate(key):
         if byte != 0xFF:
             return key[:at] + bytes([byte + 1])
@@ -149,7 +149,7 @@ def _successor(key: bytes) -> bytes:
 
 
 def write_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A table of entries in the keys' order, without compression."""
+    """Serialise entries, given in key order, as an uncompressed table."""
     file = bytearray()
     index = _BlockBuilder(1)
     last, pending = b"", None
@@ -174,7 +174,7 @@ def write_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 
 def _write_block(file: bytearray, block: _BlockBuilder) -> bytes:
-    """Append a block with its trailer; its handle, encoded."""
+    """Append a block with its trailer, and return its encoded handle."""
     content = block.finish()
     handle = write_varint(len(file)) + write_varint(len(content))
     kind = bytes([_PLAIN])

@@ -1,4 +1,4 @@
-"""Regions of partitioned tensors: how a saver's graph spells them, and under which keys a checkpoint keeps them.
+"""Regions of partitioned tensors: their text form in a saver's graph, and their keys in a checkpoint.
 
 Source: TensorFlow's `tensor_slice.cc`, `ParseShapeAndSlice`, `EncodeTensorNameSlice` and its ordered code, in which keys sort
 as the values that they are made of.
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from placesim.core.errors import InternalError, InvalidArgumentError
 
 FULL = -1
-"""The length of an extent that takes all of a dimension from its start on."""
+"""Length of an extent that covers a dimension to its end."""
 
 
 class Extent(NamedTuple):
-    """Part of one dimension in a region; by default all of it."""
+    """Range of one dimension in a region; by default the whole dimension."""
 
     start: int = 0
     length: int = FULL
@@ -28,14 +28,14 @@ Region = tuple[Extent, ...]
 
 
 class SliceSpec(NamedTuple):
-    """A part of a tensor as a saver asks for it: the shape of the whole, and the region."""
+    """Part of a tensor as requested by a saver: the full shape and the region."""
 
     shape: tuple[int, ...]
     region: Region
 
 
 def bounds(shape: tuple[int, ...], region: Region) -> tuple[slice, ...]:
-    """A region of a tensor of a shape, as numpy takes it; InternalError where it does not lie in it."""
+    """Return a region of a tensor of `shape` as numpy slices; raises InternalError if it lies outside."""
     shown = f"shape = [{','.join(map(str, shape))}], slice = {format_region(region)}"
     if len(shape) != len(region):
         raise InternalError(f"Mismatching ranks: {shown}")
@@ -52,7 +52,7 @@ def bounds(shape: tuple[int, ...], region: Region) -> tuple[slice, ...]:
 
 
 def parse_slice_spec(text: str) -> SliceSpec | None:
-    """`6 5 0,3:-`, the full shape and then the extents; None for the whole of a tensor (an empty text).
+    """Parse `6 5 0,3:-` (full shape, then extents); None for an empty text, which means the whole tensor.
 
     Raises InvalidArgumentError in TensorFlow's words.
     """
@@ -83,7 +83,7 @@ def _parse_extent(part: str, text: str) -> Extent:
 
 
 def format_region(region: Region) -> str:
-    """`-:0,2`."""
+    """Format a region, for example `-:0,2`."""
     return ":".join(map(str, region))
 
 
@@ -91,24 +91,24 @@ def format_region(region: Region) -> str:
 
 
 def slice_key(name: bytes, region: Region) -> bytes:
-    """The key of a part of a tensor."""
+    """Key of a part of a tensor."""
     key = _unsigned(0) + _escaped(name) + _unsigned(len(region))
     return key + b"".join(_signed(extent.start) + _signed(extent.length) for extent in region)
 
 
 def _unsigned(value: int) -> bytes:
-    """Its length, then its bytes from the highest; nothing but the length 0 for zero."""
+    """Encode a number as its byte count followed by its bytes, highest first; zero is only the count 0."""
     size = (value.bit_length() + 7) // 8
     return bytes([size]) + value.to_bytes(size, "big")
 
 
 def _escaped(text: bytes) -> bytes:
-    """The bytes and an end mark, which sorts before all else."""
+    """Encode bytes with an end mark that sorts before everything else."""
     return b"\xff\0".join(part.replace(b"\0", b"\0\xff") for part in text.split(b"\xff")) + b"\0\1"
 
 
 def _signed(value: int) -> bytes:
-    """As many bytes as its leading ones say, of which the first differs from the sign so that negatives sort first."""
+    """Encode a signed number so that bytes sort like numbers; the leading bits of the first byte give the length."""
     size = (~value if value < 0 else value).bit_length() // 7 + 1
     header = (1 << size) - 1 << 7 * size
     return ((value & (1 << 8 * size) - 1) ^ header).to_bytes(size, "big")

@@ -1,4 +1,4 @@
-"""Tensors -> the files of a checkpoint, byte for byte as TensorFlow writes them.
+"""Writer of checkpoints, byte for byte like TensorFlow's.
 
 Source: TensorFlow's `BundleWriter` in `tensor_bundle.cc`.
 """
@@ -26,7 +26,7 @@ Tensor = np.ndarray[Any, Any]
 
 
 class SavedTensor(NamedTuple):
-    """A tensor to be saved; with `part` a region of one of shape `whole`."""
+    """Tensor to save; with `part`, a region of a tensor of shape `whole`."""
 
     name: str
     dtype: DataType
@@ -36,7 +36,7 @@ class SavedTensor(NamedTuple):
 
 
 def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = Path) -> None:
-    """Write a checkpoint with one data file; InvalidArgumentError where two tensors have one name.
+    """Write a checkpoint with one data file; raises InvalidArgumentError if two tensors have the same name.
 
     Both files appear when both are whole, so that a reader never sees half a checkpoint.
     """
@@ -58,7 +58,7 @@ def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = P
 
 
 def _place(entries: dict[bytes, TensorEntry], tensor: SavedTensor) -> bytes:
-    """The key of a tensor; a part is also noted at the entry of its whole tensor."""
+    """Return a tensor's key; a part is also recorded in the entry of its whole tensor."""
     key = tensor.name.encode(errors="surrogateescape")
     if tensor.part is None or tensor.value.shape == tensor.whole:
         return key
@@ -68,7 +68,7 @@ def _place(entries: dict[bytes, TensorEntry], tensor: SavedTensor) -> bytes:
 
 
 def _content(tensor: SavedTensor) -> tuple[bytes, int]:
-    """The bytes of a tensor and their checksum."""
+    """Bytes of a tensor, and their checksum."""
     if tensor.dtype is STRING:
         return encode_strings([bytes(text) for text in tensor.value.reshape(-1)])
     if tensor.dtype.size == 0:
@@ -78,7 +78,7 @@ def _content(tensor: SavedTensor) -> tuple[bytes, int]:
 
 
 def encode_index(header: Header, entries: Mapping[bytes, TensorEntry]) -> bytes:
-    """The index file of entries."""
+    """Serialise the index file."""
 
     def rows() -> Iterator[tuple[bytes, bytes]]:
         yield HEADER_KEY, encode_header(header)

@@ -1,8 +1,6 @@
-"""Files: which may be touched, read so that nothing can be waited for or pulled away, written so that none is ever half there.
+"""Files: access rules, reading that never blocks, and writing that never leaves half a file.
 
-- `reading` reads ordinary files, and says what else a path names
-- `writing` writes beside a file's place and renames what is whole
-- `containment` keeps a path inside its directory
-- `locking` locks a path that several processes write
-- `access` says which files a graph may read and write
+`reader` reads ordinary files and describes other paths; `writer` writes to a temporary file and renames the complete one;
+`containment` keeps a path inside its directory; `locking` locks a path that several processes write; `access` decides which
+files a graph may read and write.
 """

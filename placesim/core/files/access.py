@@ -1,4 +1,4 @@
-"""Access of a running graph to files: the only place that decides.
+"""Access of a running graph to files, decided only here.
 
 Running a graph is running someone's program.  It may read what lies below its own folder and what its user names, and write
 nothing, until its user allows more.
@@ -18,12 +18,12 @@ from placesim.core.files.reader import describe_special_file
 
 _SYSTEM = tuple(map(Path, ("/dev", "/proc", "/sys")))
 _ORDINARY = Path("/dev/shm")  # files in memory: the only ordinary ones there
-"""Folders of the system's whose entries are no files, and what lies in them all the same."""
+"""Entries allowed inside system folders whose entries are not files."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """Files and folders, with their links followed, that a graph may read, and those that it may also write.
+    """Files and folders, with links resolved, that a graph may read or write.
 
     What lies below a folder goes with it.  `all_files` leaves nothing out but what is no file.
     """
@@ -34,16 +34,16 @@ class FileAccess:
 
     @classmethod
     def of(cls, reads: Iterable[str | PurePath] = (), writes: Iterable[str | PurePath] = (), all_files: bool = False) -> Self:
-        """Paths as a user gives them.  Raises InvalidArgumentError for one that can name no file."""
+        """Make the access record for paths given by a user.  Raises InvalidArgumentError for one that can name no file."""
         written = tuple(resolve_path(Path(path)) for path in writes)
         return cls((*(resolve_path(Path(path)) for path in reads), *written), written, all_files)
 
     def readable(self, name: str | Path) -> Path:
-        """The file of that name, its links followed; PermissionDeniedError where the graph may not read it."""
+        """Return the path with links resolved; raises PermissionDeniedError if the graph may not read it."""
         return self._allowed(name, self.reads, "read")
 
     def writable(self, name: str | Path) -> Path:
-        """The file of that name, its links followed; PermissionDeniedError where the graph may not write it."""
+        """Return the path with links resolved; raises PermissionDeniedError if the graph may not write it."""
         return self._allowed(name, self.writes, "write")
 
     def _allowed(self, name: str | Path, roots: Iterable[Path], verb: str) -> Path:
@@ -66,7 +66,7 @@ def _system_kind(path: Path) -> str:
 
 
 def checkpoint_files(prefix: str | Path) -> list[Path]:
-    """The files of the checkpoint that a user names by its prefix or its directory: what a graph may read of it."""
+    """Files of the checkpoint named by its prefix or directory, which the graph may read."""
     path = Path(prefix)
     if path.is_dir():
         return [path]

@@ -1,4 +1,4 @@
-"""Paths with their links followed, and whether they lie in a directory."""
+"""Resolution of links in paths, and the check that a path lies inside a directory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from placesim.core.errors import InvalidArgumentError
 
 
 def resolve_path(path: Path) -> Path:
-    """The path with its links followed, as far as it is there; InvalidArgumentError for one that can name no file."""
+    """Return the path with the links of its existing part resolved; raises InvalidArgumentError for an invalid file name."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError):  # a circle of links, a name with a zero byte
@@ -16,7 +16,7 @@ def resolve_path(path: Path) -> Path:
 
 
 def is_inside(path: Path, directory: Path) -> bool:
-    """Whether a path lies in a directory, whatever the names and links say."""
+    """Whether a path lies in a directory after links are resolved."""
     try:
         resolve_inside(path, directory)
     except InvalidArgumentError:
@@ -25,7 +25,7 @@ def is_inside(path: Path, directory: Path) -> bool:
 
 
 def resolve_inside(path: Path, directory: Path) -> Path:
-    """The path with its links followed; InvalidArgumentError where that leads out of the directory.
+    """Return the path with links resolved; raises InvalidArgumentError if that leads outside the directory.
 
     Files that a model names must lie in the model's own directory, whatever the names and links say.
     """

@@ -1,4 +1,4 @@
-"""A lock on a file's path that processes share."""
+"""Lock on a path that several processes share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 @contextmanager
 def lock_path(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which need not be there; wait while another process holds it.  Raises OSError.
+    """Hold the lock of a file, which need not exist; waits while another process holds it.  Raises OSError.
 
     The lock is a file beside it that the holder removes; the system frees the lock of a process that dies.
     """

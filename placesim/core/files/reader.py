@@ -1,4 +1,4 @@
-"""A path -> a file's bytes.
+"""Reader of ordinary files.
 
 Files are read, not mapped: a mapped file that another program shortens ends this one.  Nothing but an ordinary file is opened,
 as a pipe would be waited for and a device need not end.
@@ -27,26 +27,26 @@ _DESCRIPTOR = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
 
 
 GRAPH_BYTES = 2 << 30
-"""A file that holds a graph is not read beyond this, which no message of protocol buffers exceeds."""
+"""Maximum size of a graph's file, which is also the maximum of a protocol-buffer message."""
 _PIECE = 1 << 24
 _FEW_BYTES = 1 << 24
-"""Read without a look at the machine's memory."""
+"""Files up to this size are read without checking free memory."""
 
 
 class FileSizeError(OSError):
-    """A file is larger than whoever reads it takes, or than the machine's memory."""
+    """A file is larger than the caller's limit or the machine's free memory."""
 
 
 class NoFileError(OSError):
-    """A path names something that is there and no file; `strerror` says what."""
+    """A path names something other than a file; `strerror` says what."""
 
 
 class ShortenedError(OSError):
-    """A file has become shorter while it was read."""
+    """A file became shorter while it was read."""
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """An ordinary file, open for reading.  Raises OSError; NoFileError for a pipe, a socket or a device."""
+    """Open an ordinary file for reading.  Raises OSError; NoFileError for a pipe, a socket or a device."""
     _check_kind(path, os.stat(path).st_mode)
     file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  # the caller's to close
     try:
@@ -58,7 +58,7 @@ def open_file(path: str | Path) -> BinaryIO:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Not waiting, should a pipe have taken the file's place since it was looked at."""
+    """Open without blocking, in case a pipe has replaced the file since the check."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -83,14 +83,14 @@ def _kind(mode: int) -> str:
 
 
 def read_file(path: str | Path, most: int = sys.maxsize) -> bytes:
-    """The bytes of an ordinary file.  Raises as `open_file`, and FileSizeError as `check_size`."""
+    """Return the bytes of an ordinary file.  Raises as `open_file`, and FileSizeError as `check_size`."""
     with open_file(path) as file:
         check_size(os.fstat(file.fileno()).st_size, path, most)
         return file.read()
 
 
 def check_size(size: int, path: str | Path, most: int = sys.maxsize) -> None:
-    """Before so much is read: FileSizeError where that is more than `most` bytes, or than the machine has free."""
+    """Raise FileSizeError if `size` exceeds `most` or the machine's free memory; called before reading."""
     if size > most:
         raise FileSizeError(errno.EFBIG, f"{size} bytes, expected at most {most}", str(path))
     if size > _FEW_BYTES and size > (free := free_bytes()):
@@ -104,7 +104,9 @@ def file_size(path: str | Path) -> int:
 
 
 def read_part(path: str | Path, offset: int, size: int) -> bytes:
-    """So many bytes of an ordinary file from an offset on.  Raises as `read_file`, and ShortenedError where there are fewer."""
+    """Read `size` bytes of an ordinary file from an offset on.  Raises as `read_file`, and ShortenedError where there are
+    fewer.
+    """
     found = b""
     with open_file(path) as file:
         # looked at before the memory is asked for: a size is only what some index says
@@ -118,7 +120,7 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
 
 
 def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
-    """The bytes of an ordinary file, or of a stream that this process was started with, as `<(...)` of a shell gives it."""
+    """Return the bytes of an ordinary file, or of a stream inherited by this process, such as a shell's `<(...)`."""
     if not is_stream(path):
         return read_file(path, most)
     with open(path, "rb") as stream:
@@ -126,7 +128,7 @@ def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
 
 
 def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> Any:
-    """All that is left in a stream of bytes or text, piece by piece.  Raises FileSizeError as `check_size`."""
+    """Read the rest of a stream of bytes or text, piece by piece.  Raises FileSizeError as `check_size`."""
     pieces = [stream.read(_PIECE)]
     size = len(pieces[0])
     while pieces[-1]:
@@ -137,7 +139,7 @@ def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> A
 
 
 def is_stream(path: str | Path) -> bool:
-    """Whether a path names a pipe or a terminal that this process was handed, which can be read only once."""
+    """Whether a path names an inherited pipe or terminal, which can be read only once."""
     try:
         return _DESCRIPTOR.fullmatch(str(path)) is not None and not stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):

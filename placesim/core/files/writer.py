@@ -1,4 +1,4 @@
-"""Bytes -> files, each written beside its place and renamed when all are whole.
+"""Writer of files: each is written under a temporary name and renamed when all are complete.
 
 Whatever ends the writing (a full disk, an interrupt), what was there before is there still and nothing is left beside it.
 """
@@ -19,11 +19,11 @@ _NEW_FILE_MODE = 0o666
 
 
 PIECE_LETTERS = 1 << 16
-"""Written at a time, where the work is faster than a look at the clock."""
+"""Characters written at a time when generating text is faster than checking the clock."""
 
 
 def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces that are worth a call each."""
+    """Join a text's pieces into larger ones that are each worth a call."""
     some: list[str] = []
     letters = 0
     for piece in pieces:
@@ -37,7 +37,7 @@ def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
 
 
 class WholeFiles:
-    """Several files that appear together when the `with` block ends, or not at all where it raises.
+    """Several files that appear together when the `with` block ends, or not at all if it raises.
 
     A file is renamed in the order in which it was given.  What is no ordinary file (`/dev/stdout`, a pipe) has nothing to be
     kept and is written straight.  Every method, and the end of the block, raises OSError.
@@ -65,7 +65,7 @@ class WholeFiles:
             self._clear()
 
     def open(self, path: Path, makes_folders: bool = False) -> BinaryIO:
-        """A file to write into; it is closed with the block.  A link stays, and what it leads to is written."""
+        """Open a file for writing; it is closed with the block.  For a link, its target is written and the link stays."""
         target = Path(os.path.realpath(path))
         if makes_folders:
             self._make_folders(target.parent)
@@ -81,14 +81,14 @@ class WholeFiles:
         return file
 
     def write(self, path: Path, pieces: Iterable[bytes], makes_folders: bool = False) -> None:
-        """A file of that content."""
+        """Write a file from pieces of bytes."""
         file = self.open(path, makes_folders)
         for piece in pieces:
             file.write(piece)
         file.flush()  # an error is told at the file that it belongs to
 
     def move(self, source: Path, target: Path) -> None:
-        """A file that gets another name before the written ones get theirs."""
+        """Rename a file before the written ones get their names."""
         self._moved.append((source, target))
 
     def _make_folders(self, folder: Path) -> None:
@@ -124,7 +124,7 @@ class WholeFiles:
 
 
 def _mode_of(target: Path) -> int | None:
-    """The mode of what is at a path, None where nothing is.  Raises OSError for what may not be written or is a directory."""
+    """Mode of an existing file, None if there is none; raises OSError for a directory or a read-only file."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -136,6 +136,6 @@ def _mode_of(target: Path) -> int | None:
 
 
 def write_whole(path: Path, content: bytes, makes_folders: bool = False) -> None:
-    """One file, whole or as it was.  Raises OSError."""
+    """Write one file completely, or leave the old one.  Raises OSError."""
     with WholeFiles() as files:
         files.write(path, (content,), makes_folders)

@@ -1,1 +1,1 @@
-"""The process that placesim runs in: Ctrl-C, deadlines, progress, worker processes, the garbage collector's pause."""
+"""The current process: Ctrl-C, deadlines, progress, worker processes, and pauses of the garbage collector."""

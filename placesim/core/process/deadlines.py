@@ -1,4 +1,4 @@
-"""A limit of time for work that never looks at the clock: it runs in a thread of its own, which is interrupted.
+"""Time limits for work that does not check the clock: it runs in a thread of its own, which is interrupted.
 
 Python code is ended wherever it is; code that does not return to Python within a moment (a large product) is left to itself,
 in a thread that ends when it returns, or with the process.
@@ -22,15 +22,15 @@ Found = TypeVar("Found")
 GRACE_SECONDS = 0.3
 """Time for interrupted work to clean up."""
 TURN_SECONDS = 0.1
-"""Time slice of a waiting thread that can be interrupted: an interrupt reaches it in between."""
+"""Time slice of a waiting thread; an interrupt is delivered between slices."""
 
 
 class ThreadInterruption(SystemExit):
-    """Raised in a thread whose work is not wanted: no kernel takes it for an error, and a thread ends quietly by it."""
+    """Raised in a thread to cancel its work; kernels do not treat it as an error, and the thread ends quietly."""
 
 
 class _Work(Generic[Found]):
-    """One piece of work, and what became of it."""
+    """One piece of work, and its result."""
 
     def __init__(self, work: Callable[[], Found]) -> None:
         self._work = work
@@ -47,7 +47,7 @@ class _Work(Generic[Found]):
         self._ended.set()
 
     def wait(self, seconds: float, watch: Callable[[], object] = bool) -> bool:
-        """Whether it ended within that time; `watch` is called now and then."""
+        """Whether the work ended within `seconds`; `watch` is called from time to time."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._ended.wait(min(left, TURN_SECONDS)):
             watch()
@@ -60,7 +60,7 @@ class _Work(Generic[Found]):
 
 
 class _Worker:
-    """A thread that does one piece of work after another, until it is interrupted."""
+    """Thread that does one piece of work after another until it is interrupted."""
 
     def __init__(self) -> None:
         self._is_interrupted = False
@@ -77,7 +77,7 @@ class _Worker:
         self._waiting.put(work)
 
     def interrupt(self) -> None:
-        """Raise `ThreadInterruption` in the thread, as soon as it runs Python; it takes no more work."""
+        """Raise `ThreadInterruption` in the thread as soon as it runs Python; it accepts no more work."""
         self._is_interrupted = True
         interrupt(self._thread)
 
@@ -94,12 +94,13 @@ _given_up = Event()
 
 
 def has_abandoned_work() -> bool:
-    """Whether any work of this process was given up, so that threads may still be at it."""
+    """Whether this process gave up any work, so that its threads may still be running."""
     return _given_up.is_set()
 
 
 def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable[[], object] | None = None) -> Found:
-    """Return the work's result; None is no limit, and without a `watch`, which may raise to end the work, it runs here.
+    """Return the result of `work`.  With neither a limit nor a `watch` (which may raise to cancel the work), it runs in this
+    thread.
 
     Raises DeadlineExceededError once the time has passed, and whatever the work or the watch raises.
     """
@@ -121,7 +122,7 @@ def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable
 
 
 def _give_up(worker: _Worker, work: _Work[Any]) -> None:
-    """Interrupt the work, more than once: a callback in which an exception is lost may be what it is at."""
+    """Interrupt the work repeatedly, since a callback may swallow the first exception."""
     _given_up.set()
     for _ in range(round(GRACE_SECONDS / TURN_SECONDS)):
         worker.interrupt()

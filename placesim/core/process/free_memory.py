@@ -1,4 +1,4 @@
-"""The memory that the machine, and the control group of this process, can still give."""
+"""Free memory of the machine and of this process's control group."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def free_bytes() -> int:
-    """The bytes that the machine, and the process's control group, can still give; a huge number where neither tells."""
+    """Free bytes of the machine and the process's control group; a huge number if neither is known."""
     return min(_available_bytes(), _group_bytes())
 
 
@@ -22,7 +22,7 @@ def _available_bytes() -> int:
 
 
 def _group_bytes() -> int:
-    """The rest of a control group's limit, of the second version of those and of the first."""
+    """Unused part of the control group's limit (cgroup version 2 or 1)."""
     root = Path("/sys/fs/cgroup")
     for group, limit, used in (
         (root, "memory.max", "memory.current"),
@@ -37,6 +37,6 @@ def _group_bytes() -> int:
 
 
 def _cached_bytes(group: Path) -> int:
-    """Bytes of files in a control group that it would release at once."""
+    """Bytes of cached files in a control group that it would release at once."""
     lines = map(str.split, (group / "memory.stat").read_text().splitlines())
     return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))

@@ -1,4 +1,4 @@
-"""Python's garbage collector, paused while a graph is made of many objects and no garbage."""
+"""A pause of Python's garbage collector while a graph of many objects is built."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pauses the collector until the block is left; inside another such block it does nothing."""
+    """Pause the collector until the block ends; does nothing inside another such block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

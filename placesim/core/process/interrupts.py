@@ -1,4 +1,4 @@
-"""Ctrl-C in a process that is this program: it ends with 130 and says nothing, whatever it is at.
+"""Ctrl-C in the command-line process: it always ends the process with exit code 130 and no message.
 
 Until the command line is there, and after it has ended, the process just ends.  In between the command is interrupted, so that
 it can clean up behind itself; one that does not come back to Python within a moment is ended as well.
@@ -24,11 +24,11 @@ _unhurried: list[bool] = []
 _held: list[bool] = []
 _last_words: list[LastWords] = []
 LAST_WORDS_SECONDS = 5.0
-"""For writing what was done while the main thread does not come back."""
+"""Time limit for writing partial results while the main thread does not respond."""
 
 
 def is_own_process() -> bool:
-    """Whether this process was started as the command line, and not by a program that imports the package."""
+    """Whether this process was started as the command line, not by a program that imports the package."""
     # while the package is imported the first word is `-m`, and then the path of `__main__`
     if "-m" in sys.orig_argv and (sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0]) == "__main__.py"):
         return sys.orig_argv[sys.orig_argv.index("-m") + 1 :][:1] == ["placesim"]
@@ -36,13 +36,13 @@ def is_own_process() -> bool:
 
 
 def end_on_interrupt() -> None:
-    """From now on Ctrl-C ends the process at once."""
+    """Make Ctrl-C end the process at once."""
     if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, _interrupt):  # a shell has it ignored in the background
         signal.signal(signal.SIGINT, _end)
 
 
 def interrupt_commands() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt, and ends the process where that is not taken."""
+    """Make Ctrl-C raise KeyboardInterrupt, and end the process if that is not handled."""
     if signal.getsignal(signal.SIGINT) is not _end:
         return
     from threading import Thread
@@ -56,14 +56,14 @@ def interrupt_commands() -> None:
 
 
 def default_interrupts() -> None:
-    """From now on Ctrl-C does what Python has it do: another program takes this one's place."""
+    """Restore Python's handling of Ctrl-C before another program replaces this one."""
     if signal.getsignal(signal.SIGINT) in (_end, _interrupt):
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class InterruptGrace:
-    """A `with` block that an interrupted command may take its time for: it writes what it has; another Ctrl-C ends that too."""
+    """Context in which an interrupted command may take its time to write partial results; a second Ctrl-C ends it."""
 
     def __enter__(self) -> None:
         _unhurried.append(True)
@@ -73,7 +73,7 @@ class InterruptGrace:
 
 
 class InterruptDelay:
-    """A `with` block that is done whole before Ctrl-C interrupts the command: it writes what must not be half."""
+    """Context that completes before Ctrl-C takes effect, for output that must not be half written."""
 
     def __enter__(self) -> None:
         self._before = len(_seen)
@@ -86,7 +86,7 @@ class InterruptDelay:
 
 
 class LastWords:
-    """A `with` block during which a kernel may keep the main thread: if Ctrl-C then ends the process, `say` is called before.
+    """Context during which a kernel may block the main thread; `say` is called before Ctrl-C ends the process.
 
     It is called in a thread of its own, not while something is Held, and never after the block has ended.
     """
@@ -107,18 +107,18 @@ class LastWords:
             _unhurried.append(True)  # the command writes what it has, and ends
 
     def speak(self) -> None:
-        """Call it, unless the main thread has come back."""
+        """Call `say`, unless the main thread has come back."""
         if not _held and self._lock.acquire(blocking=False):
             self._say()
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed: an import that it breaks off may report something else."""
+    """Whether Ctrl-C was pressed; an interrupted import may raise another error instead."""
     return bool(_seen)
 
 
 def leave(code: int) -> NoReturn:
-    """End the process without waiting for threads that are still at something."""
+    """End the process without waiting for threads that are still running."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -138,7 +138,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 def _watch(reader: int) -> None:
-    """The bytes are written as the signals come, also while the main thread is not in Python."""
+    """Handle signals from `reader`, which receives them even while the main thread runs no Python."""
     while signal.SIGINT not in os.read(reader, 64):
         pass
     import time
@@ -158,6 +158,6 @@ def _watch(reader: int) -> None:
 
 
 def _pass_over(problem: Any) -> None:
-    """An interrupt in a callback is not worth a traceback; the watch ends the process."""
+    """Suppress the traceback of an interrupt inside a callback; the watcher ends the process."""
     if not isinstance(problem.exc_value, KeyboardInterrupt | SystemExit):
         sys.__unraisablehook__(problem)

@@ -1,4 +1,4 @@
-"""Progress of long work for a watcher: the work registers its counters once, and reading them does not slow it."""
+"""Progress of long work: the work registers its counters once, so reading them does not slow it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 Look = Callable[[], tuple[int, int | None]]
-"""Completed and total count, if known; called from another thread at any time."""
+"""Returns the completed count and the total if known; may be called from another thread at any time."""
 
 
 class ProgressStage(NamedTuple):
-    """Something that is being done since `began` (of `time.monotonic`)."""
+    """A stage of work, running since `began` (of `time.monotonic`)."""
 
     what: str
     look: Look
@@ -21,18 +21,18 @@ class ProgressStage(NamedTuple):
 
 
 class ProgressWatcher:
-    """Looks at the work that is done while it is set: at its stages, each a part of the one around it."""
+    """Observer of the work in its context, as nested stages."""
 
     def __init__(self) -> None:
         self.stages: list[ProgressStage] = []
         self._last: tuple[float, dict[str, tuple[int, int | None]]] | None = None
 
     def keep(self) -> None:
-        """Freeze the current values: the work was interrupted."""
+        """Freeze the current values after an interrupt."""
         self._last = self._last or self.counts()
 
     def counts(self) -> tuple[float, dict[str, tuple[int, int | None]]]:
-        """Current counts, from the outside in, or else the current action; and its start."""
+        """Start time and current counts, outermost first; without counts, the current action."""
         if self._last is not None:
             return self._last
         found = [(stage, stage.look()) for stage in list(self.stages)]
@@ -50,7 +50,7 @@ def current_watcher() -> ProgressWatcher | None:
 
 @contextmanager
 def watch_progress(watcher: ProgressWatcher) -> Iterator[None]:
-    """A `with` block that the watcher looks at."""
+    """Context whose work `watcher` observes."""
     token = _current.set(watcher)
     try:
         yield
@@ -64,7 +64,7 @@ def _uncounted() -> tuple[int, int | None]:
 
 @contextmanager
 def report_stage(what: str, look: Look = _uncounted) -> Iterator[None]:
-    """A `with` block that does something which takes its time."""
+    """Context for a stage that takes a noticeable time."""
     watcher = _current.get()
     if watcher is None:
         yield

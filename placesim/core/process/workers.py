@@ -1,4 +1,4 @@
-"""Modules of ours as processes of their own, asked and answering in pickles over their standard streams.
+"""Worker processes that run a module of placesim and exchange pickles over their standard streams.
 
 A process knows nothing of the caller's `__main__`, which multiprocessing would import again: a script without a guard would run
 once more in each of them.
@@ -17,13 +17,13 @@ from typing import IO, Any, Protocol
 
 _PACKAGE_PARENT = str(Path(__file__).parents[3])
 DONE = None
-"""Last answer of a module that answers a question repeatedly."""
+"""Marks the last of several answers to one question."""
 _END_SECONDS = 5.0
-"""A process that answers no more has ended, or ends within this."""
+"""Time within which a process that stopped answering ends."""
 
 
 class Process(Protocol):
-    """A module of ours at work somewhere, as `Worker` is on this machine."""
+    """Protocol of a module running in another process; `Worker` is one on this machine."""
 
     def tell(self, question: Any) -> None: ...
 
@@ -37,7 +37,7 @@ class Process(Protocol):
 
 
 class Worker:
-    """A process that runs a module whose end calls `serve`.  Raises OSError where none can be started any more."""
+    """Process that runs a module which ends with a call of `serve`.  Raises OSError where none can be started any more."""
 
     def __init__(self, module: str) -> None:
         paths = [_PACKAGE_PARENT, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -52,31 +52,31 @@ class Worker:
         )
 
     def tell(self, question: Any) -> None:
-        """Raises OSError where the process is no more."""
+        """Send a question.  Raises OSError if the process has ended."""
         self.pass_on(pickle.dumps(question))
 
     def pass_on(self, pickled: bytes) -> None:
-        """`tell`, of what is pickled already."""
+        """Send a question that is pickled already."""
         assert self._process.stdin is not None
         self._process.stdin.write(pickled)
         self._process.stdin.flush()
 
     def tell_no_more(self) -> None:
-        """It ends once it has answered."""
+        """Close the input: the process ends after its answers."""
         assert self._process.stdin is not None
         self._process.stdin.close()
 
     def answer(self) -> Any:
-        """The next answer. Raises EOFError if it has ended, and any error from an unreadable answer."""
+        """Return the next answer.  Raises EOFError if the process has ended, and any error from an unreadable answer."""
         assert self._process.stdout is not None
         return pickle.load(self._process.stdout)
 
     def kill(self) -> None:
-        """End it; who waits for an answer gets none."""
+        """Kill the process; a caller waiting for an answer gets none."""
         self._process.kill()
 
     def how_it_ended(self) -> str:
-        """`signal 9` or `exit code 1`.  Raises TimeoutError where it is still there."""
+        """Describe the end: `signal 9` or `exit code 1`.  Raises TimeoutError if the process is still running."""
         try:
             code = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
@@ -84,7 +84,7 @@ class Worker:
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def close(self) -> None:
-        """End it, and leave nothing of it."""
+        """End the process and release its resources."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdout, self._process.stdin):
@@ -94,7 +94,7 @@ class Worker:
 
 
 def serve(work: Callable[[IO[bytes], Callable[[Any], None]], None]) -> None:
-    """The process's own side: `work` reads pickled questions from what it is given, and answers by the function."""
+    """Run the worker's side: `work` reads pickled questions from its first argument and answers by calling its second."""
     # whatever prints must not get between the answers
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
