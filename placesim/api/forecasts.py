@@ -1,4 +1,4 @@
-"""Steps simulated for Python callers: how long one takes, how long under many combinations of options, and how placed best.
+"""Predictions for Python callers: step times, sweeps over options, and plans.
 
 Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
 """
@@ -101,7 +101,8 @@ def plan(
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> PlanReport:
-    """The best placement of a graph that is found, beside TensorFlow's own, the annotations, one device and round robin.
+    """Search for the best placement of a graph, and compare it with TensorFlow's own, the annotations, single devices and round
+    robin.
 
     `objective` is `latency` (a step's seconds), `throughput` (the busiest device's) or `memory` (the highest peak, in bytes);
     `free` are patterns of the nodes whose own devices may be given up, `*` all.  The search takes `seconds`, or `evaluations`

@@ -1,4 +1,4 @@
-"""Questions about a placement, for Python callers: why it is so, what it breaks, what differs, how it looks, in another form.
+"""Questions about a placement for Python callers: explanations, checks, differences, pictures and conversions.
 
 Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
 """
@@ -35,7 +35,7 @@ EDITS = 8
 def explain(
     source: Source | Report, *nodes: str, edits: int = EDITS, cost: bool | None = None, **options: Unpack[OptionValues]
 ) -> ExplainReport:
-    """Why nodes are where they are, and what would change that.
+    """Explain why nodes are on their devices, and which edits would move them.
 
     `nodes` are names, ids, shell patterns or scopes that end in `/`; without one every node is explained briefly.  At most
     `edits` edits of a node stand in the text, 0 tries none.  With `cost` also what each takes in a step; None finds that out
@@ -62,7 +62,8 @@ def check(
     policy: str | PurePath | Mapping[str, Any] | None = None,
     **options: Unpack[OptionValues],
 ) -> CheckReport:
-    """Hold a placement to a policy: the report's `findings` say where it is broken, `is_kept` whether it is not.
+    """Check a placement against a policy: the report's `findings` list the broken rules, and `is_kept` says whether there are
+    none.
 
     Each of `rules` is what an entry of a policy's `rules` is, or a text as `--rule` takes it: `"no-soft-fallback"`,
     `"max-transfers=10"`, `{"max-transfers": 10}`.  `policy` is a file, or its content as a mapping.  A graph that can't be
@@ -124,7 +125,7 @@ def diff(
 
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
-    """The page of two graphs' steps.  Raises UsageError for a report, which holds no steps."""
+    """Page that compares the steps of two graphs.  Raises UsageError for a report, which has no steps."""
     from placesim.planning.graphs.plan_comparison import SimulatedPlacement
     from placesim.report.pictures.comparison_page import Comparison, comparison_page
     from placesim.studies.time_study import study_time
@@ -192,7 +193,8 @@ def convert(
     placed: bool = False,
     **options: Unpack[OptionValues],
 ) -> ConvertedGraph:
-    """A graph as YAML, JSON, or TensorFlow's GraphDef, an ONNX model with devices; written to `out`, where that is given.
+    """Convert a graph to YAML, JSON or a GraphDef, or an ONNX model to one with devices; the result is also written to `out`,
+    if given.
 
     `format` is `yaml`, `json`, `pb`, `pbtxt` or, for a `source` that is an ONNX model, `onnx`; without it the ending of `out`
     tells, and YAML is what there is without either.  Of YAML `nodes` says how nodes are written: `exact` by scopes where they
@@ -243,7 +245,7 @@ def _snapshot(
     partitioned: bool = True,
     name: str | None = None,
 ) -> Snapshot:
-    """The snapshot of a graph placed now; of a report it is what that has established, whatever the options are."""
+    """Snapshot of a graph that is placed now, or of a report's placement, to which the options do not apply."""
     if hasattr(source, "snapshot"):
         found: Snapshot = source.snapshot()
         needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]

@@ -78,7 +78,7 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 @with_options
 @with_error_reports
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
-    """Walk through a graph's steps without computing: the report's `memory` says what each device has to hold.
+    """Dry-run a graph's steps: the report's `memory` has the peak of each device.
 
     With `execute=True` they are computed, for sizes that depend on values.  Raises what running out of memory raises, with what
     was established before it as the exception's `report`.

@@ -1,4 +1,4 @@
-"""For tests of your own: placements that are held to a policy, with pytest or without it.
+"""Test helpers that check placements against a policy, with or without pytest.
 
     pytest_plugins = ["placesim.testing"]  # in conftest.py, for the fixture; the function needs no plugin
 
@@ -53,14 +53,14 @@ def _fixture() -> Callable[..., Any]:
 
     @pytest.fixture(name="holds_placement")
     def holds_placement() -> Callable[..., CheckReport]:
-        """`assert_placement`: holds a graph's placement to rules, and fails the test with where they are broken."""
+        """Fixture `assert_placement`: checks a graph's placement against rules, and fails the test with the broken ones."""
         return assert_placement
 
     return holds_placement
 
 
 def __getattr__(name: str) -> Any:
-    """The fixture, which pytest looks for in the names of a plugin; without pytest there is none."""
+    """Provide the fixture that pytest looks up in a plugin; without pytest there is none."""
     if name != "holds_placement":
         raise AttributeError(name)
     found = globals()[name] = _fixture()

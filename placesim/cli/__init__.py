@@ -1,4 +1,4 @@
-"""The command line.  It starts like a shell tool: a command, and what it needs, is imported when it is called."""
+"""The command line.  Commands and their dependencies are imported only when they are called, for a fast start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.core.process.interrupts import (
 )
 
 BLAS_SPIN = ("OPENBLAS_THREAD_TIMEOUT", "18")
-"""The variable of OpenBLAS, and 2 to this power is the cycles for which an idle thread of it spins.
+"""OpenBLAS's variable for how long an idle thread spins: two to this power, in cycles.
 
 Its own 26 is some 25 ms after the import and after each product, where a processor is idle: up to a quarter of the time that a
 short command takes of processors.  18 still outlasts the pause between two products.
@@ -25,7 +25,7 @@ short command takes of processors.  18 still outlasts the pause between two prod
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is 0, 1 where TensorFlow would have raised, 2 where the input is wrong.
+    """Run one command and return its exit code: 0, 1 for an error that TensorFlow would raise, or 2 for invalid input.
 
     It is 70 for a bug in placesim, and 130 on Ctrl-C.
     """

@@ -42,14 +42,14 @@ class CommandSettings:
 
 
 def current_settings() -> CommandSettings:
-    """Those of the command that runs; what holds without options where none does."""
+    """Settings of the running command, or the defaults if none runs."""
     context = click.get_current_context(silent=True)
     settings = None if context is None else context.find_object(CommandSettings)
     return CommandSettings() if settings is None else settings
 
 
 def same_setting(name: str, argument: str) -> str:
-    """The command line of another command about the same graph on the same machine: its argument, and the options of that.
+    """Command line of another command for the same graph and machine.
 
     Empty for a script with arguments of its own, behind which nothing can stand.
     """

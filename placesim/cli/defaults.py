@@ -64,7 +64,7 @@ class DefaultOrigin(NamedTuple):
         return f"{_shown(self.file.path)}:{line}" if line else _shown(self.file.path)
 
     def wrong(self, key: str, said: str) -> UsageError:
-        """A value that means nothing."""
+        """Error for an invalid value."""
         return UsageError(f"wrong {self.name}: {said}" if self.file is None else f"{self.place}: wrong value of {key}: {said}")
 
 
@@ -135,7 +135,7 @@ def _options(command: click.Command) -> dict[str, Words]:
 
 
 def _breach(param: click.Option, value: Any, folder: Path) -> str:
-    """The reason why a file found in a folder may not set an option to a value; empty where it may."""
+    """Explain why a file found in a folder may not set an option to this value; empty if it may."""
     if not isinstance(param, Option) or param.folder_values == "none":
         return "a file found in a folder may not set it"
     if param.folder_values == "own files":
@@ -296,7 +296,7 @@ def _variables(command: click.Command, name: str) -> set[str]:
 
 
 def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
-    """Those of all commands, as far as it takes to find the variable: each command that is asked is imported."""
+    """Environment variables of all commands, imported one by one until `variable` is found."""
     known = {CONFIG}
     # the one that it names first
     for name in sorted(commands, key=lambda name: not variable.startswith(f"{PREFIX}{_variable(name)}_")):

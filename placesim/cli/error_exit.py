@@ -74,7 +74,7 @@ def _check_folder() -> None:
 
 
 def _without_script_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """The words for placesim, and those for a Python script: what stands behind `--` where a script stands before it."""
+    """Split the arguments at `--` after a Python script: those for placesim, and those for the script."""
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
     if not any(word.endswith(".py") for word in words[:end]):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def load_graph(graph: str, options: SimulationOptions) -> LoadedGraph:
-    """A path, or `-` for standard input; what is wrong with the file is in what was loaded."""
+    """Load a path, or standard input for `-`; problems of the file are in the result."""
     from placesim.cli.progress import show_stages
     from placesim.core.errors import PlacesimError
     from placesim.formats.sources.loading import LoadedGraph, load
@@ -52,7 +52,7 @@ def _built(graph: str, options: SimulationOptions) -> ScriptGraph | None:
 
 
 def read_once(graph: str, options: SimulationOptions) -> bytes | None:
-    """The bytes of what is not to be read again: standard input, a stream, what a script built; None for any other graph."""
+    """Bytes of a source that can't be read twice (standard input, a stream, a script's graph); None for other sources."""
     from placesim.core.files.reader import is_stream
     from placesim.formats.sources.loading import read_bytes, read_limited, read_stream
 

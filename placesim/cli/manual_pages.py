@@ -1,4 +1,4 @@
-"""The pages of the manual -> topics, and the sections and numbered rules of a page.
+"""Pages of the manual by topic, and their sections and numbered rules.
 
 Most lie in `manual/`; a page of what tables hold is made from them, section by section, when it is read.
 """
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 Sections = Mapping[str, Callable[[], str]]
-"""The headings of a page that is made, with what makes the text under each; under "" what stands before the first heading."""
+"""Headings of a generated page, each with a function that makes its text; "" is the text before the first heading."""
 
 
 def _ops() -> Sections:
@@ -46,7 +46,7 @@ def _functions() -> Sections:
 
 
 class MadePage(NamedTuple):
-    """The title of a page that is made, which lists of topics show, and its sections."""
+    """A generated page: its title for lists of topics, and its sections."""
 
     title: str
     sections: Callable[[], Sections]
@@ -75,7 +75,7 @@ def read_page(topic: str) -> str:
 
 
 def page_pieces(topic: str) -> Iterator[str]:
-    """The same as it comes about."""
+    """Yield a page piece by piece."""
     if topic in MADE:
         sections = MADE[topic].sections()
         return _filled(_outline(topic, sections), sections)
@@ -91,7 +91,7 @@ def read_sections(topic: str, wanted: str) -> str:
 
 
 def read_outline(topic: str) -> str:
-    """A page, or its headings alone where it is made."""
+    """Return a page, or only the headings of a generated one."""
     return _outline(topic, MADE[topic].sections()) if topic in MADE else read_page(topic)
 
 
@@ -124,7 +124,7 @@ def find_sections(text: str, wanted: str) -> str:
 
 
 def _parts_named(parts: Sequence[Part], wanted: str) -> list[Part]:
-    """The parts with this heading, else those with it in theirs; the whole page only where no part of it has."""
+    """Parts with this heading, else those whose heading contains it; the whole page only if no part matches."""
     exact = [part for part in parts if part.title.lower() == wanted]
     near = [part for part in parts if wanted in part.title.lower()]
     return exact or [part for part in near if part.level > 1] or near
@@ -180,7 +180,7 @@ def _heading_above(lines: Sequence[str], parts: Sequence[Part], rule: Part) -> l
 
 
 def _outermost(parts: Sequence[Part]) -> Iterator[Part]:
-    """Without what lies inside of another of them."""
+    """Yield the parts that are not inside another given part."""
     end = 0
     for part in parts:
         if part.first >= end:

@@ -29,7 +29,7 @@ the machine, or set a limit.
 
 
 class Option(click.Option):
-    """An option that knows the title it stands under, and its values that a found settings file may give.
+    """An option with its heading in the help, and the values that a settings file found in a folder may give it.
 
     `files` are the files that one value names: itself, unless it is more than a path.
     """
@@ -71,7 +71,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
 
 class OutputFile(click.Path):
-    """A file to write; standard output, which `-` stands for elsewhere, has the command's own report."""
+    """Path of an output file; `-` is refused, since standard output has the command's report."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
@@ -84,5 +84,5 @@ class OutputFile(click.Path):
 
 
 def option(*words: str, folder_values: FolderValues, group: str = OWN, **settings: Any) -> Callable[[Any], Any]:
-    """`click.option`, under a title, with the values that a found settings file may give."""
+    """`click.option` with a heading in the help, and the values that a settings file found in a folder may give."""
     return click.option(*words, cls=Option, folder_values=folder_values, group=group, **settings)

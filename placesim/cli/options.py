@@ -266,7 +266,7 @@ def placement_options(command: Command) -> Command:
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
-    """`--shape`; `purpose` says what alone it is for."""
+    """`--shape`; `purpose` says what it affects."""
     text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
     return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, folder_values="any")
 
@@ -308,7 +308,7 @@ def _for(purpose: str, text: str) -> str:
 
 
 def top_option(default: int, what: str) -> Callable[[Command], Command]:
-    """`--top`: how many of what a report lists."""
+    """`--top`: number of listed items."""
     text = f"Maximum number of {what}."
     return option(
         "--top",
@@ -333,12 +333,12 @@ profile_option = option(
 
 
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
-    """`--output`; the text says what is written."""
+    """`--output`, with its help text."""
     return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
-    """`--trace`; `what` says what is in it."""
+    """`--trace`; `what` names its content."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
     return option("--trace", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 

@@ -26,12 +26,12 @@ def is_terminal(stream: TextIO) -> bool:
 
 
 def write(text: str, is_styled: bool = False) -> bool:
-    """A result, without control characters but those of a style; False where nobody reads it any more."""
+    """Print a result without control characters other than styles; False if the reader has gone."""
     return write_result(text if is_styled else escape(text))
 
 
 def write_pieces(pieces: Iterable[str]) -> bool:
-    """A long result, as it comes about; False where nobody reads it any more, and then the rest is not made."""
+    """Print a long result piece by piece; False if the reader has gone, and then the rest is not generated."""
     return all(write(text) for text in join_pieces(pieces))
 
 
@@ -50,7 +50,7 @@ def tell(text: str) -> None:
 
 
 def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = False) -> None:
-    """Results into files, where it says so with the folders around them: all of them, or none and what was there stays.
+    """Write files, and their folders if `makes_folders`: all of them, or none.
 
     A file's content comes in pieces, so that a large one is never held whole.
 
@@ -123,7 +123,7 @@ def write_styled(text: str | Iterator[str]) -> None:
 def write_rows(
     rows: Sequence[Mapping[str, Any]], key: str, columns: Sequence[str], form: str, more: Mapping[str, Any] | None = None
 ) -> None:
-    """Rows as one JSON object under a key, beside `more`; as CSV; as a table of Markdown; else for who reads it.
+    """Print rows as JSON (under `key`, beside `more`), CSV, a Markdown table, or a table for the terminal.
 
     On a terminal that is a table, in a pipe lines with tabs between.
     """

@@ -60,7 +60,7 @@ def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
 
 
 def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
-    """The form that a path's ending tells; None where it tells none."""
+    """Format that a path's extension names; None if it names none."""
     ending = PurePath(path).suffix.lower()
     return next((form.name for form in forms if ending in form.endings), None)
 
@@ -78,7 +78,7 @@ class Target(NamedTuple):
 
     @property
     def is_for_reader(self) -> bool:
-        """Whether it is text on a terminal."""
+        """Whether the output is text on a terminal."""
         from placesim.cli.output import is_terminal
 
         return self.form == "text" and self.output is None and is_terminal(sys.stdout)
@@ -140,7 +140,7 @@ def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> N
 
 
 def check_page_file(option: str, path: str | None) -> None:
-    """UsageError for a file that is to hold a page and by its ending holds something else."""
+    """Raise UsageError if a page is to be written to a file with another extension."""
     pages = (Form("html", str, (".html", ".htm")),)
     if path is not None and PurePath(path).suffix and form_of_file(pages, path) is None:
         raise _unknown_ending(option, path, pages)
@@ -159,7 +159,7 @@ def _temporary_file(ending: str) -> str:
 
 
 def show_opened(target: Target) -> None:
-    """Shows a file that is written in the browser of this machine; says where it is, if there is none."""
+    """Open a written file in this machine's browser; without one, print its path."""
     if not target.opens or target.output is None:
         return
     import webbrowser

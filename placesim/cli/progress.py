@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where that is a terminal and the work takes longer than a moment."""
+"""Progress bar on standard error, shown on a terminal for work that takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TerminalProgress:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """A `with` block that writes where the bar is: it is away until the block has ended."""
+        """Context in which the bar is hidden, so that other output can be written."""
         if self._ended is None:
             yield
             return
@@ -79,12 +79,12 @@ class TerminalProgress:
         self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
 
     def watch(self, watcher: ProgressWatcher) -> None:
-        """Show what the watcher sees, each time that it is looked at."""
+        """Show the watcher's counts at each refresh."""
         self._watcher = watcher
         self.look(watcher)
 
     def look(self, watcher: ProgressWatcher) -> None:
-        """Show what the watcher sees now."""
+        """Show the watcher's current counts."""
         began, counts = watcher.counts()
         self.show(counts, began)
 
@@ -96,7 +96,7 @@ class TerminalProgress:
         return f"{next(iter(self._counts))}{f', {share:.0%} done' if share else ''}"
 
     def show(self, counts: Mapping[str, tuple[int, int | None]], began: float | None = None) -> None:
-        """A bar for each kind of thing that is counted: how many are done, of how many, where that is known.
+        """Draw a bar for each counter: done, and of how many if known.
 
         Each is a part of one of the kind before it, so that all of them together say how much of the whole is done, since it
         `began`, which otherwise was when something was shown first.
@@ -160,7 +160,7 @@ _shown: list[TerminalProgress] = []
 
 @contextmanager
 def show_stages(what: str) -> Iterator[None]:
-    """A `with` block beneath a bar: what is done in it, how much of it where that is counted, and for how long.
+    """Context with a progress bar for its stages: the counts if known, and the elapsed time.
 
     Within another such block it is a part of that.  Where it is interrupted it says so on the terminal that saw the bar.
     """
@@ -187,7 +187,7 @@ def show_stages(what: str) -> Iterator[None]:
 
 
 def close_bar() -> None:
-    """Take the bar away that is up, where something else takes its place."""
+    """Remove the current bar to make room for other output."""
     for progress in _shown:
         progress.close()
 

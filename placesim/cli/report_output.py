@@ -1,4 +1,4 @@
-"""A report to standard output as it comes about: what each step gave is written and forgotten."""
+"""Output of a report while it is produced: the results of each step are written and released."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_report(
     with_summary: bool = False,
     log_filters: tuple[str, ...] = (),
 ) -> bool:
-    """A report as text or as one line of JSON; `graph` is its name where there are several.
+    """Write a report as text or as one line of JSON; `graph` is its name if several graphs are reported.
 
     False where nobody reads it any more.
     """
@@ -54,7 +54,7 @@ def write_report(
 
 
 class ReportWriter:
-    """Writes results as steps end, behind what the report says before them, as soon as that is certain.
+    """Writes results as steps end, after the preceding parts of the report as soon as these are final.
 
     A `progress` bar is taken away before something is written; `opening` is called before all of it.
     """
@@ -178,7 +178,7 @@ class _PendingTexts:
         self._is_in_memory = True
 
     def add(self, pieces: Iterator[str]) -> None:
-        """Raises UsageError where there is no room for them."""
+        """Store texts.  Raises UsageError if the disk is full."""
         try:
             for piece in pieces:
                 self.letters += len(piece)
@@ -207,7 +207,7 @@ class _PendingTexts:
 
 
 class _OutputBuffer:
-    """Pieces of text, written when there are enough of them, and when a step has ended."""
+    """Buffer of text pieces, written when it is full and after each step."""
 
     def __init__(self, progress: TerminalProgress | None) -> None:
         self.is_read = True
@@ -232,7 +232,7 @@ class _OutputBuffer:
         return nullcontext() if self._progress is None else self._progress.aside()
 
     def end(self) -> None:
-        """There is no bar any more."""
+        """The progress bar has ended."""
         if self._progress is not None:
             self._progress.close()
 
@@ -256,7 +256,7 @@ class _OutputBuffer:
 
 
 class _StyledText(str):
-    """A text with colour, which is not escaped."""
+    """Text with colour codes, which must not be escaped."""
 
     __slots__ = ()
 
@@ -275,7 +275,7 @@ class _Text:
         self._has_log: bool | None = None
 
     def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
-        """Whether what stands before results may be written: no nodes are to come, there is no log, or results are many.
+        """Whether the part before the results is final: no more nodes will come, there is no log, or there are many results.
 
         The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
         """
@@ -345,7 +345,7 @@ class _Json:
         yield ',"results":['
 
     def growth(self, report: Report) -> Iterator[str]:
-        """Nothing: there was all of it."""
+        """Nothing: the whole graph was in the report already."""
         yield from ()
 
     def rows(self, rows: Sequence[Result]) -> Iterator[str]:
@@ -365,7 +365,7 @@ class _Json:
 
 
 class _JsonLines:
-    """A JSON object a line: what was placed and is copied, the results of a step, and how it ended, each when it is there."""
+    """JSON lines, each written when it is known: placements and transfers, the results of each step, and the outcome."""
 
     tells_annotations = False
 
@@ -375,7 +375,7 @@ class _JsonLines:
         self._told: dict[str, int] = {}
 
     def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
-        """Always: what comes later has lines of its own."""
+        """Always true, since later results have lines of their own."""
         return True
 
     def head(self, report: Report) -> Iterator[str]:

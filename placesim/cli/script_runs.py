@@ -23,11 +23,11 @@ _OF_GRAPHS = (
     "fetch",
     "until",
 )
-"""Options that choose among what a graph holds, or change it: with one of them a script's graph is taken, and then run."""
+"""Options that select or change parts of a graph; with one of them, a script's graph is extracted and then run."""
 
 
 def is_live(graph: str, form: str, feeds: Sequence[str], values: Mapping[str, Any], **wanted: Any) -> bool:
-    """Whether a Python file is to run as the program that it is: nothing is asked of its graph, and no report is `wanted`."""
+    """Whether a Python file should run as a program, because neither its graph nor a report is requested."""
     if os.path.isdir(graph):
         return False
     is_asked = any(values.get(name) for name in _OF_GRAPHS) or feeds or form != "text" or any(wanted.values())
@@ -35,7 +35,7 @@ def is_live(graph: str, form: str, feeds: Sequence[str], values: Mapping[str, An
 
 
 def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *, log_creation: bool) -> int:
-    """Run a script; its process is this one where the system can do that.  Raises GraphFileError where there is none."""
+    """Run a script, in this process if the system allows that.  Raises GraphFileError if it does not exist."""
     from placesim.formats.sources.loading import read_bytes
     from placesim.formats.sources.scripts import script_command
     from placesim.machine.options import make_options

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Finder = Callable[[click.Context, str], Iterable[str]]
 """Possible words at the cursor."""
 VARIABLE = "_PLACESIM_COMPLETE"
-"""Holds what a shell asks for: `SHELL_source` or `SHELL_complete`."""
+"""Environment variable with the shell's request: `SHELL_source` or `SHELL_complete`."""
 MAX_GRAPH_BYTES = 4 << 20
 """A person waits for the names of a graph: of a larger one none are offered."""
 MAX_SECONDS = 5.0
@@ -53,7 +53,7 @@ _BASH_MEANING = re.compile(r"[^\w@%+=:,./*-]")
 
 
 class _Bash(BashComplete):
-    """Reads the line as far as it is written, since bash has broken words at `=` and `:`, and answers with what bash lacks.
+    """Bash, which splits words at `=` and `:`: reads the raw line, and answers with the missing rest of the word.
 
     It quotes what means something to bash: names come from graphs, and must run nothing.
     """
@@ -71,7 +71,7 @@ class _Bash(BashComplete):
         return words[1:], self._begun
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """`TYPE,VALUE`; of the value what stands behind the last sign at which bash has broken the word."""
+        """`TYPE,VALUE`, where VALUE begins after the last character at which bash split the word."""
         if item.type != "plain":
             return f"{item.type},{item.value}"
         begun = self._begun.partition("=")[2] if self._begun.startswith("-") and "=" in self._begun else self._begun
@@ -115,7 +115,7 @@ fi
 
 
 class _Zsh(ZshComplete):
-    """Leaves no blank behind what goes on."""
+    """Zsh; adds no space after an incomplete word."""
 
     source_template = _ZSH
 
@@ -129,7 +129,7 @@ def completion_script(shell: str) -> str:
 
 
 def answer_completion(instruction: str) -> int:
-    """Answer the shell that asks; the exit code."""
+    """Answer the shell's request, and return the exit code."""
     shell, _, wanted = instruction.partition("_")
     if shell not in SHELLS or wanted not in ("source", "complete"):
         return 1
@@ -162,7 +162,7 @@ class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic on
 
 
 class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter's type, where a file stands."""
+    """Type of a parameter that is a file."""
 
     def __init__(self, kind: click.ParamType) -> None:  # type: ignore[type-arg]
         self.name = kind.name
@@ -176,7 +176,7 @@ class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
 
 
 def _teach(command: click.Command) -> None:
-    """Give the command's parameters what they know."""
+    """Add completions to the command's parameters."""
     for param in command.params:
         kind = param.type
         find = _FINDERS.get(f"{command.name} {param.name}") or _FINDERS.get(str(param.name))
@@ -195,12 +195,12 @@ _FILES = (
 
 
 def _words() -> list[str]:
-    """Those of the line, as all three shells tell them."""
+    """Words of the command line, which all three shells report in the same way."""
     return split_arg_string(os.environ.get("COMP_WORDS", ""))
 
 
 def _gpu_models(ctx: click.Context, begun: str) -> Iterable[str]:
-    """Behind a comma as well, where there may be several."""
+    """GPU models, also after a comma if several are allowed."""
     from placesim.machine.gpu_models import GPU_MODELS
 
     before = begun[: begun.rfind(",") + 1]
@@ -289,7 +289,7 @@ def _nodes(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _fed(ctx: click.Context, begun: str) -> Iterable[str]:
-    """Placeholders; other nodes, which may be fed as well, where no placeholder's name begins so."""
+    """Placeholders; other nodes, which may be fed too, if no placeholder begins with the text."""
     names = [name for name in _names(_is_placeholder) if name.startswith(begun)]
     return (f"{name}=" for name in names or _names())
 
@@ -311,7 +311,7 @@ def _placed(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _devices(ctx: click.Context) -> Iterable[str]:
-    """As nodes ask for them: in short where there is one task."""
+    """Devices as nodes request them, in short form if there is one task."""
     from placesim.api.runs import devices
     from placesim.core.errors import PlacesimError
 

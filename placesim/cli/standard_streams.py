@@ -20,7 +20,7 @@ _UNWRITABLE = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
 def open_streams() -> None:
-    """Make every stream usable: what its encoding lacks is escaped, and one that was closed fails when it is used."""
+    """Make all streams usable: characters missing in the encoding are escaped, and a closed stream fails only when used."""
     codecs.register_error(_ESCAPES, _escaped)
     _open_closed("stdin", 0, os.O_WRONLY, "r")  # the wrong way round, so that reading and writing fail
     _open_closed("stdout", 1, os.O_RDONLY, "w")
@@ -31,7 +31,7 @@ def open_streams() -> None:
 
 
 def _open_closed(name: str, number: int, flags: int, mode: str) -> None:
-    """A stream in the place of one that Python found closed, so that no file that is opened later gets its number."""
+    """Replace a stream that was closed at start, so that no later file gets its descriptor."""
     if getattr(sys, name) is not None:
         return
     nowhere = os.open(os.devnull, flags)
@@ -48,7 +48,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def write_result(content: str | bytes) -> bool:
-    """Write to standard output; False where its reader has gone.  Raises UsageError where it can't be written at all."""
+    """Write to standard output; False if its reader has gone.  Raises UsageError if writing fails."""
     try:
         if isinstance(content, str):
             sys.stdout.write(content)
@@ -83,7 +83,7 @@ def write_complaint(text: str) -> None:
 
 
 def settle_output() -> None:
-    """Write what is still buffered, if that can be done: what fails at exit would change the exit code."""
+    """Flush the output if possible; a failure at exit would change the exit code."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -304,7 +304,7 @@ class _Binder:
 
 
 def _own_type(item: Any) -> DataType | None:
-    """The type that a literal has where none is asked for; None where it has none."""
+    """Default type of a literal; None if it has none."""
     try:
         return make_constant(item).dtype
     except GraphBuildError:
@@ -318,7 +318,7 @@ def _is_default(attr: AttrDef | None, value: AttrValue) -> bool:
 
 
 def _takes(attr: AttrDef, value: AttrValue) -> bool:
-    """Whether a value is among those that an attr may have; a type that callers choose is asked about when they do."""
+    """Whether an attr allows a value; types that callers choose are checked at the call."""
     return attr.allowed is None or value in attr.allowed or isinstance(value, OpenType)
 
 

@@ -26,7 +26,7 @@ _OP_PATTERN = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 _SCOPE_PATTERN = r"^[A-Za-z0-9_.\\/>-]*$"
 
 DeviceFunction = Callable[[Node], str]
-"""Gives the device of a node just made, which has what the scopes further in gave it (2.1.4)."""
+"""Returns the device of a new node, given the device from inner scopes (2.1.4)."""
 
 Input = TensorRef | Node | VariableNodes | Any
 """An input of `ScopedGraphBuilder.add`: a tensor, a node's first output, a variable's value, or a literal."""
@@ -37,7 +37,7 @@ AWAITED = "_has_manual_control_dependencies"
 
 
 class _NamesOver(dict[str, int]):
-    """Names in use over others, which stay as they are."""
+    """Names in use, layered over others that stay unchanged."""
 
     def __init__(self, names: dict[str, int]) -> None:
         self._names = names
@@ -93,7 +93,7 @@ class ScopedGraphBuilder:
         self.last_number = -1
         """The last of the file's own numbers: the names of functions that its entries make hold them."""
         self.view: Any = None
-        """TensorFlow's Python view of the graph; None until it is first asked for."""
+        """TensorFlow's Python view of the graph, made on first use."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
         self._interned: dict[tuple[Any, ...], Attrs] = {}
         self._empty_attrs: Attrs = {}
@@ -165,7 +165,7 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def control_dependencies(self, nodes: Sequence[Node | int] | None) -> Iterator[None]:
-        """`tf.control_dependencies`; None clears what encloses it."""
+        """`tf.control_dependencies`; None clears the enclosing ones."""
         saved = self._controllers
         if nodes is None:
             self._controllers = ()
@@ -199,7 +199,7 @@ class ScopedGraphBuilder:
             self.prefix = saved
 
     def open_scope(self, name: str | None) -> str:
-        """The prefix that `name_scope` would give."""
+        """Return the prefix that `name_scope` would give."""
         if not name:
             return ""
         self.check_scope_name(name)
@@ -225,7 +225,7 @@ class ScopedGraphBuilder:
 
     @property
     def names_in_use(self) -> dict[str, int]:
-        """Every full name that a node or scope got, in lower case, and how often it was asked for."""
+        """Lower-case full names of nodes and scopes, with the number of requests for each."""
         return self._names_in_use
 
     def unique_name(self, name: str) -> str:
@@ -326,7 +326,7 @@ class ScopedGraphBuilder:
         location: int,
         device: str | None = "",
     ) -> Node:
-        """A `Const` of a name that is claimed already; `device` is what the node itself requests."""
+        """Add a `Const` whose name is claimed already; `device` is the node's own request."""
         dtype = tensor[0]
         key: tuple[Any, ...] = ("Const", dtype)
         found = self._bindings.get(key)
@@ -362,7 +362,7 @@ class ScopedGraphBuilder:
         location: int,
         device: str | None = "",
     ) -> Node:
-        """As `add_named` for inputs that are tensors of the graph; what is inferred is kept for the next node like it."""
+        """Like `add_named` for inputs that are tensors of the graph; inferred attrs are reused for the next similar node."""
         all_nodes = self.graph.nodes
         key = (op, id(attrs), slots, *[all_nodes[i].signature for i in nodes])
         found = self._bindings.get(key)
@@ -541,7 +541,7 @@ class ScopedGraphBuilder:
         return (*controls, *self.scope_controls(nodes))
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The control inputs that the scopes give a node which reads these; not those that one of them waits for already."""
+        """Control inputs from the scopes for a node that reads `nodes`, without those that one of these already waits for."""
         found: list[int] = []
         for controller in self._controllers:
             if controller.members.isdisjoint(nodes):

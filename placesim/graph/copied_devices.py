@@ -10,7 +10,7 @@ _LABEL = "loc:@"
 
 
 def colocated_copies(graph: Graph, named: Container[str]) -> dict[str, str]:
-    """Nodes that carry the label of a named node and ask for the same device as it does, each with that node.
+    """Map nodes colocated with a named node, and requesting the same device, to that node.
 
     Gradients with `colocate_gradients_with_ops` are such, and an optimizer's slots. Those that are named themselves are not.
     """

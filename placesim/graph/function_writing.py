@@ -78,7 +78,7 @@ class _Writer:
 
 
 def _closed(node: Node, name: str, value: AttrValue) -> AttrValue:
-    """An attr's value, in which a type that is an attr of the function is its placeholder."""
+    """Replace a type that is an attr of the function by its placeholder in an attr's value."""
     if isinstance(value, OpenType):
         return Placeholder(value.attr)
     if value.__class__ is tuple:

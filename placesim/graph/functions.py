@@ -39,7 +39,7 @@ def path_of_body(call: str, function: str) -> str:
 
 
 def find_function(graph: Graph, name: str, caller: str | None = None) -> LibraryFunction:
-    """The library's function of that name; InvalidArgumentError, of the node that calls it, where there is none."""
+    """Return a function of the library; raises InvalidArgumentError, naming the calling node, if it is missing."""
     found = graph.functions.get(name)
     if found is None:
         known = ", ".join(graph.functions)
@@ -83,7 +83,7 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
 
 
 class OpenBody(NamedTuple):
-    """A body for whatever its callers choose: `graph` has a Placeholder for each argument first, then the nodes in order."""
+    """A body whose types its callers choose: `graph` has a Placeholder for each argument first, then the nodes in order."""
 
     graph: Graph
     results: tuple[TensorRef, ...]
@@ -137,7 +137,7 @@ def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]
 
 
 def argument_types(function: LibraryFunction, attrs: Attrs) -> tuple[DataType, ...]:
-    """The types of a function's arguments, where it is called with these attrs."""
+    """Types of a function's arguments for a call with these attrs."""
     return tuple(_dtype(arg, attrs) for arg in function.inputs)
 
 
@@ -238,7 +238,7 @@ class _TensorNames:
             yield self.resolve(text)
 
     def _tensors(self, node: NodeDef, text: str) -> Sequence[str]:
-        """The tensors that a data input stands for."""
+        """Tensors that a data input refers to."""
         name, _, output = text.partition(":")
         count = self._lengths.get(name, {}).get(output)
         if count is not None:

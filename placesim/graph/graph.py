@@ -163,7 +163,7 @@ class DeviceScope(NamedTuple):
 
 
 class SignatureTable:
-    """Makes each distinct signature once.  `functions` gives the types of ops that are calls by a function's name."""
+    """Interns signatures; `functions` gives the types of ops that are function names."""
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction]) -> None:
         self._registry = registry
@@ -172,7 +172,7 @@ class SignatureTable:
         self._signatures: dict[tuple[AttrValue, ...], Signature] = {}
 
     def all(self) -> Iterable[Signature]:
-        """Every signature that was asked for."""
+        """All signatures in use."""
         return self._signatures.values()
 
     def signature(self, op: str, attrs: Attrs) -> Signature:
@@ -265,11 +265,11 @@ class Graph:
         return len(self.nodes)
 
     def node(self, name: str) -> Node:
-        """The node of that name; KeyError where there is none."""
+        """Return the node called `name`; raises KeyError if there is none."""
         return self.nodes[self.ids[name]]
 
     def spelled_out(self, text: str) -> tuple[str, ...]:
-        """The names of tensors or nodes that a user's text means: those of an id (`id`, `id:1`), or else itself."""
+        """Tensor or node names that a user's text refers to: those of an id (`id`, `id:1`), or else the text itself."""
         if text in self.tensors:
             return self.tensors[text]
         name, _ = split_tensor_name(text)
@@ -421,7 +421,7 @@ class Graph:
         return graph
 
     def copied(self) -> Graph:
-        """A graph with the same nodes, to which others may be added; it shares the nodes and all but their lists."""
+        """Return a copy that can be extended; it shares the nodes, but not the lists."""
         graph = self.emptied()
         graph.nodes, graph.ids = self.nodes.copy(), self.ids.copy()
         graph.device_scopes = self.device_scopes
@@ -456,7 +456,7 @@ class Graph:
         return [node for node, read in zip(self.nodes, is_read, strict=True) if not read]
 
     def find_cycle(self) -> list[str] | None:
-        """The names along a cycle that no `Merge` breaks, the first again at the end; None where there is none."""
+        """Node names along a cycle without `Merge`, with the first repeated at the end; None if there is no such cycle."""
         done = bytearray(len(self.nodes))
         for start in range(len(self.nodes)):
             if done[start]:

@@ -1,4 +1,4 @@
-"""Nodes as TensorFlow's messages print them, and the tags by which messages name them: made here, and found again (5.9)."""
+"""Text of nodes in TensorFlow's messages, and the tags that name them: written here and parsed again (5.9)."""
 
 from __future__ import annotations
 

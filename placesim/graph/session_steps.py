@@ -101,7 +101,7 @@ class Config:
 
     @property
     def timeout_seconds(self) -> float | None:
-        """`operation_timeout_in_ms`, or None where that is no limit."""
+        """`operation_timeout_in_ms` in seconds, or None for no limit."""
         return self.operation_timeout_in_ms / 1000 if self.operation_timeout_in_ms > 0 else None
 
 

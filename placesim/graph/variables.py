@@ -32,7 +32,7 @@ class InitializerSpec(NamedTuple):
 
 
 VALUE_KINDS = ("value", "initial_value")
-"""Initializers that are what a constant is made of, which may say the variable's shape."""
+"""Initializers given by constant values, which can determine the variable's shape."""
 INITIALIZER_FIELDS = {
     "glorot_uniform": ("seed",),
     "zeros": (),

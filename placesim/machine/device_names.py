@@ -1,4 +1,4 @@
-"""Device names: what `tf.device` takes, what the runtime takes, and the relations between parsed names (section 1)."""
+"""Device names: the syntaxes of `tf.device` and of the runtime, and the relations between parsed names (section 1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHORT_TYPES = ("CPU", "GPU", "TPU", "CUSTOM", "EPU")
 
 
 class DeviceName(NamedTuple):
-    """A parsed device name; None is a field that is not set.  Two specs are equal when all fields are."""
+    """A parsed device name; None marks an unset field."""
 
     job: str | None = None
     replica: int | None = None
@@ -131,7 +131,7 @@ def _is_beyond(digits: str | None) -> bool:
 
 
 def _int(digits: str | None) -> int | None:
-    """The lowest 32 bits of a number, with their sign, which is what the runtime keeps of it."""
+    """Lowest 32 bits of a number as a signed integer, as the runtime stores it."""
     if digits is None:
         return None
     kept = int(digits.lstrip("0") or "0") & 0xFFFFFFFF

@@ -55,7 +55,7 @@ class GpuMemory(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The allocator's name, as TensorFlow's messages give it."""
+        """Name of the allocator in TensorFlow's messages."""
         return f"GPU_{self.tf_id}_bfc"
 
     @property
@@ -184,7 +184,7 @@ def visible_gpus(visible_device_list: str, count: int) -> tuple[int, ...]:
 
 
 class _VirtualGpu(NamedTuple):
-    """A device to be: the GPU that it is cut from, its limit in bytes, and what it is numbered by."""
+    """A virtual device to create: its physical GPU, its limit in bytes, and the sort key for its number."""
 
     visible_id: int
     memory_limit: int

@@ -24,11 +24,11 @@ GIB = 1 << 30
 T = 10**12
 G = 10**9
 MemoryKind = Literal["stacked", "planar", "checked"]
-"""HBM beside the chip, GDDR on the board, or GDDR that keeps its check bits in the same memory (ECC), which costs traffic."""
+"""Memory on the package (HBM), on the board (GDDR), or GDDR with ECC bits in the same memory, which costs bandwidth."""
 
 
 class GpuFigures(NamedTuple):
-    """Figures of a GPU model beside float32 rates, and its connections; 0 means none or unknown.
+    """Figures of a GPU model other than float32 rates, and its connections; 0 means none or unknown.
 
     Rates in operations per second; float16 and bfloat16 of 0 are computed as float32.  `process_nm` is the foundry's name for
     the process, `cache` the last level's bytes, `watts` what the board may draw, `nvlink` bytes per second each way,
@@ -225,7 +225,7 @@ _MOST_NAMED = 4
 
 
 def near_models(name: Any) -> str:
-    """`; did you mean 'Tesla P4' or 'Tesla P40'?`: the models that may be meant, at most four; empty where none is near.
+    """Text such as `; did you mean 'Tesla P4' or 'Tesla P40'?` with at most four similar models; empty if there are none.
 
     Those that have the text in their names; else those that have its numbers (`4090` and `80GB` say more than a maker's
     name does); else the nearest.

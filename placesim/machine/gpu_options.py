@@ -56,7 +56,7 @@ ENVIRONMENT_VARIABLES = (
 
 
 class GpuEnvironment(NamedTuple):
-    """The environment variables that TensorFlow asks about GPU memory; None where one is not set."""
+    """Environment variables that TensorFlow reads for GPU memory; None for an unset one."""
 
     force_allow_growth: str | None = None
     enable_garbage_collection: str | None = None

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 PROFILE_VERSION = 1
-"""Of what is measured and what the figures mean; another version's figures mean something else."""
+"""Version of the measured figures and their meaning; profiles of other versions are refused."""
 RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
-"""Types whose operations per second may stand beside those of float32, which are `flops`."""
+"""Types whose operations per second can be given besides float32's (`flops`)."""
 COUNTED = (
     "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
     "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked",
@@ -33,7 +33,7 @@ op's shared work, and each of its numpy calls
 BASIC = ("dispatch", "plain", "multiplied")
 """Those that no machine does in no time."""
 SHARES = ("slowed_products", "slowed_passes")
-"""By what share of its time a part takes longer for each other core that is busy with the same op."""
+"""Relative slow-down of a part for each further core busy with the same op."""
 FAMILIES = (
     "elementwise", "copy", "reduction", "gather", "random", "softmax", "batch normalization", "local normalization",
     "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",

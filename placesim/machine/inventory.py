@@ -43,7 +43,7 @@ class TaskInventory(NamedTuple):
 
 
 class Device(NamedTuple):
-    """One device: full name, type, memory limit in bytes, and what the driver says of it (empty for a CPU).
+    """One device: full name, type, memory limit in bytes, and the driver's description (empty for a CPU).
 
     `gpu` is what its allocator is made from, where it is a GPU; `host_limit` the bytes that a CPU was given by the inventory,
     `host` what is known of its task's host.

@@ -75,7 +75,7 @@ class LinkEnd(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is meant in each task by itself."""
+        """Whether the end stands for one in each task."""
         return self.task is None and not self.name.startswith(NETWORK)
 
     @property
@@ -103,7 +103,7 @@ class LinkEntry(NamedTuple):
 
 
 class MachineLinks(NamedTuple):
-    """The entries of an inventory, and those of the command line, which take the place of others between the same ends."""
+    """Link entries of an inventory, and those of the command line, which replace entries between the same ends."""
 
     entries: tuple[LinkEntry, ...] = ()
     given: tuple[LinkEntry, ...] = ()
@@ -118,7 +118,7 @@ _END = re.compile(
 
 
 def parse_end(text: str) -> LinkEnd | None:
-    """An end as it is written; None where it is none."""
+    """Parse a written end; None if it is invalid."""
     found = _END.fullmatch(text)
     if found is None:
         return None

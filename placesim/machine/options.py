@@ -19,7 +19,7 @@ UNTIL = ("first-run", "end")
 THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
 MAX_TIMEOUT = MAX_DIM // 1000
-"""Seconds: a ConfigProto holds milliseconds in 64 bits."""
+"""Maximum timeout in seconds, since a ConfigProto stores milliseconds in 64 bits."""
 MAX_ITERATIONS = 1 << 20
 """Each iteration of a loop is walked through."""
 _KERNEL_DEVICES = ("CPU", "GPU")
@@ -164,7 +164,7 @@ class SimulationOptions:
 
 
 class OptionValues(TypedDict, total=False):
-    """The same as keyword arguments."""
+    """Simulation options as keyword arguments."""
 
     log_placement: bool | None
     cpu: int | None
@@ -330,7 +330,7 @@ def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
 
 
 def check_named(what: str, given: str, known: Sequence[str]) -> None:
-    """Raise UsageError for a text that is none of those that are known."""
+    """Raise UsageError for a text that is not one of the known ones."""
     if given not in known:
         near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
         raise UsageError(f"unknown {what}: got '{given}', expected {' or '.join(known)}{near}")

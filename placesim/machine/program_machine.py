@@ -1,4 +1,4 @@
-"""The simulated machine that sessions of a Python program run on: what the program says, else what its environment says.
+"""Simulated machine for the sessions of a Python program: from `placesim.machine`, else from environment variables.
 
 with placesim.machine(gpu=2):
     session = tf.Session()
@@ -54,7 +54,7 @@ def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
 
 
 def current_machine() -> Machine:
-    """The innermost `machine`, else that of the environment.  Raises UsageError for what that says."""
+    """The innermost `machine` context, else the environment's machine.  Raises UsageError for invalid variables."""
     found = _entered[-1] if _entered else _environment_machine()
     if not _overriding:
         return found
@@ -63,7 +63,7 @@ def current_machine() -> Machine:
 
 
 def override_machines(values: Mapping[str, Any]) -> None:
-    """From now on these options hold on every machine, whatever the program says: those of a command line."""
+    """Apply a command line's options to every machine from now on, overriding the program's."""
     make_options(values)
     _overriding.update(values)
 

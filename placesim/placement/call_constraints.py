@@ -1,4 +1,4 @@
-"""Groups and the calls that return resources -> larger and narrower groups: what a body asks of the nodes around it (5.8).
+"""Groups extended and narrowed by calls that return resources: constraints of a body on the nodes around the call (5.8).
 
 The groups of the body tie arguments and results to each other; outside, the nodes that feed and read them are tied alike and
 limited to what the body's group may be placed on.  The call itself is not.

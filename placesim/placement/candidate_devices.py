@@ -19,14 +19,16 @@ class CandidateSearch:
         self._soft_matches: dict[tuple[SpecFields, SupportedTypes], tuple[Device, ...]] = {}
 
     def find(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
-        """The devices that constraints leave, and how much soft placement had to give up for them; none where that is all."""
+        """Return the devices that satisfy the constraints, and the soft-placement step that was needed; none if nothing
+        helps.
+        """
         possible = self._filter(self._devices.matching(found.requested), found.types)
         if possible or not self._soft or not found.requested.has_details:
             return possible, SoftStep.NONE
         return self._find_softly(found)
 
     def _filter(self, devices: tuple[Device, ...], types: SupportedTypes) -> tuple[Device, ...]:
-        """Those of a type that is supported, by kernel priority and then in the devices' own order (3.6)."""
+        """Devices of supported types, by kernel priority and then in device order (3.6)."""
         if not devices:
             return devices
         priorities = dict(types)

@@ -21,7 +21,7 @@ COLLECTIVES = ("NcclBroadcast", "NcclReduce")
 
 
 def replace_collectives(placed: Placement) -> PlacedGraph:
-    """The placed graph with its collectives replaced; the same object where it has none.
+    """Replace the collectives of a placed graph; returns the same object if it has none.
 
     Raises InvalidArgumentError for a reduction none of whose inputs is on its device.
     """
@@ -77,7 +77,7 @@ class _Replacement:
         return node
 
     def _take_out(self, node: EditableNode) -> list[_End]:
-        """Remove a node with its edges, and give those that led out of it."""
+        """Remove a node with its edges, and return its outgoing edges."""
         ends = [_End(reader, slot) for reader, slot in node.readers]
         self.edited.remove(node)
         return ends
@@ -123,7 +123,9 @@ class _Replacement:
     # --- broadcasts
 
     def _replace_broadcast(self, node: EditableNode) -> None:
-        """A send on the node's device, a receive on each other device; readers beside the source read it itself."""
+        """Put a send on the node's device and a receive on each other device; readers on the source's device read it
+        directly.
+        """
         own, source = self._device(node), node.data[0]
         by_device: dict[str, list[_End]] = {}
         for reader, slot in node.readers:

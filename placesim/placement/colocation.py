@@ -1,4 +1,4 @@
-"""Colocation groups as a union-find forest: what joins two groups, and what the one that they become may be placed on.
+"""Colocation groups as a union-find forest: joins of groups, and the allowed devices of the result.
 
 A group is a tree; only the constraints of its root count (5.1).  Which groups a graph has is the work of the steps that
 `grouping.py` lists; nothing here knows why nodes belong together, or what TensorFlow says where they can't.
@@ -68,7 +68,7 @@ class GroupConflict(NamedTuple):
 
 
 class OverriddenRequest(NamedTuple):
-    """A request that lost against an edge from `source`: what was asked for, and what was taken instead (5.6)."""
+    """A request overridden by an edge from `source`: the requested device and the one used instead (5.6)."""
 
     source: int
     ignored: DeviceName
@@ -83,7 +83,7 @@ class IgnoredLabel(NamedTuple):
 
 
 class MovedGroup(NamedTuple):
-    """A group that leaves its resource's device: its root, what it was held to, and the devices that are left (7.2c ii)."""
+    """A group that leaves its resource's device: its root, its constraints, and the remaining devices (7.2c ii)."""
 
     root: int
     constraints: Constraints
@@ -103,7 +103,7 @@ class NoCandidates(Exception):  # never seen outside: it becomes TensorFlow's se
 
 
 class ColocationGraph:
-    """The nodes of a graph on a device set, each in a group of its own until it is joined with others.
+    """The nodes of a graph on a device set, each in its own group until groups are joined.
 
     `order` is the runtime's; `assigned` gives the full device name of nodes that are placed already; `default_device` is a
     device that is preferred wherever it can be.  `own` knows what each node alone may be placed on, and `constraints` holds
@@ -155,7 +155,7 @@ class ColocationGraph:
         return node_id
 
     def join(self, x: int, y: int, cause: Cause, detail: str | int) -> GroupConflict | None:
-        """Make one group of two; what stands against it, None where it was done (5.4)."""
+        """Join two groups; returns the conflict, or None on success (5.4)."""
         root_x, root_y = self.root(x), self.root(y)
         conflict = self._unite(x, y, root_x, root_y) if root_x != root_y else None
         if conflict is None:
@@ -163,7 +163,7 @@ class ColocationGraph:
         return conflict
 
     def tie(self, source: int, node_id: int, cause: Cause, detail: str | int) -> GroupConflict | None:
-        """Make one group of a node's and that of what it refers to; what stands against it, None where nothing does (5.6).
+        """Join the group of a node with that of its source; returns the conflict, or None on success (5.6).
 
         A request of the node's group that is at odds with the other's gives way.  Raises TieConflict where the devices are
         assigned, or those of resources.
@@ -208,7 +208,7 @@ class ColocationGraph:
     # --- what a group may be placed on
 
     def limit(self, node_id: int, requested: DeviceName, resource: DeviceName, types: SupportedTypes) -> None:
-        """Narrow a node's group to what a function's body asks for; types that leave nothing are passed over (5.8).
+        """Apply the constraints of a function's body to a node's group; types that leave no device are ignored (5.8).
 
         Raises MergeConflict where the devices contradict each other.
         """
@@ -248,7 +248,7 @@ class ColocationGraph:
 
     @cached_property
     def groups(self) -> dict[int, tuple[int, ...]]:
-        """The members of each group of several nodes, by runtime id, under its root; asked for when all groups are made."""
+        """Members of each group of several nodes, by runtime id, under the group's root; valid once all groups are complete."""
         found: dict[int, list[int]] = {}
         for node_id in self.order:
             if self.is_grouped[node_id]:

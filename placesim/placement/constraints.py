@@ -163,7 +163,7 @@ class TieConflict(Exception):  # never seen outside: it becomes TensorFlow's sen
 
 
 def _shared(specs: tuple[DeviceName, DeviceName, DeviceName], types: SupportedTypes, *known: Constraints) -> Constraints:
-    """One of the known constraints where it says just this, else new ones."""
+    """Return an equal known constraint, else a new one."""
     for found in known:
         if found.types == types and found.specs == specs:
             return found

@@ -15,7 +15,7 @@ from placesim.placement.group_messages import conflict_message, incompatible_edg
 
 
 def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
-    """Tie every node to what it refers to, by runtime id; the edges of nodes that are `passed_over` tie nothing.
+    """Colocate every node with the source of its reference and resource edges, by runtime id, except nodes in `passed_over`.
 
     Raises InvalidArgumentError where what stands at the two ends can't be together.
     """
@@ -42,7 +42,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 
 
 def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, detail: str | int) -> None:
-    """Tie a node to what it refers to; a request of its own that is at odds with that is dropped, even a hard one.
+    """Colocate a node with its source; a conflicting request of the node, even a hard one, is dropped.
 
     Raises InvalidArgumentError where what stands at the two ends can't be together.
     """

@@ -48,7 +48,7 @@ class EditableGraph:
         return self._append(name, op, attrs, device, location)
 
     def move_to_end(self, nodes: Sequence[EditableNode]) -> None:
-        """Number these nodes, the newest ones but for those behind them, as if they had been added last."""
+        """Renumber these nodes, the most recent ones, as if they had been added last."""
         first = min(node.runtime_id for node in nodes) - 2
         moved = set(map(id, nodes))
         self.nodes[first:] = [*(node for node in self.nodes[first:] if id(node) not in moved), *nodes]
@@ -85,7 +85,7 @@ class EditableGraph:
         node.data.append((source, slot))
 
     def control(self, source: EditableNode, node: EditableNode) -> None:
-        """Add a control edge, unless there is one."""
+        """Add a control edge unless it exists."""
         if source not in node.control:
             node.control[source] = None
             source.readers.append((node, -1))

@@ -87,7 +87,7 @@ def place_body(
 
 
 def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> Placement:
-    """Every node on that device, whatever it asks for: TensorFlow neither rewrites nor places such a body."""
+    """Place every node on one device regardless of its request: TensorFlow neither rewrites nor places such a body."""
     device, order = devices.by_name[name], graph.runtime_order()
     groups = ColocationGraph(graph, order, devices, soft)
     held = Constraints(device.spec, device.spec, ANY, ((device.type, 0),))
@@ -133,12 +133,12 @@ class CalledBody:
         return None if self.placed is None else self.placed.placement
 
     def path_of(self, name: str) -> str:
-        """The path of a node of it."""
+        """Path of one of its nodes."""
         return f"{self.path}/{name}"
 
 
 class Repeat(NamedTuple):
-    """A body that is placed like one that was met before, which stands for it: its path, and that of the other."""
+    """A body placed exactly like an earlier one, which represents it: its path, and that of the earlier body."""
 
     path: str
     of: str
@@ -157,7 +157,7 @@ class Bodies:
     deeper: tuple[str, ...] = ()
 
     def standing_for(self, path: str) -> str:
-        """The path of the same thing where it is shown: a repeated body's first."""
+        """Path of the displayed equivalent: that of the first body for a repeated one."""
         for _ in range(len(self.repeats) + 1):
             found = next((r for r in self.repeats if path == r.path or path.startswith(f"{r.path}/")), None)
             if found is None:
@@ -170,7 +170,7 @@ NO_BODIES = Bodies()
 
 
 class LoggedNode(NamedTuple):
-    """A node with its device, by its path; `body` is that of its body, empty for the graph's own, and `graph` the one it is in.
+    """A node with its device and path; `body` is the path of its body (empty for the main graph), `graph` its graph.
 
     `lowered_from` is the path of what it is made of, where lowering made it.
     """
@@ -192,7 +192,7 @@ def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
 
 
 def device_at(placement: Placement, path: str) -> Device | None:
-    """The device of a node, of the graph itself or by its path in a body; None where there is none, or it has none."""
+    """Device of a node by name, or by its path in a body; None if there is no such node or it has no device."""
     if path in placement.graph.ids:
         return placement.devices[placement.graph.ids[path]]
     for body in bodies_of(placement).bodies:
@@ -258,7 +258,7 @@ class _Finder:
         return Bodies(tuple(self._bodies), tuple(self._repeats), tuple(self._deeper))
 
     def _look_into(self, call: _Call) -> CalledBody | None:
-        """The body, where it is none that is known."""
+        """Return the body unless it is known already."""
         how = instantiation_of(call.node)
         key = (call.function.key, how, call.device, call.homes)
         first = self._known.get(key)
@@ -294,7 +294,7 @@ class _Finder:
         return placed, placed.placement.error
 
     def _free(self, path: str) -> str:
-        """The path, with a number where something else has it: a scope, or the same function with other attrs."""
+        """Return the path, numbered if a scope or the same function with other attrs already has it."""
         found = path if path not in self._taken else next(p for n in count(1) if (p := f"{path}_{n}") not in self._taken)
         self._taken.add(found)
         return found
@@ -319,7 +319,7 @@ class _Finder:
 
 
 def calls_bodies(node: Node) -> bool:
-    """Whether a node's op has its functions run in this session, as far as that is known of it."""
+    """Whether a node's op runs its functions in this session, as far as known."""
     definition = node.signature.definition
     if definition is None or node.op in CALLS or node.op in SINGLE_DEVICE_CALLS:
         return True
@@ -358,7 +358,7 @@ def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, 
 
 
 def _captured(node: Node, attr: str) -> range:
-    """The inputs that a dataset hands to a function behind its elements: those whose types an attr lists."""
+    """Inputs that a dataset passes to a function after its elements: those whose types an attr lists."""
     definition, attrs = node.signature.definition, node.signature.attrs
     start = 0
     for arg in definition.inputs if definition is not None else ():

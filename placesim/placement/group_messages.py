@@ -99,7 +99,7 @@ def _overridden_request(groups: ColocationGraph, node_id: int, override: Overrid
 
 
 def _moved_resources(groups: ColocationGraph, moved: MovedGroup) -> str:
-    """7.2c ii: the warning for a group that leaves its resource's device."""
+    """Warning for a group that leaves its resource's device (7.2c ii)."""
     listed = "".join(f"\n  {device.name}" for device in moved.candidates)
     return (
         "W colocation_graph.cc: Failed to place the graph without changing the devices of some resources. Some of the "
@@ -113,7 +113,7 @@ def _moved_resources(groups: ColocationGraph, moved: MovedGroup) -> str:
 
 
 def group_text(groups: ColocationGraph, root: int, held: Constraints | None = None) -> str:
-    """TensorFlow's `Colocation Debug Info` of a group (5.10); `held` is what it was held to, where that was another time."""
+    """TensorFlow's `Colocation Debug Info` of a group (5.10); `held` gives earlier constraints, if those are meant."""
     members = groups.members(root)
     types = {node.op: "".join(f"{t} " for t, _ in groups.own.types(node)) for node in members}
     text = "\nColocation Debug Info:\nColocation group had the following types and supported devices: \n"

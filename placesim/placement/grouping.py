@@ -11,7 +11,7 @@ from placesim.placement.xla_types import exclude_xla_types
 
 
 def build_groups(groups: ColocationGraph, stack: tuple[CallFrame, ...] = ()) -> None:
-    """Take all steps; `stack` is the chain of calls that led into this graph, where it is a function's body.
+    """Apply all grouping steps; `stack` is the chain of calls that leads to this graph if it is a function's body.
 
     The order decides which conflict is reported, and which request survives: an edge overrides one that a label would
     refuse.  Raises OpError, in TensorFlow's words, where constraints contradict each other; what was grouped until then stays.

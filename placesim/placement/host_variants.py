@@ -1,4 +1,4 @@
-"""Groups -> groups held to the CPU where a node reads a variant that only a host can hold (5.12).
+"""Restriction of groups to the CPU for nodes that read a host-only variant (5.12).
 
 What a variant holds is found by walking its edges backwards, to a dataset, a mutex lock, a ragged tensor or the element type
 of a tensor list.
@@ -17,7 +17,7 @@ from placesim.placement.dataset_ops import is_dataset_op
 
 
 def keep_variants_on_host(groups: ColocationGraph) -> None:
-    """Hold the group of every node that reads such a variant to the CPU, where that can run it."""
+    """Restrict the group of every node that reads a host-only variant to the CPU, if that can run it."""
     if not any(VARIANT in signature.input_dtypes for signature in groups.own.signatures):
         return
     for node_id in _host_only_nodes(groups):
@@ -60,7 +60,7 @@ def _makes_host_only(node: Node) -> bool:
 
 
 def _holds_host_only(graph: Graph, node: Node, held: dict[int, bool | None]) -> bool | None:
-    """Whether the tensor lists behind a node have elements that live on the host; None where no list is found."""
+    """Whether the tensor lists that reach a node have host-only elements; None if there is no list."""
     sources = _variant_sources(graph, node)
     if len(sources) == 1 and sources[0] in held and _element_dtype(node) is None:
         return held[sources[0]]

@@ -1,4 +1,4 @@
-"""Whether a node that a rewrite makes may read what it is given, in the words of TensorFlow's node builder."""
+"""Checks of the inputs of nodes made by rewrites, with the messages of TensorFlow's node builder."""
 
 from __future__ import annotations
 

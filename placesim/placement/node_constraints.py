@@ -1,4 +1,4 @@
-"""Each node by itself -> what it may be placed on, before it is in any group (4.3, 5.3)."""
+"""Allowed devices of each single node before grouping (4.3, 5.3)."""
 
 from __future__ import annotations
 

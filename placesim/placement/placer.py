@@ -54,7 +54,7 @@ class Placement(PlacedGraph):
         return log_lines(self.groups)
 
     def reason(self, node_id: int) -> Reason:
-        """Why a node is where it is; KeyError where an error came before anything was known of it."""
+        """Reason for a node's device; raises KeyError if an error came before the node was examined."""
         return self.reasons.explain(node_id, self.devices[node_id], DeviceChoice(self.choices[node_id]))
 
 
@@ -76,7 +76,7 @@ def place_graph(
     assigned: Mapping[int, str] | None = None,
     default_device: str | None = None,
 ) -> Placement:
-    """Place a graph; an error of TensorFlow's is in the result, beside what was placed before it.
+    """Place a graph; an error of TensorFlow's is part of the result, with the nodes placed before it.
 
     `assigned` gives full device names of nodes that are placed already (9.5); `default_device` names the device that is
     preferred wherever it can be (3.7): where a function's body is placed, that of its call; a session's graph has none.
@@ -155,7 +155,7 @@ class _Placer:
                     kinds[node.id] = _Kind.ORDINARY
 
     def _requests_of_only_readers(self, kinds: bytearray) -> dict[int, str | None]:
-        """For each identity that is read the requested device of its reader; None where there are several edges."""
+        """Requested device of the only reader of each identity; None if it has several outgoing edges."""
         found: dict[int, str | None] = {}
         for node in self.graph.nodes:
             for i in node.input_nodes:
@@ -167,7 +167,7 @@ class _Placer:
         return found
 
     def _place_first_pass(self, kinds: bytearray) -> list[int]:
-        """Every node but the generators; gives those."""
+        """Place every node except generators, and return the generators."""
         groups, nodes, chosen = self.groups, self.graph.nodes, self.chosen
         constraints, is_grouped, log = groups.constraints, groups.is_grouped, self.log
         assigned, generators = groups.assigned, []

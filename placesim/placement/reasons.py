@@ -1,4 +1,4 @@
-"""Why a node is where it is, as data: the log is one reading of it, an explanation another."""
+"""Reasons for devices, as data; the log and explanations are made from them."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ class Reason:
 
 
 class Reasons:
-    """The reasons for a placement's devices, worked out when they are asked for from what its groups keep."""
+    """Reasons for a placement's devices, computed on demand from its groups."""
 
     def __init__(self, groups: ColocationGraph) -> None:
         self._groups = groups
 
     def explain(self, node_id: int, device: Device | None, choice: DeviceChoice) -> Reason:
-        """The reason for a node's device; KeyError where an error came before the node's constraints were known."""
+        """Return the reason for a node's device; raises KeyError if an error came before its constraints were known."""
         groups = self._groups
         node, root = groups.graph.nodes[node_id], groups.root(node_id)
         held = groups.constraints[root]

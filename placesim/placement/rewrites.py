@@ -20,7 +20,7 @@ from placesim.placement.lowering import is_lowered, lower_functional_ops
 
 
 def rewrite(graph: Graph) -> Graph:
-    """The graph as the placer sees it; the same object where nothing is to be rewritten.
+    """Rewrite a graph as TensorFlow does before placement; returns the same object if nothing changes.
 
     Raises InvalidArgumentError for an unknown function, and for one that doesn't fit its call.
     """
@@ -120,7 +120,7 @@ def isolate_resource_calls(edited: EditableGraph) -> None:
 
 
 def isolate_calls_in(graph: Graph) -> Graph:
-    """The graph with its calls that return a resource isolated; the same object where it has none.
+    """Isolate calls that return a resource; returns the same object if there are none.
 
     Raises InvalidArgumentError for an unknown function.
     """

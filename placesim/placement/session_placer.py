@@ -24,7 +24,7 @@ class SessionPlacer:
         self._last: Placement | None = None
 
     def place(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
-        """Place a graph as it was written; the result holds TensorFlow's error where there is one.
+        """Place a graph as written; the result holds TensorFlow's error if there is one.
 
         `assigned` gives full device names of nodes whose device is not chosen here.
         """

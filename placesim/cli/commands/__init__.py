@@ -1,4 +1,4 @@
-"""The commands by name; each is imported when it is asked for."""
+"""Commands by name; each is imported on demand."""
 
 from __future__ import annotations
 

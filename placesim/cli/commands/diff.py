@@ -168,7 +168,7 @@ def diff_command(
 
 
 def _check_steps(names: tuple[str, str]) -> None:
-    """UsageError for what holds no steps, or can't be read again to simulate them."""
+    """Raise UsageError for a source without steps, or one that can't be read again to simulate them."""
     from placesim.core.files.reader import is_stream
 
     for name in names:
@@ -201,7 +201,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
 
 
 def _check_predictions(before: Snapshot, after: Snapshot) -> None:
-    """UsageError for a prediction beside what has no times: they are all that it holds."""
+    """Raise UsageError if a written prediction is compared with a snapshot without times."""
     for prediction, other in ((before, after), (after, before)):
         if not prediction.holds_placement and other.step is None:
             why = other.time_note if other.error is None else other.error.summary

@@ -207,7 +207,7 @@ def sweep_command(
     run = SweepRun(job, axes, read_kept())
 
     def sweep() -> Sweep:
-        """The rows, and those of the file that are not among them, which another sweep may just have written."""
+        """The finished rows, and the rows of the file that another sweep may have added."""
         from placesim.prediction.sweep_rows import Sweep
 
         own = {row.settings for row in run.ordered}
@@ -222,7 +222,7 @@ def sweep_command(
 
 
 class _RowOutput:
-    """Output of rows: a file that is written from time to time, a table at the end, or lines as they come."""
+    """Output of rows: a file that is updated periodically, a table at the end, or lines as rows finish."""
 
     def __init__(self, sweep: Any, form: str, output: str | None) -> None:
         from placesim.cli.output import is_terminal
@@ -238,7 +238,7 @@ class _RowOutput:
         self._told()  # what it imports is there before the time is short, at an interrupt
 
     def keep(self) -> None:
-        """Writes the file, if it is time to."""
+        """Write the file if the last write is long enough ago."""
         if self._is_kept and time.monotonic() >= self._next:
             began = time.monotonic()
             self.finish()
@@ -246,7 +246,7 @@ class _RowOutput:
             self._next = ended + max(WRITING_SECONDS, 10 * (ended - began))
 
     def finish(self) -> None:
-        """Writes all that there is."""
+        """Write all rows."""
         from placesim.cli.output import unwritable, write, write_files
         from placesim.core.files.locking import lock_path
 
@@ -263,7 +263,7 @@ class _RowOutput:
             raise unwritable(self.path, error) from error
 
     def _told(self) -> str:
-        """All that there is, in its form."""
+        """All rows in the output format."""
         if not self.is_table:
             return find_form(FORMS, self._form).write(self._sweep())
         from placesim.report.terminal.sweep import styled_sweep
@@ -272,7 +272,7 @@ class _RowOutput:
 
 
 def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
-    """Processes on the cluster, where there is one and anything is left to do, else here."""
+    """Processes on the cluster, if one is set and rows are left, else local ones."""
     from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):
@@ -283,7 +283,7 @@ def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractC
 
 
 def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
-    """Simulates, and writes; where it is interrupted, or the cluster is lost, what is finished is written as well."""
+    """Simulate and write the rows; finished rows are also written after an interrupt or a lost cluster."""
     from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
     from placesim.core.errors import UnavailableError

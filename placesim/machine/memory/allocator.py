@@ -37,7 +37,7 @@ _NINE_TENTHS_NUMERATOR, _NINE_TENTHS_DENOMINATOR = 15099494, 1 << 24
 
 
 class BfcAllocator:
-    """One allocator: `allocate` gives a Chunk, or None where there is no room, and `deallocate` takes it back.
+    """One allocator: `allocate` returns a Chunk, or None if there is no room, and `deallocate` frees it.
 
     name: as it stands in the log, such as `GPU_0_bfc`.
     memory_limit: bytes; what is no multiple of 256 is never used.
@@ -114,7 +114,7 @@ class BfcAllocator:
         self._peak_pool_bytes = 0
 
     def allocate(self, num_bytes: int, *, retry: bool = True, freed_by: int = 0, operation_name: str = "") -> Chunk | None:
-        """A chunk of at least `num_bytes`, the caller's until it is freed; None where there is no room, and for 0 bytes.
+        """Allocate a chunk of at least `num_bytes`; None if there is no room, and for 0 bytes.
 
         retry: whether the caller would wait for memory (`retry_on_failure`), as it would for a tensor, but not for scratch
         space that it can do without; where nobody waits, what is logged of a failure depends on it.
@@ -169,7 +169,7 @@ class BfcAllocator:
         self._largest_alloc_size = 0
 
     def statistics(self) -> Statistics:
-        """As they stand now."""
+        """Current statistics."""
         return Statistics(
             num_allocs=self._num_allocs,
             bytes_in_use=self._bytes_in_use,
@@ -181,7 +181,7 @@ class BfcAllocator:
         )
 
     def fragmentation(self) -> float:
-        """The share of the free bytes that lies outside the largest free chunk; NaN where none are free.
+        """Share of the free bytes that lies outside the largest free chunk; NaN if no bytes are free.
 
         In single precision, as a memory map has it (MemAllocatorStats.fragmentation_metric).
         """
@@ -237,7 +237,7 @@ class BfcAllocator:
         return None
 
     def _ways_to_make_room(self, rounded: int, freed_by: int) -> Iterator[bool]:
-        """One after the other what may be tried; whether a search is worth it then."""
+        """Try the ways to make room one after another; yield whether searching again is worthwhile."""
         yield True
         yield self._extend(rounded)
         if freed_by == 0 and self._timestamped:
@@ -248,7 +248,7 @@ class BfcAllocator:
         return self._chunks.take_freed_by(rounded, freed_by) if freed_by else self._chunks.take(rounded)
 
     def _hand_out(self, chunk: Chunk, num_bytes: int, rounded: int) -> Chunk:
-        """Cuts off what is too much, and marks the chunk as used."""
+        """Split off excess bytes, and mark the chunk as used."""
         size = chunk.size
         if size >= 2 * rounded or size - rounded >= self._max_waste:
             self._chunks.split(chunk, rounded)
@@ -267,7 +267,7 @@ class BfcAllocator:
     # Regions
 
     def _extend(self, rounded: int) -> bool:
-        """Asks for a region with room for so many bytes; whether there is one now."""
+        """Request a region with room for `rounded` bytes; return whether that succeeded."""
         available = rounded_down(self.memory_limit - self._pool_bytes)
         if rounded > available:
             return False
@@ -306,7 +306,7 @@ class BfcAllocator:
         self._chunks.put_joined(chunk)
 
     def _collect_free_regions(self, rounded: int) -> bool:
-        """Gives back all regions in which nothing is used, unless even that would not be enough; whether it did."""
+        """Return all unused regions to the driver, unless that would not be enough; return whether it did."""
         if not self.options.garbage_collection:
             return False
         kept: list[Region] = []
@@ -343,7 +343,7 @@ class BfcAllocator:
             self._chunks.rejoin(chunk, whenever_freed=False)
 
     def _merge_until(self, rounded: int) -> bool:
-        """Joins what is queued, whatever its count, until a chunk of this size has come about; whether one has."""
+        """Merge queued chunks, regardless of their counts, until one has at least this size; return whether one has."""
         queued = [chunk.address for chunk in self._queued_chunks()]
         self._timestamped = deque()
         satisfied = False
@@ -362,7 +362,7 @@ class BfcAllocator:
         return (chunk for chunk in self._timestamped if chunk.size and chunk.allocation_id == FREE)
 
     def _still_chunks(self, addresses: Iterable[int]) -> Iterator[Chunk]:
-        """The chunks that begin there when it is their turn: those before may have swallowed some."""
+        """Yield the chunks that still begin at these addresses; earlier merges may have absorbed some."""
         for address in addresses:
             chunk = self._chunks.chunk_at(address)
             if chunk is not None:

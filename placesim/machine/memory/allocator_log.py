@@ -1,4 +1,4 @@
-"""Log of a BFC allocator as TensorFlow writes it, as values: its dump when there is no room, its warnings, its statistics.
+"""Log of a BFC allocator in TensorFlow's words: warnings, statistics, and the dump after a failed allocation.
 
 The texts, the blanks missing or too many in them included, and the line numbers are those of `bfc_allocator.cc` in TensorFlow
 2.21, `HumanReadableNumBytes` of `numbers.cc` and `AllocatorStats::DebugString` of `allocator.cc`.
@@ -28,7 +28,7 @@ class DumpLine(NamedTuple):
 
 
 def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name: str) -> Iterator[DumpLine]:
-    """All that is logged when `num_bytes` for an operation find no room: what was asked for, the dump, the picture."""
+    """Lines logged when an allocation of `num_bytes` fails: the request, the dump and the picture."""
     yield _warning(
         502,
         f"Allocator ({pool.name}) ran out of memory trying to allocate {human_readable_bytes(num_bytes)} "
@@ -43,7 +43,7 @@ def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name
 
 
 def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[DumpLine]:
-    """The dump of a pool in which so many bytes were looked for."""
+    """Dump of a pool after a failed search for `rounded_bytes`."""
     yield _info(1049, f"BFCAllocator dump for {pool.name}")
     yield from _bin_lines(pool, bin_of(rounded_bytes), rounded_bytes)
     yield from _region_lines(pool)
@@ -63,7 +63,7 @@ def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: b
 
 
 def collection_line() -> DumpLine:
-    """The warning when regions in which all is free go back to the driver."""
+    """Warning that unused regions are returned to the driver."""
     return _warning(
         383,
         "Garbage collection: deallocate free memory regions (i.e., allocations) so that we can re-allocate a larger region to "
@@ -89,7 +89,7 @@ def statistics_text(statistics: Statistics) -> str:
 
 
 def occupancy(pool: Pool) -> str:
-    """100 characters over all regions one after the other: `*` what was asked for, `x` what was given beyond it, `_` free."""
+    """Picture of all regions in 100 characters: `*` requested, `x` allocated beyond the request, `_` free."""
     total = sum(region.size for region in pool.regions)
     if not total:
         return "<allocator contains no memory>"

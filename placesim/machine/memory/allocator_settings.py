@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from placesim.core.errors import InvalidArgumentError
 
 DEFAULT_MAX_WASTE_BYTES = 128 << 20
-"""A chunk that is this much larger than what is asked for is cut, unless a fraction says otherwise."""
+"""A chunk is split if its excess over the request reaches this size, unless a fraction is set."""
 MAX_FAILURE_LOGS = 10
-"""So many failures are logged in a process."""
+"""Maximum number of logged failures per process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class TimingCounter:
         self.value = 0
 
     def next(self) -> int:
-        """Counts one on, and gives the new count."""
+        """Increment the count and return it."""
         self.value += 1
         return self.value
 

@@ -17,7 +17,7 @@ FREE = -1
 
 
 class Chunk:
-    """A part of a region that is in use, or free.  While it is in use it is its holder's, and stays as it is.
+    """Part of a region, used or free.  A used chunk belongs to its holder and does not change.
 
     `address` and `size`; `requested_size`, what was asked for when it was last handed out; `allocation_id`, counted from 1 over
     the allocations that succeeded, FREE for a free one; `freed_at_count`, the count at which it was freed where the allocator
@@ -42,7 +42,7 @@ class Chunk:
 
     @property
     def bin_num(self) -> int:
-        """The bin it lies in, from 0; -1 while it is in use."""
+        """Number of the bin that holds it; -1 for a used chunk."""
         return -1 if self.in_use else bin_of(self.size)
 
     def __repr__(self) -> str:
@@ -74,7 +74,7 @@ class Region:
 
 
 class BinFigures(NamedTuple):
-    """The chunks of one bin's sizes, used or free; `client_bytes_in_use` is what those in use were asked for with."""
+    """Totals of one bin's chunks, used or free; `client_bytes_in_use` is the sum of the requested sizes of those in use."""
 
     bytes_in_use: int = 0
     bytes: int = 0
@@ -150,7 +150,7 @@ def rounded_down(num_bytes: int) -> int:
 
 
 def bin_of(size: int) -> int:
-    """The bin of a size: bin i takes what is at least 256 * 2^i bytes; the last takes all that is larger."""
+    """Bin of a size: bin i holds sizes from 256 * 2^i bytes; the last one has no upper limit."""
     return min(NUM_BINS - 1, max(size // MIN_ALLOCATION_BYTES, 1).bit_length() - 1)
 
 

@@ -80,11 +80,11 @@ class DeviceSource:
         return buffer
 
     def forget_peak(self) -> None:
-        """From now on the peak is that of what comes."""
+        """Reset the peak to the current use."""
         self.peak = self.in_use
 
     def start_session(self, log: Callable[[DumpLine], object] | None) -> None:
-        """Another session uses it from here on: `log` is told what its allocator logs."""
+        """Begin another session, whose `log` receives the allocator's lines."""
         self.forget_peak()
         self.journal = None
 
@@ -104,7 +104,7 @@ class AllocatedMemory(DeviceSource):
     """Memory behind a BFC allocator: a buffer's `allocated` is its chunk's size, its `place` the chunk."""
 
     def __init__(self, allocator: BfcAllocator, limit: int | None = None) -> None:
-        """`limit` is what is told of it where that is not the allocator's own."""
+        """Make a source; `limit` is the reported limit if it differs from the allocator's."""
         super().__init__(allocator.name, allocator.memory_limit if limit is None else limit)
         self.allocator = allocator
 

@@ -1,4 +1,4 @@
-"""Pieces of device memory and who holds them: TensorFlow's TensorBuffer, counted references and all.
+"""Reference-counted buffers of device memory, like TensorFlow's TensorBuffer.
 
 A tensor is a shape and a buffer.  A buffer lives as long as anything holds it: a tensor that still has to be read, a variable,
 a constant, a fetch.  A view is a part of another buffer and keeps all of it alive.  Source: TensorFlow's framework/tensor.cc.
@@ -19,17 +19,17 @@ class OutOfMemory(Exception):
 
 
 class BufferSource(Protocol):
-    """Memory that buffers come from."""
+    """Source of buffers."""
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """A new buffer of `size` bytes, held once, for the node that asks.  Raises OutOfMemory."""
+        """Allocate a buffer of `size` bytes with one reference, for the node `owner`.  Raises OutOfMemory."""
 
     def free(self, buffer: Buffer) -> None:
         """Take back a buffer that nobody holds any more."""
 
 
 class Buffer:
-    """A piece of memory: `size` bytes asked for, `allocated` given, at `place` in what its source hands out.
+    """A piece of memory: `size` bytes requested, `allocated` bytes given, at `place` in its source.
 
     `holders` counts the tensors and keepers that refer to it.  A view has the whole buffer as `root`; any other is its own.
     Without a source it is memory that no allocator knows, such as what a client feeds.  `contents`: the tensors of a tensor
@@ -65,7 +65,7 @@ class Buffer:
         return self.holders > 1 or self.root.holders > 1
 
     def view(self, size: int = 0) -> Buffer:
-        """A part of this buffer, `size` bytes of it, held once; it holds the whole."""
+        """Return a view of `size` bytes with one reference; it keeps the whole buffer alive."""
         part = Buffer(self.source, size, owner=self.owner, place=self.place)
         part._whole = self.root
         part._whole.holders += 1

@@ -1,4 +1,4 @@
-"""The chunks of an allocator: cut, joined, found; and the records that they are kept in."""
+"""Chunks of an allocator and their records: splitting, merging and lookup."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from placesim.machine.memory.free_chunks import FreeChunks
 
 
 class ChunkTable:
-    """All chunks, by the address they begin at, and those of them that are free, in the order of the bins.
+    """All chunks by address, and the free ones in bin order.
 
     A record that is given up is the first to be used again, so that handles in a dump are TensorFlow's.
     """
@@ -22,7 +22,7 @@ class ChunkTable:
 
     @property
     def largest_free(self) -> int:
-        """The size of the largest free chunk; 0 where there is none."""
+        """Size of the largest free chunk; 0 if there is none."""
         return self._free.largest
 
     def chunk_at(self, address: int) -> Chunk | None:
@@ -61,7 +61,7 @@ class ChunkTable:
         self._free.add(chunk.size, chunk.address)
 
     def put_joined(self, chunk: Chunk, *, whenever_freed: bool = False) -> Chunk:
-        """Joins a free chunk, in no bin now, with the free chunks after and before it, and puts what comes of it into its bin.
+        """Merge a free chunk, which is in no bin, with its free neighbours, and put the result into its bin.
 
         The first of them is what is left.  Chunks with a count of when they were freed are left alone unless `whenever_freed`.
         """
@@ -78,12 +78,12 @@ class ChunkTable:
         return chunk
 
     def rejoin(self, chunk: Chunk, *, whenever_freed: bool) -> Chunk:
-        """The same for a chunk that is in its bin."""
+        """Like `put_joined`, for a chunk that is in its bin."""
         self._free.remove(chunk.size, chunk.address)
         return self.put_joined(chunk, whenever_freed=whenever_freed)
 
     def split(self, chunk: Chunk, size: int) -> None:
-        """The chunk keeps its start; the rest of it is a free chunk.  It is in no bin, and what follows it is not free."""
+        """Split a chunk: it keeps its start, and the rest becomes a free chunk."""
         rest = self.new_chunk(chunk.address + size, chunk.size - size, chunk.freed_at_count)
         following = chunk.next
         rest.prev, rest.next = chunk, following
@@ -94,7 +94,7 @@ class ChunkTable:
         self._free.add(rest.size, rest.address)
 
     def delete_region(self, region: Region) -> None:
-        """Gives up all chunks of a region in which all are free."""
+        """Remove the chunks of a region that is entirely free."""
         for chunk in region.chunks():
             self._free.remove(chunk.size, chunk.address)
             self._delete(chunk)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 ADDRESS_BITS = 64
 _ADDRESS = (1 << ADDRESS_BITS) - 1
 _MOST = 1024
-"""So many keys a block has at most: what a key that is put between others moves is a few kilobytes."""
+"""Maximum keys per block, so that inserting a key moves only a few kilobytes."""
 _FEW = _MOST // 8
 
 
@@ -50,13 +50,13 @@ class FreeChunks:
             self._halve(at)
 
     def remove(self, size: int, address: int) -> None:
-        """Takes out a chunk that is in it."""
+        """Remove a chunk that is present."""
         key = size << ADDRESS_BITS | address
         at = bisect_left(self._lasts, key)
         self._delete(at, bisect_left(self._blocks[at], key))
 
     def take(self, size: int) -> int:
-        """Takes out the first chunk of at least this size, and gives its address; -1 where none is so large."""
+        """Remove the first chunk of at least this size and return its address; -1 if there is none."""
         key = size << ADDRESS_BITS
         lasts = self._lasts
         at = bisect_left(lasts, key)
@@ -80,7 +80,7 @@ class FreeChunks:
 
     @property
     def largest(self) -> int:
-        """The size of the largest chunk; 0 where there is none."""
+        """Size of the largest chunk; 0 if there is none."""
         return self._lasts[-1] >> ADDRESS_BITS if self._lasts else 0
 
     def __len__(self) -> int:

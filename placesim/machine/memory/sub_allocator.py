@@ -18,7 +18,7 @@ class SubAllocator(Protocol):
         """Whether a range that begins where another ends may be used with it as one."""
 
     def allocate(self, num_bytes: int) -> int | None:
-        """The address of a new range, or None where it is refused."""
+        """Return the address of a new range, or None if the driver refuses it."""
 
     def free(self, address: int, num_bytes: int) -> None:
         """Takes a range back, whole as the allocator knows it."""
@@ -84,5 +84,5 @@ def host_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
 
 
 def mapped_memory() -> AddressRanges:
-    """The same where malloc has each range mapped for itself: below the one before and a page away, so that none adjoin."""
+    """Host memory whose ranges malloc maps separately: each lies below the previous one and a page apart, so none adjoin."""
     return AddressRanges(coalesces=True, base=BASE_ADDRESS, order="down", gap=PAGE_BYTES)

@@ -1,4 +1,4 @@
-"""Transfers over shared links: when each ends.
+"""End times of transfers over shared links.
 
 A transfer waits for the sum of its route's latencies, and from then on shares every link of its route with the other transfers
 of that moment by max-min fairness: the link that gives each of its transfers least is filled first, what they take is taken off
@@ -23,7 +23,7 @@ ROUTE_ENDS = -1
 
 
 class Link(NamedTuple):
-    """A link; `bandwidth` in bytes a second (infinite: it is never what is waited for), `latency` in seconds."""
+    """A link; `bandwidth` in bytes per second (infinite: transfers never wait for it), `latency` in seconds."""
 
     name: str
     bandwidth: float
@@ -120,7 +120,7 @@ class _Route:
         self.settled = False
 
     def move_to(self, time: float) -> None:
-        """Counts what was moved until then."""
+        """Count the bytes moved up to `time`."""
         self.moved += self.rate * (time - self.at)
         self.at = time
 
@@ -276,7 +276,7 @@ class SharedLinks:
         self._alone.clear()
 
     def _share_out(self) -> None:
-        """Gives the routes that are connected with a changed link their rates anew, by progressive filling."""
+        """Recompute the rates of routes connected with a changed link, by progressive filling."""
         links, routes = self._connected()
         waiting = [(link.free / link.takers, link.number) for link in links]
         heapify(waiting)

@@ -1,4 +1,4 @@
-"""Tasks, transfers and what they share, checked and in columns, so that the same work can be simulated again with other times.
+"""Checked workload in columns, which can be simulated repeatedly with different times.
 
 A row is a phase: the run of each task, by the task's number, and, where a stream has a host, also the launch of each task, by
 the number of all tasks more (that of a task without a launch stays unused).
@@ -95,7 +95,7 @@ class WorkloadPlan:
         return [Traffic(*row) for row in zip(num_bytes, busy, strict=True)]
 
     def routes(self) -> set[tuple[int, ...]]:
-        """Those of all transfers."""
+        """Routes of all transfers."""
         return {self.transfer(number).route for number in self.streams}
 
     def transfer(self, number: int) -> LinkTransfer:
@@ -105,14 +105,14 @@ class WorkloadPlan:
         return transfer
 
     def with_seconds(self, runs: Sequence[float]) -> WorkloadPlan:
-        """The same with other seconds, finite and 0 or more, for the run of each task; those of transfers are not looked at."""
+        """Copy with other run times of tasks (finite, at least 0); entries for transfers are ignored."""
         seconds = [*runs, *self.seconds[self.count :]]
         for number in self.streams:
             seconds[number] = self.seconds[number]
         return replace(self, seconds=seconds)
 
     def with_free_resource(self, resource: int) -> WorkloadPlan:
-        """The same with all tasks of a resource taking no time; on cores that is also what they launch."""
+        """Copy in which a resource's tasks take no time; for cores, launches take none either."""
         free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
         return replace(self, seconds=free).with_seconds(free[: self.count])
 
@@ -135,7 +135,7 @@ class WorkloadPlan:
         return found
 
     def settle_transfers(self) -> None:
-        """Finds out what transfers take that never share a link, and has those of one stream be as any task on it.
+        """Compute the times of transfers that never share a link, and treat those with one stream like its tasks.
 
         A link is never shared if there is a stream that all its transfers take.
         """
@@ -266,7 +266,7 @@ def _checked_host(number: int, resources: Sequence[Resource]) -> int:
 
 
 def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
-    """All tasks, each behind its inputs."""
+    """All tasks in topological order."""
     missing = [len(task.inputs) for task in tasks]
     consumers: list[list[int]] = [[] for _ in tasks]
     for number, task in enumerate(tasks):

@@ -1,4 +1,4 @@
-"""Tasks that wait for each other, on streams, cores and links: when each begins and ends.
+"""Event simulation of dependent tasks on streams, cores and links: their start and end times.
 
 A task is ready when its last input has ended.  What is ready takes its turn first come, first served; of what becomes ready in
 one moment, the task with the smaller number first.  Nothing that runs is interrupted.  Times are seconds from the beginning.
@@ -23,7 +23,7 @@ from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Re
 
 MOMENT = 2.0**-40
 LINKS = -1
-"""The event that something changes on the links; for the cores that are resource `r` it is -2 - r, for a phase its number."""
+"""Event of a change on the links.  Event -2 - r belongs to the cores that are resource r; a phase's event is its number."""
 
 
 def simulate(
@@ -53,8 +53,7 @@ def plan_seconds(plan: WorkloadPlan) -> float:
 
 
 class _CrowdedCores:
-    """Tasks on oversubscribed cores: at `at`, each task has had `done` of its seconds, counted from when the cores were last
-    idle.
+    """Tasks on oversubscribed cores: at time `at`, each task has run for `done` of its seconds since the cores were last idle.
 
     All of them proceed at one `speed`, so that `due` has for each the value of `done` at which it is through, the first on top.
     """
@@ -71,7 +70,7 @@ class _CrowdedCores:
         self.next_end = math.inf
 
     def begin(self, time: float, phase: int, seconds: float, asked: int) -> None:
-        """Puts a task beside those that run."""
+        """Start a task next to the running ones."""
         if self.due:
             if time > self.at:
                 self.done += (time - self.at) * self.speed
@@ -209,7 +208,7 @@ class _Loop:
                         ready.append(consumer)
 
     def _serve(self, place: int) -> None:
-        """Has what waits for a resource begin, as far as there is room."""
+        """Start tasks waiting for a resource while it has room."""
         queue, free, now, plan = self.queues[place], self.free, self.now, self.plan
         cores = self.crowded[place]
         while queue and free[place]:
@@ -259,7 +258,7 @@ class _Loop:
         self._depart_in_turn(phase)
 
     def _depart_in_turn(self, phase: int) -> bool:
-        """Sends a transfer, if it is the first in the queues of all its streams and they are free; whether it is sent."""
+        """Send a transfer if it is first in the queues of all its streams and these are free; return whether it was sent."""
         free, queues, streams = self.free, self.queues, self.plan.streams[phase]
         for stream in streams:
             if not free[stream] or queues[stream][0] != phase:
@@ -274,7 +273,7 @@ class _Loop:
         return True
 
     def _take(self, streams: Sequence[int]) -> None:
-        """Gives a transfer all of its streams."""
+        """Reserve all streams of a transfer."""
         for stream in streams:
             self.free[stream] = 0
             self.since[stream] = self.now
@@ -309,7 +308,7 @@ class _Loop:
                 heappush(self.events, (time, LINKS))
 
     def _change(self, event: int, time: float, limit: float, ended: list[int]) -> float:
-        """Adds what ends up to the limit on links or on crowded cores; when the last change was, 0 if there is none."""
+        """Collect what ends up to `limit` on links or crowded cores; return the time of the last change, 0 if there is none."""
         if event == LINKS:
             if time != self.links_change:
                 return 0.0

@@ -25,7 +25,7 @@ class Bounds(NamedTuple):
 
 
 def bounds(tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Bounds:
-    """The bounds of what `simulate` accepts; raises as it does."""
+    """Lower bounds for the arguments of `simulate`, with the same errors."""
     with collector_paused():
         return plan_bounds(make_plan(tasks, resources, links))
 

@@ -48,7 +48,7 @@ class Wait(Enum):
 
 
 class PathStep(NamedTuple):
-    """A stretch of the critical path: a task's run, or its launch, and what it had waited for, which is the step before."""
+    """Segment of the critical path: the run or launch of a task, and its reason for waiting, which is the segment before."""
 
     task: int
     is_launch: bool

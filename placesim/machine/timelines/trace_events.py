@@ -17,14 +17,14 @@ IN_USE = "bytes in use"
 
 
 class Track(NamedTuple):
-    """A row of a trace; tracks come before what is on them, in the order in which they are shown."""
+    """A row of a trace; tracks come before their slices, in display order."""
 
     process: str
     thread: str
 
 
 class TraceSlice(NamedTuple):
-    """Something that lasted; `category` and `args` are what a viewer shows of it."""
+    """An event with a duration; viewers show its `category` and `args`."""
 
     track: Track
     start: int
@@ -68,7 +68,7 @@ TraceRecord: TypeAlias = Track | TraceSlice | Arrow | Count
 
 
 class TrackLanes:
-    """Rows for what overlaps: each gets the first that is free, what begins earlier first."""
+    """Rows for overlapping slices: each slice gets the first free row, in order of start."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -76,7 +76,7 @@ class TrackLanes:
         self._busy: list[tuple[int, int]] = []
 
     def take(self, start: int, end: int) -> int:
-        """A lane that is free from `start` on, which is no earlier than any before it, until `end`."""
+        """Reserve a lane from `start` to `end`; `start` must not decrease between calls."""
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
         lane = heapq.heappop(self._free) if self._free else self.count
@@ -86,7 +86,7 @@ class TrackLanes:
 
 
 def nanoseconds(seconds: float) -> int:
-    """The nearest; what ends where something else begins still does."""
+    """Round to whole nanoseconds; adjoining slices stay adjoining."""
     return round(seconds * NANOSECONDS)
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 NOWHERE = -1
-"""The resource of a task that needs none, and what is waited for where nothing is."""
+"""Marks a task without a resource, or a task that waited for nothing."""
 
 
 class SerialStream(NamedTuple):
-    """Runs one thing at a time, in the order in which it is given them.
+    """Runs one task at a time, in the order of submission.
 
     With a `host`, the number of a `Cores`, its tasks are launched there: a launch needs a thread and a core for as long as the
     task says, and then the task joins the stream.  A launch waits for the task's inputs, but those on the same stream need only
@@ -24,8 +24,7 @@ class SerialStream(NamedTuple):
 
 
 class Cores(NamedTuple):
-    """Cores that tasks share, at most `threads` of them at once; where the tasks ask for more cores than there are, all slow
-    down in proportion."""
+    """Cores shared by at most `threads` tasks at once; if these request more cores than exist, all slow down in proportion."""
 
     name: str
     cores: int
@@ -36,12 +35,12 @@ Resource = SerialStream | Cores
 
 
 def host_of(resource: Resource) -> int:
-    """The cores that launch what runs on a resource, NOWHERE where nothing is launched."""
+    """Cores that launch a resource's tasks, NOWHERE if there are none."""
     return NOWHERE if isinstance(resource, Cores) or resource.host is None else resource.host
 
 
 class Task(NamedTuple):
-    """Work that takes so many seconds on its resource, by number, when every input, a task or a transfer by number, has ended.
+    """Work of a duration in seconds on a resource, which starts when all inputs (tasks or transfers, by number) have ended.
 
     On `Cores` it asks for `cores` of them, and the seconds are those that it takes where it gets them; on a stream with a host,
     `launch` is how many seconds the launch takes.
