@@ -1,4 +1,4 @@
-"""Things that are counted together with their bytes: nodes, variables, tensors that are copied."""
+"""Counts of nodes, variables or copied tensors, with their bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Amount(NamedTuple):
     unknown: int = 0
 
     def plus(self, size: int | None) -> Amount:
-        """With one more of so many bytes; None where they are not known."""
+        """Add one item of `size` bytes, None if the size is unknown."""
         return Amount(self.number + 1, self.bytes + (size or 0), self.unknown + (size is None))
 
     def combined(self, other: Amount) -> Amount:

@@ -1,4 +1,4 @@
-"""Two placements -> what moved, came and went, and what passes between devices more or less than before."""
+"""Comparison of two placements: moved, new and removed nodes, and changed transfers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NodeMove(NamedTuple):
-    """A node that is elsewhere."""
+    """A node on different devices in the two placements."""
 
     name: str
     before: str
@@ -25,7 +25,7 @@ class NodeMove(NamedTuple):
 
 
 class ScopeMove(NamedTuple):
-    """Nodes that went the same way: `nodes` of them, all that both have in the name scope where `name` ends in `/`."""
+    """`nodes` nodes with the same move: all common nodes of a name scope if `name` ends in `/`."""
 
     name: str
     before: str
@@ -97,7 +97,7 @@ class Difference:
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """The difference of two snapshots, nodes by name; where one is a written prediction, that of their steps' times alone."""
+    """Compare two snapshots, node by node; a written prediction is compared by step times only."""
     time = _compare_times(before, after)
     if not (before.holds_placement and after.holds_placement):
         return Difference((), (), (), (), (), time=time)
@@ -150,7 +150,7 @@ def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:
 
 
 def _fold(moved: Sequence[NodeMove], common: Iterable[str]) -> Iterator[ScopeMove]:
-    """Moves by the largest name scopes all of whose nodes went the same way; a scope of one node is not folded."""
+    """Combine moves into the largest name scopes whose nodes all moved alike; a scope with one node is not combined."""
     ways = {move.name: (move.before, move.after) for move in moved}
     sizes = _uniform_scopes(common, ways)
     done: dict[str, None] = {}
@@ -162,7 +162,7 @@ def _fold(moved: Sequence[NodeMove], common: Iterable[str]) -> Iterator[ScopeMov
 
 
 def _uniform_scopes(names: Iterable[str], ways: Mapping[str, tuple[str, str]]) -> dict[str, int]:
-    """The number of nodes of each scope all of whose nodes moved the same way."""
+    """Number of nodes of each scope whose nodes all moved alike."""
     way_of: dict[str, tuple[str, str] | None] = {}
     sizes: dict[str, int] = {}
     for name in names:

@@ -17,7 +17,7 @@ KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 
 
 class DeviceMemory(NamedTuple):
-    """One device: what it held, up to where it ran out; where it did, what it would hold without limits.
+    """Memory of one device: its use up to a failure and, after a failure, its use without limits.
 
     `fragmentation` is that of the free memory at the peak: the share outside the largest free chunk, NaN where nothing is free,
     None for memory without an allocator.  Where it ran out, `asked` bytes found no room, and `free` were free.  `dump` has
@@ -38,7 +38,7 @@ class DeviceMemory(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """Bytes that the limit leaves beside what is needed: negative where they are missing, None without a limit."""
+        """Unused bytes below the limit: negative if too few, None without a limit."""
         return None if self.usage.limit is None else self.usage.limit - self.needed.peak
 
 
@@ -90,7 +90,7 @@ class MemoryStudy:
 
 
 class Holding(NamedTuple):
-    """Buffers that were in use at a peak, of one kind, and in one scope where there are several.
+    """Buffers of one kind in use at a peak; several buffers share a scope.
 
     `name` is a node's or a variable's, or a scope's with `/` at its end; empty for all of the kind; with `*` at its end where
     other rows have the largest of them.  `since` is the node that
@@ -160,7 +160,7 @@ class _Group:
         return sum(holder.size for holder in self.members), self.name
 
     def scope(self) -> str:
-        """The innermost scope that holds all of them."""
+        """Innermost scope that contains all of them."""
         names = list(map(name_of, self.members))
         first, last = min(names), max(names)  # what these two begin with all others do
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
@@ -170,7 +170,7 @@ class _Group:
         return _Group(self.kind, self.scope(), [holder for part in parts for holder in part.members], True)
 
     def parts(self) -> list[_Group]:
-        """The scopes and the single buffers of which the scope that holds them consists."""
+        """Child scopes and single buffers of the common scope."""
         start = len(scope) + 1 if (scope := self.scope()) else 0
         found: dict[tuple[str, int], list[Holder]] = {}
         for number, holder in enumerate(self.members):

@@ -1,4 +1,4 @@
-"""The registry and the table of families -> what is known of an op, and the ops that answer a question.
+"""Facts about ops from the registry and the kernel families, and queries over ops.
 
 No family of kernels is imported: that a kernel exists, and where, is in the table.
 """
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
-"""Device types of kernels; `DEFAULT` stands for every device type that runs kernels and has none of its own."""
+"""Device types of kernels; `DEFAULT` is every device type without kernels of its own."""
 
 DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
 """Every name of an element type that may be asked for."""
@@ -65,7 +65,7 @@ class OpFilter(NamedTuple):
         return None if self.dtype_name is None else parse_dtype(self.dtype_name)
 
     def accepts(self, facts: OpFacts) -> bool:
-        """Whether an op answers to all of it."""
+        """Whether an op meets all conditions."""
         if self.has_numpy is not None and self.has_numpy != (facts.family is not None):
             return False
         if self.device_type is None and self.dtype is None:

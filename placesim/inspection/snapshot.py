@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PlacedNode(NamedTuple):
-    """A node with its device, what it had asked for, and where it stands in its file.
+    """A node with its device, its request and its place in the file.
 
     The name of a node in a function's body is its path, and begins with `body`, that of the body; `lowered_from` is what
     lowering made it of.  Both are empty for other nodes.
@@ -124,7 +124,7 @@ class Snapshot:
         return NO_BODIES if self.live is None else self.live.bodies
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
-        """Whether a node is meant by one of the patterns: by its name, an id, or the path of what lowering made it of."""
+        """Return a test whether a node matches one of the patterns: by name, id, or path before lowering."""
         bodies = self.bodies
         meant = [found for pattern in patterns for found in dict.fromkeys((pattern, bodies.standing_for(pattern)))]
         matches = matcher(meant, self.handles)

@@ -17,7 +17,7 @@ from placesim.runtime.sessions.outcome import Outcome, TransferRow
 
 
 class DeviceSummary(NamedTuple):
-    """One device; `variables` and `constants` are None where only a written report is known.
+    """One device; `variables` and `constants` are None for a written report.
 
     `peak` is the most bytes that it held at a time while steps ran; None where none ran.  `nodes_in_bodies` are those of
     function bodies that nodes of the graph call, which are not among its `nodes`.
@@ -106,7 +106,7 @@ def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:
 
 
 def held_bytes(node: Node) -> int | None:
-    """The bytes of a variable or a constant; None where its shape is not known, strings by their length."""
+    """Bytes of a variable or constant, with actual lengths for strings; None for an unknown shape."""
     value = node.attrs.get("value")
     if isinstance(value, TensorValue):
         size = value.dtype.size
@@ -121,7 +121,7 @@ def held_bytes(node: Node) -> int | None:
 
 
 def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
-    """The floating point operations of each device's nodes, and how many nodes have a number that is not known."""
+    """Floating-point operations by device, and the number of nodes whose count is unknown."""
     from placesim.ops.kernels import load_kernels
     from placesim.runtime.shapes.graph_shapes import GraphShapes
     from placesim.runtime.shapes.node_costs import node_cost

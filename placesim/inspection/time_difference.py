@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 Way = tuple[str, str, str]
 """A tensor, its sender and its receiver."""
 _SAME = 1e-9
-"""Relative: what differs by less differs by the order in which numbers were added up."""
+"""Relative difference below which times are equal apart from rounding."""
 
 
 class Duration(NamedTuple):
@@ -51,7 +51,7 @@ class StepInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class StepDifference:
-    """A step before and after; `changes` has all that differs, of each `what` what differs most first."""
+    """A step before and after; `changes` lists the differences, largest first within each `what`."""
 
     before: StepInterval
     after: StepInterval

@@ -18,7 +18,7 @@ _COUNTER = re.compile(r"_?\d+$")
 
 
 def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[str, ...]:
-    """The scopes, in graph order, that are copies of each other as far as they run on this device.
+    """Scopes, in graph order, that are copies of each other in their part on this device.
 
     `devices` are those of the nodes that take part, by name.  Of several such series it is the one with the most nodes, of
     nested ones the outermost; empty where there is none.

@@ -1,6 +1,4 @@
-"""Read the output of `place --format json` or `run --format json` as a snapshot, so that a placement can be kept beside a
-graph.
-"""
+"""Reader of placements written by `place --format json` or `run --format json`, for comparisons with a stored baseline."""
 
 from __future__ import annotations
 
@@ -88,7 +86,7 @@ def _warnings(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
-    """A report's JSON object as a snapshot; GraphFileError where a part of it is missing or of the wrong type."""
+    """Snapshot of a report's JSON object; raises GraphFileError if a part is missing or has the wrong type."""
     try:
         devices = tuple(Device(**row) for row in checked_rows(document, "devices", _SCHEMA["devices"]))
         placements = checked_rows(document, "placements", _SCHEMA["placements"])

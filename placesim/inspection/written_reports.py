@@ -11,7 +11,7 @@ from placesim.machine.device_names import parse_runtime_name
 
 _MOST_SHOWN = 60
 _MOST = 1e300
-"""Sums of what is less stay finite."""
+"""Largest number accepted, so that sums stay finite."""
 
 
 def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
@@ -63,7 +63,7 @@ class WrongPartError(Exception):
 
 
 def refusal(at: str, value: Any, expected: str) -> WrongPartError:
-    """For a part that is something else."""
+    """Error for a part of the wrong type."""
     given = json.dumps(value)
     shown = given if len(given) <= _MOST_SHOWN else given[:_MOST_SHOWN] + "..."
     return WrongPartError(f"{at}: got {shown}, expected {expected}")

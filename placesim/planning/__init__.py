@@ -1,1 +1,1 @@
-"""Plans: which device runs what, sought for a short step or a high throughput, with a bound; nothing here knows TensorFlow."""
+"""Search for plans with short steps or high throughput, and lower bounds; independent of TensorFlow."""

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MAX_INTERVAL_TASKS = 500
-"""The work that must lie in an interval is counted for all pairs of ends: more tasks than that take too long."""
+"""Maximum tasks for the interval bound, which considers all pairs of end points."""
 MAX_WINDOW_POINTS = 400
-"""So many of the times at which windows may begin are tried."""
+"""Maximum number of window start times that are tried."""
 MAX_RELAXED = 50_000
 """The relaxation of more groups is not solved by HiGHS, which would take gigabytes, but by prices alone."""
 _PRICE_STEPS, _PRICE_ROUNDS = 40, 2
@@ -203,7 +203,7 @@ def _slots(problem: PlanningProblem, kind: int) -> int:
 def _certain(
     found: Any, cost: np.ndarray, matrix: csr_array, sides: Sequence[float], limits: Sequence[tuple[float, float | None]]
 ) -> float:
-    """The dual objective of the multipliers that were found: whatever these are, and however rounded, it is a bound."""
+    """Dual objective of the solver's multipliers, which is a valid bound for any multipliers, including rounded ones."""
     duals = np.concatenate([np.minimum(found.ineqlin.marginals, 0), found.eqlin.marginals])
     # the load's own column has no upper limit: its reduced cost must not fall below 0
     column = matrix[:, [matrix.shape[1] - 1]].toarray().ravel()
@@ -218,7 +218,7 @@ def _certain(
 def interval_bound(
     before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
 ) -> float:
-    """The least whole makespan in which no interval holds more work than its slots can do (Fernandez and Bussell, 1973).
+    """Smallest whole makespan in which no interval has more work than its slots allow (Fernandez and Bussell, 1973).
 
     Of a task that must begin by its latest start and can't begin before its earliest, the part that lies in an interval however
     it is shifted; times are whole numbers.

@@ -14,7 +14,7 @@ from placesim.planning.methods.contiguous import group_order
 from placesim.planning.problem import PlanningProblem, ProblemTask, ProblemTensor
 
 FEW = 100
-"""Fewer tasks than that are planned as they are."""
+"""Problems with fewer tasks are not coarsened."""
 CUTS = (40, 150, 600, 2000)
 """About how many clusters an order of all tasks is cut into."""
 
@@ -39,7 +39,7 @@ class CoarseProblem:
 
 
 def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
-    """A problem of about so many tasks at most; itself where it has no more."""
+    """Coarsen a problem to about `most` tasks; a smaller problem stays as it is."""
     if len(problem.tasks) <= most:
         return identity_problem(problem)
     for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
@@ -49,7 +49,8 @@ def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
 
 
 def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
-    """A problem ever finer: whole chains, about so many tasks at most, and itself where it has no more than `finest`.
+    """Coarse problems from coarsest to finest: whole chains, about `most` tasks, and the problem itself if it has at most
+    `finest`.
 
     A plan of a coarse one says at once what moves of single tasks would need many steps for.
     """
@@ -79,12 +80,12 @@ def clusterings(problem: PlanningProblem) -> Iterator[list[int]]:
 
 
 def identity_problem(problem: PlanningProblem) -> CoarseProblem:
-    """A problem whose clusters are its tasks."""
+    """Coarse problem with one cluster per task."""
     return CoarseProblem(problem, tuple(range(len(problem.tasks))))
 
 
 def _join_single_readers(problem: PlanningProblem) -> list[int]:
-    """For each task the one that it joined: its only reader's, where both can run on the same kinds of devices."""
+    """Cluster of each task after joining tasks with their only reader, if both can run on the same kinds of devices."""
     leader = list(range(len(problem.tasks)))
     for task, reader in _only_readers(problem):
         leader[task] = leader[reader]
@@ -92,7 +93,8 @@ def _join_single_readers(problem: PlanningProblem) -> list[int]:
 
 
 def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
-    """As single readers, where nothing has to wait for it: what has inputs doesn't join one that reads another such.
+    """Like single readers, without joins that delay others: a task with inputs doesn't join a reader that reads another such
+    task.
 
     No chain has more than one of so many parts of all work.
     """
@@ -109,7 +111,7 @@ def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
 
 
 def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
-    """Tasks that are read by a single one, which can run on the same kinds of devices, with that one; the last task first."""
+    """Yield tasks with a single reader that can run on the same kinds of devices, with that reader; last task first."""
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
         readers = problem.readers[task]

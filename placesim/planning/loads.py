@@ -38,7 +38,7 @@ class Loads:
         self._charge(range(len(problem.tasks)), 1.0)
 
     def _sources(self, members: Sequence[int]) -> list[int]:
-        """The tasks whose transfers change when a group moves."""
+        """Tasks whose transfers change when a group moves."""
         found = {task for task in members if self._makes[task]}
         found.update(source for task in members for source in self.problem.inputs[task] if self._makes[source])
         return sorted(found)
@@ -78,7 +78,7 @@ class Loads:
         return fits and self._seconds[group][device] < float("inf")
 
     def move(self, group: int, device: int) -> None:
-        """Puts a group on another device; whether it has room there is not asked."""
+        """Move a group to another device without checking its room."""
         problem, old, touched = self.problem, self.of_group[group], self._touched[group]
         self._charge(touched, -1.0)
         for task in problem.groups[group]:

@@ -12,7 +12,7 @@ from placesim.planning.schedules import assignments
 
 
 class PlanEvaluator(Protocol):
-    """Gives the plan that an assignment is."""
+    """Evaluates an assignment as a plan."""
 
     def plan(self, devices: Sequence[int]) -> Plan:
         """Its value with its times, where it has any."""

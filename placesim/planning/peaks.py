@@ -1,4 +1,4 @@
-"""The peak of each device: what its tasks hold all the time, and the tensors that are there at once, moment by moment."""
+"""Peak memory of each device: permanent memory of its tasks, plus the tensors alive at each moment."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ class Peaks:
             self.live[device, made : max(until, made) + 1] += size
 
     def has_room(self, group: int, device: int) -> bool:
-        """Whether a device that does not have the group could run it, and hold what is held all the time."""
+        """Whether a device could run an additional group and hold its permanent memory."""
         fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False
         return bool(fits) and self.problem.group_seconds[group][self._kinds[device]] < float("inf")
 
     def move(self, group: int, device: int) -> None:
-        """Puts a group on another device; whether it has room there is not asked."""
+        """Move a group to another device without checking its room."""
         touched, old = self._touched[group], self.of_group[group]
         for number in touched:
             self._count(number, -1.0)
@@ -127,13 +127,13 @@ class MemoryPiece:
 
 
 def tensor_homes(problem: PlanningProblem, task: int, readers: Sequence[int]) -> frozenset[int]:
-    """The devices of which one has what a tensor says, as long as it is needed: its maker's, or a reader's."""
+    """Devices of which one holds the tensor while it is needed: its producer's, or a reader's."""
     groups = {problem.group_of[task], *(problem.group_of[reader] for reader in readers)}
     return frozenset().union(*(problem.homes[group] for group in groups))
 
 
 def shared_peak(count: int, pieces: Sequence[MemoryPiece], rows: Sequence[_Array]) -> float:
-    """The least highest peak of so many devices, where each row says at which points its piece is there."""
+    """Lower bound of the highest peak of `count` devices; each row marks the points at which its piece is alive."""
     if not pieces:
         return 0.0
     live, sizes = np.array(rows), np.array([piece.size for piece in pieces])

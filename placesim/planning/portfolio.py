@@ -39,7 +39,7 @@ _GRACE = 0.5
 
 
 class PlanResult(NamedTuple):
-    """The best plan, None where none was found; the bound and why it holds; which method found the plan, and after how long."""
+    """The best plan (None if none was found), the bound with its reason, and the successful method with its time."""
 
     plan: Plan | None
     bound: Bound
@@ -118,7 +118,7 @@ MANY_TASKS = 200_000
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
-    """Lanes of a search, which run at the same time."""
+    """Search lanes, which run in parallel."""
     if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
         return SearchLane((("anneal", 1.0),)), SearchLane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
     if problem.objective is Objective.LOAD:
@@ -144,7 +144,7 @@ def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
 
 
 def check_method(name: str, problem: PlanningProblem | None = None) -> None:
-    """Raises UsageError where there is no method of that name, or where it doesn't fit the problem."""
+    """Raise UsageError for an unknown method, or one that doesn't suit the problem."""
     if name == AUTO:
         return
     if name not in METHODS:
@@ -240,7 +240,7 @@ class _Incumbent:
             self._tell(self.planned)
 
     def hear(self, news: LaneNews) -> None:
-        """Take what a lane tells."""
+        """Take a message from a lane."""
         self.prove(news.proven, news.method)
         if news.plan is not None:
             self.take(news.plan, news.method)
@@ -322,7 +322,7 @@ _Said = LaneNews | _LaneEnd | Exception
 
 
 def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
-    """Tell the process what to do, and hand on what it says; last that it ended, however it did."""
+    """Start a process's task and forward its messages; the last message says how it ended."""
     try:
         lane.tell(task)
         while (said := lane.answer()) is not DONE:

@@ -28,14 +28,15 @@ class Objective(Enum):
     LOAD = auto()
     """Steps overlap as in a pipeline: what the busiest device does for one of them, its transfers included."""
     CALLS = auto()
-    """As the makespan, but paying devices run connected parts as calls: they begin when all that they read is there, and what
-    they make is there when they end; devices that don't pay have room for any number of tasks at once."""
+    """Like the makespan, but paying devices run connected parts as calls, which begin when all inputs are there and deliver all
+    outputs at their end; other devices run any number of tasks at once.
+    """
     PEAK = auto()
-    """The most that any device holds at once, of what its tasks hold and of the problem's tensors."""
+    """Highest peak of any device, from permanent memory of tasks and the problem's tensors."""
 
 
 class ProblemTask(NamedTuple):
-    """Work that is done once in a step.
+    """A task that runs once per step.
 
     `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
     device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
@@ -114,7 +115,7 @@ class DeviceLink(NamedTuple):
 
 
 class MachineLayout(NamedTuple):
-    """The machine that a makespan is simulated on: where each device runs its tasks, and the way from each to each other.
+    """Machine for simulating a makespan: where each device runs its tasks, and the routes between devices.
 
     `places` has a resource for each device; `routes`, from and to devices, the links and the streams of a transfer, whose
     amount is in the links' unit.
@@ -167,7 +168,7 @@ class PlanningProblem:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The tasks so that each comes after those that it reads from; empty where they wait for each other in a circle."""
+        """Tasks in topological order; empty if there is a cycle."""
         waiting = [len(sources) for sources in self.inputs]
         ready = [task for task, count in enumerate(waiting) if not count]
         found = []
@@ -182,7 +183,7 @@ class PlanningProblem:
 
     @cached_property
     def held(self) -> tuple[float, ...]:
-        """Memory held by each group."""
+        """Permanent memory of each group."""
         return tuple(math.fsum(self.tasks[task].holds for task in members) for members in self.groups)
 
     @cached_property
@@ -245,7 +246,7 @@ class PlanningProblem:
         return self.group_seconds[group][found.kind] < math.inf and self.held[group] <= found.capacity
 
     def check(self) -> None:
-        """Raises UsageError, which names tasks: times that are no times, a circle, a group that no device can run or hold."""
+        """Raise UsageError, naming tasks, for invalid times, a cycle, or a group that no device can run or hold."""
         for task in self.tasks:
             figures = (*task.seconds, *task.launches, *task.path, *task.work)
             wrong = next((x for x in (*figures, task.holds, task.makes) if math.isnan(x) or x < 0), None)
@@ -277,7 +278,7 @@ class PlanningProblem:
                 )
 
     def _check_numbers(self) -> None:
-        """Whether each task is there and in one group, and what tensors and groups name is there."""
+        """Check that each task exists in exactly one group, and that tensors and groups refer to existing tasks."""
         count = len(self.tasks)
         for task, sources in zip(self.tasks, self.inputs, strict=True):
             if any(not 0 <= source < count for source in sources):
@@ -344,7 +345,7 @@ class Plan(NamedTuple):
 
 
 def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
-    """The devices on which more would be held than they have room for."""
+    """Devices whose memory would exceed their capacity."""
     held = [0.0] * len(problem.devices)
     for task, device in enumerate(devices):
         held[device] += problem.tasks[task].holds

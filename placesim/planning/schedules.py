@@ -32,7 +32,7 @@ def heads(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
 
 
 class PrioritySchedules:
-    """Schedules of tasks on devices that are alike, where nothing is moved: whenever one is free, the first in rank runs."""
+    """Schedules of tasks on equal devices without transfers: a free device runs the ready task of highest rank."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
@@ -69,7 +69,7 @@ class PrioritySchedules:
         return starts, ends[-len(self.problem.devices) :]
 
     def plan(self, starts: Sequence[float]) -> Plan:
-        """Each task on a device that is free when it begins."""
+        """Plan that runs each task on a device free at its start."""
         seconds = self.seconds
         free = list(range(len(self.problem.devices)))
         busy: list[tuple[float, int]] = []

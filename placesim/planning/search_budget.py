@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from placesim.planning.problem import Plan, PlanningProblem
 
 MAX_IDLE = 20_000
-"""So many moves in a row that can't be made end a search: there are none, or hardly any."""
+"""Consecutive impossible moves after which a search ends."""
 
 
 @dataclass
 class Search:
-    """Until when, how many evaluations, and where random numbers come from.
+    """Budget of a search: deadline, evaluations, random numbers, and the best known bound.
 
     With `evaluations` the work is counted and not timed, so that one seed gives one plan.  `target` is a value that can't be
     beaten: who reaches it may stop.
@@ -36,17 +36,17 @@ class Search:
         self.random = random.Random(self.seed)
 
     def prove(self, bound: float) -> None:
-        """No plan has a lower value than that."""
+        """Record a proven lower bound."""
         self.proven = max(self.proven, bound)
         self.target = max(self.target, bound)
 
     def spend(self, count: int) -> None:
-        """So many evaluations were made."""
+        """Count evaluations."""
         self._spent += count
         self._idle = 0
 
     def skip(self) -> None:
-        """A move was drawn that can't be made; where there is nothing but such moves, the search is over."""
+        """Count an impossible move; too many in a row end the search."""
         self._idle += 1
 
     @property
@@ -64,7 +64,7 @@ class Search:
 
     @property
     def evaluations_left(self) -> int:
-        """At most so many; a large number where they are not counted."""
+        """Remaining evaluations; a large number without a limit."""
         return (1 << 62) if self.evaluations is None else max(0, self.evaluations - self._spent)
 
     def share(self, part: float) -> Search:
@@ -79,4 +79,4 @@ class Search:
 
 
 Method = Callable[[PlanningProblem, Search], Iterator[Plan]]
-"""Gives plans, each better than the one before, until it has no more or the search is over."""
+"""Yields plans, each better than the last, until it or the search ends."""

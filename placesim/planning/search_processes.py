@@ -35,14 +35,14 @@ def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
 
 
 class SpareProcesses:
-    """Processes that `start` starts; who closes one that has answered to the end leaves it to who opens the next."""
+    """Pool of processes started by `start`; one that has finished its answers is reused by the next `open`."""
 
     def __init__(self, start: Callable[[], Process]) -> None:
         self._start = start
         self._spare: list[Process] = []
 
     def open(self) -> Process:
-        """Raises what starting one raises."""
+        """Return a process; raises the errors of starting one."""
         return _ProcessLoan(self._spare.pop() if self._spare else self._start(), self._spare.append)
 
     def close(self) -> None:
@@ -52,7 +52,7 @@ class SpareProcesses:
 
 
 class _ProcessLoan:
-    """A process, to be given back where it is at nothing."""
+    """A borrowed process, which is returned when idle."""
 
     def __init__(self, process: Process, give_back: Callable[[Process], None]) -> None:
         self._process = process

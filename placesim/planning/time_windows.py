@@ -40,7 +40,8 @@ class LinkTimes:
 
 
 class Windows:
-    """Matrices of seconds, `[task, device]`: a task's earliest `begins`, how long its `paths` are, and what must come `after`.
+    """Matrices of seconds `[task, device]`: earliest start (`begins`), length of the task's `paths`, and remaining time
+    `after`.
 
     Endless where it can't be.  `launches` are those of its host before it begins, part of what comes before.
     """

@@ -40,7 +40,9 @@ class StreamConstants(NamedTuple):
 
 
 class RowsConstants(NamedTuple):
-    """Rows: passes where the cache holds `rows_per_unit` rows for each multiprocessor, and further ones where it doesn't."""
+    """Constants for row-wise ops: passes if the cache holds `rows_per_unit` rows per multiprocessor, and further passes
+    otherwise.
+    """
 
     start_seconds: float
     passes: float

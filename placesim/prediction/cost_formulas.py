@@ -39,7 +39,7 @@ _LIMIT_SHARPNESS = 8
 
 
 class Prediction(NamedTuple):
-    """Seconds, and the 10th and 90th percentile of what was measured where the family's formula says so much."""
+    """Predicted seconds, with the 10th and 90th percentile of the measured times if the formula has them."""
 
     seconds: float
     low: float
@@ -132,7 +132,7 @@ def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
 
 
 def peak_rate(work: Work, processor: Processor) -> float:
-    """Operations per second of the work's arithmetic, as this work can use it; what computes little has that of float32."""
+    """Operations per second available to the work's arithmetic; small work gets the float32 rate."""
     if isinstance(work, StreamedBytes | Rows):
         return processor.rate("float32")
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
@@ -203,7 +203,7 @@ def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: f
 
 
 def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float, row_bytes: float) -> float:
-    """Rows of `row_bytes`, each read again for each further pass where what is under way does not fit the cache."""
+    """Seconds of a row-wise op: rows that don't fit the cache are read again in each further pass."""
     crowding = (machine.units * c.rows_per_unit * row_bytes / machine.cache_bytes) ** 2
     return c.start_seconds + moved_bytes * (c.passes + c.further_passes * crowding / (1 + crowding)) / machine.bandwidth
 
@@ -211,7 +211,7 @@ def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float
 def steps_seconds(
     c: StepsConstants, machine: ProcessorFigures, gates: float, hidden: float, batch: float, steps: float, element_bytes: float
 ) -> float:
-    """A layer of a recurrent cell: a product of all inputs at once, then one small product a step, which wait for each other.
+    """Seconds of a recurrent layer: one product of all inputs, then a small dependent product per time step.
 
     A step reads the weights `[gates * hidden, hidden]` from the caches at the rate of all multiprocessors.
     """

@@ -15,13 +15,13 @@ _UNKNOWN = MeasuredFigure(1.0)
 
 
 def cache_miss_share(among: float, cache: float) -> float:
-    """The share of what lies among so many bytes that a cache of so many does not hold."""
+    """Share of `among` bytes that does not fit a cache of `cache` bytes."""
     size = (among / cache) ** _SHARPNESS
     return size / (1 + size)
 
 
 def expand_amounts(amounts: Amounts, caches: tuple[float, float]) -> dict[str, float]:
-    """Counts with bytes among them: what there is of each name in a profile's seconds."""
+    """Convert counts and bytes to amounts by the names of a profile's seconds."""
     found = dict(amounts.counts)
     for num_bytes, among in amounts.traffic:
         for name, cache in zip(_TRAFFIC, caches, strict=True):
@@ -42,7 +42,7 @@ def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
 
 
 def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float, dict[str, float]]:
-    """(what it takes where sharing costs nothing, how much there is of each cost of sharing)."""
+    """(seconds without sharing costs, amount of each sharing cost)."""
     alone, shared = amount_seconds(load.alone, profile), amount_seconds(load.shared, profile)
     helping = min(threads, load.parts)
     if helping < 2:

@@ -1,4 +1,4 @@
-"""A task's host as a cost needs it: its cores and their rates; what the inventory does not say of it is assumed."""
+"""A task's host for cost predictions: cores and rates, with assumptions for missing figures."""
 
 from __future__ import annotations
 

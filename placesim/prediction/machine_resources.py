@@ -53,7 +53,7 @@ class Threads(NamedTuple):
 
 
 class _Gpu(NamedTuple):
-    """Places of a GPU's streams, and where its links end; `launch` is 0 where it is not known."""
+    """Resources of a GPU's streams, and the ends of its links; `launch` is 0 if unknown."""
 
     processor: Processor
     compute: int
@@ -128,7 +128,7 @@ class SimulatedMachine:
 
     @property
     def links(self) -> list[Link]:
-        """All links, each direction by itself where they are so."""
+        """All links, one per direction for full-duplex ones."""
         return self._routes.links
 
     def _gpu(self, device: Device, task: DeviceName, listed: ListedLinks) -> _Gpu:
@@ -161,7 +161,7 @@ class SimulatedMachine:
         return len(self.resources) - 1
 
     def _both_ways(self, end: Vertex, hub: Vertex, name: str, bandwidth: float, latency: float) -> None:
-        """Into an end and out of it."""
+        """Add links from and to an end."""
         self._routes.connect(hub, end, self._routes.add(Link(f"{name} in", bandwidth, latency)))
         self._routes.connect(end, hub, self._routes.add(Link(f"{name} out", bandwidth, latency)))
 
@@ -228,14 +228,14 @@ class ListedLink(NamedTuple):
 
 
 class ListedLinks(NamedTuple):
-    """The inventory's links on a machine, and what they take the place of: an end's PCIe, NVLink or network link."""
+    """The inventory's links, and the default links that they replace (PCIe, NVLink or network of an end)."""
 
     links: tuple[ListedLink, ...]
     replaced: frozenset[tuple[Vertex, LinkKind]]
 
 
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
-    """Links of the entries; those of the command line replace the others between the same ends."""
+    """Resolve link entries; those of the command line replace others between the same ends."""
     tasks = machine_tasks(devices)
     given = {
         (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)

@@ -1,4 +1,4 @@
-"""A node that the steps run -> what it takes on each device, what bounds it there, and what its inputs' transfers cost."""
+"""Costs of a node on each device: its time, its bottleneck, and the transfers of its inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
 
 
 class InputTransfer(NamedTuple):
-    """A tensor that has to come from elsewhere: its bytes, and the seconds that it takes alone on its links."""
+    """A tensor to be transferred: its bytes, and its seconds alone on its links."""
 
     tensor: str
     sender: str
@@ -59,7 +59,7 @@ class DeviceCost(NamedTuple):
 
     @property
     def transfer_seconds(self) -> float:
-        """All inputs that are elsewhere, one after another."""
+        """Seconds of all input transfers, one after another."""
         return sum(transfer.seconds for transfer in self.transfers)
 
 
@@ -93,7 +93,7 @@ class _Run(NamedTuple):
 
 
 class NodeCosts:
-    """The costs of the nodes that a graph's steps run, each found when it is asked for."""
+    """Costs of the nodes in a graph's steps, computed on demand."""
 
     def __init__(
         self, machine: SimulatedMachine, prepared: Sequence[PreparedStep], steps: Sequence[Sequence[Execution]]
@@ -192,7 +192,7 @@ class NodeCosts:
         )
 
     def _transfers(self, run: _Run, execution: Execution, device: Device, memory: MemoryTypes) -> Iterator[InputTransfer]:
-        """The inputs that are not in the device's memory, each once; a variable that is read by reference moves with it."""
+        """Inputs outside the device's memory, each once; a variable read by reference moves with the node."""
         client, node = run.prepared.client, run.node
         places, links = self._machine.places, self._machine.links
         seen: set[tuple[int, int]] = set()
@@ -240,7 +240,7 @@ def _shapes(execution: Execution) -> NodeShapes:
 
 
 def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tuple[float, float, float]:
-    """Seconds of the operations, of the bytes, and of what passes whatever the sizes are."""
+    """Seconds of the operations, of the bytes, and of overhead independent of sizes."""
     launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
     if kernel.work is None:
         return 0.0, 0.0, launch

@@ -31,7 +31,7 @@ _ARITHMETICS: Mapping[DataType, Arithmetic] = {
     QUINT8: "int8",
 }
 _DENSE_OPERATIONS_PER_BYTE = 8
-"""From so many operations a byte on, an op that has no formula of its own is bound by computing, and taken as a product."""
+"""Operations per byte from which an op without a formula counts as compute-bound, like a product."""
 
 
 class NodeShapes(NamedTuple):
@@ -72,7 +72,7 @@ def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
 
 
 def _stream(node: NodeShapes, processor: Processor) -> Work:
-    """Bytes in and out; where there are many operations for each, a product of as many."""
+    """Work of reading and writing bytes; for many operations per byte, of an equivalent product."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
         return StreamedBytes("elementwise", float(node.moved_bytes))
     results = max(1, sum(map(prod, node.outputs)))
@@ -83,7 +83,7 @@ def _stream(node: NodeShapes, processor: Processor) -> Work:
 
 
 def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]:
-    """A product of matrices whose attrs of these names say which side is transposed."""
+    """Work of a matrix product; the arguments name its transposition attrs."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         left, right = node.inputs[0], node.inputs[1]
@@ -178,5 +178,6 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
     "recurrent": _sequence("forward"),
     "recurrent gradient": _sequence("input gradient"),
 }
-"""Kinds with a formula of their own; every other op is a stream of its bytes: no published rows tell reductions, transposes or
-slices that are gathered from elementwise ops."""
+"""Ops with a formula; all others stream their bytes, since no published data separates reductions, transposes and slices from
+elementwise ops.
+"""

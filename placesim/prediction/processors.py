@@ -21,7 +21,7 @@ _REACHED_SHARES = {3: 0.74, 5: 0.8}
 less than their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's).
 """
 _ENERGIES = {3: 2.0}
-"""Energy for an operation beside that of later chips of the same process: Maxwell was said to need half of it."""
+"""Energy per operation relative to later chips of the same process; Maxwell's is half."""
 _USUAL_LANES = 128
 _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10

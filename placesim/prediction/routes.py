@@ -62,7 +62,7 @@ class Routes:
         return found
 
     def find(self, source: Vertex, target: Vertex) -> tuple[int, ...] | None:
-        """The links from one end to another, in their order; None where there is no way."""
+        """Links from one end to another, in order; None if they are not connected."""
         start, end = self._number(source), self._number(target)
         widths = self._widths.get(start)
         if widths is None:

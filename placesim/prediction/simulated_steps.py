@@ -1,4 +1,4 @@
-"""A recorded step -> when everything of it ran on a machine."""
+"""Simulation of a recorded step on a machine: times of all its executions and transfers."""
 
 from __future__ import annotations
 

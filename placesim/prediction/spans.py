@@ -1,4 +1,4 @@
-"""A simulated step -> what can be drawn of it: lanes, what ran on them, and what let each of that begin."""
+"""Drawable form of a simulated step: lanes, their spans, and the cause of each start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class LaneGroup(NamedTuple):
 
 
 class BeginCause(NamedTuple):
-    """Why something began no earlier: `wait` is `nothing`, `input`, `launch` or `turn`, `span` what that was, or -1."""
+    """Reason for a span's start time: `wait` is `nothing`, `input`, `launch` or `turn`; `span` is the span waited for, or
+    -1.
+    """
 
     wait: str
     span: int
@@ -189,7 +191,7 @@ class _Lanes:
         self.groups = tuple(groups)
 
     def of_route(self, streams: Sequence[int], receiver: str) -> tuple[int, ...]:
-        """Those of the streams that a transfer takes; between two hosts' memories that of the receiver's network."""
+        """Lanes of a transfer's streams; between hosts, that of the receiver's network."""
         found = tuple(dict.fromkeys(self.numbers[stream] for stream in streams))
         return found or (self._network[receiver],)
 

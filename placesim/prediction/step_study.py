@@ -1,4 +1,4 @@
-"""The study of a run's steps on a machine: how long each takes, and where its time goes."""
+"""Study of a run's steps on a machine: their durations and bottlenecks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.runtime.recording.recorder import Execution
 
 
 class DryRunStep(NamedTuple):
-    """A step of `run:`: what its first repetition executed, what a further one does, and how many there are."""
+    """A step of `run:`: executions of its first and of later repetitions, and the number of repetitions."""
 
     first: Sequence[Execution]
     steady: Sequence[Execution]

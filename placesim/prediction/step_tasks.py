@@ -64,7 +64,7 @@ class StepCosts:
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
-        """One for each execution; NoFiguresError where a GPU has no rate for what a node computes."""
+        """Cost of each execution; raises NoFiguresError if a GPU's rate for a node is unknown."""
         found: list[ExecutionCost] = []
         for execution in step:
             found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))

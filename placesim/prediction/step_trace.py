@@ -60,7 +60,7 @@ class StepTrace(NamedTuple):
 
 
 class _End(NamedTuple):
-    """A transfer on one of its rows, and what it is called there."""
+    """A transfer on one of its rows, with its label there."""
 
     track: Track
     op: str

@@ -35,11 +35,11 @@ class SweepRow(NamedTuple):
 
 
 RESULTS = SweepRow._fields[1:]
-"""The names of what was found out."""
+"""Names of a row's results."""
 
 
 class SweepIdentity(NamedTuple):
-    """Identity of rows: the graph's content, all options that are the same in each row, and the release, as text."""
+    """Identity of rows: the graph's content, the options common to all rows, and the release, as text."""
 
     graph: str
     options: str

@@ -34,7 +34,7 @@ class StepTime(NamedTuple):
 
 
 class StepBound(NamedTuple):
-    """Seconds below which no order of nodes brings the step, and what says so."""
+    """Lower bound of the step time over all node orders, with its reason."""
 
     kind: str
     what: str
@@ -70,7 +70,7 @@ class LinkTime(NamedTuple):
 
 
 class NodeRun(NamedTuple):
-    """One execution of a node; `is_uncertain` where it ran on the assumed host."""
+    """One execution of a node; `is_uncertain` if it ran on a host with assumed figures."""
 
     node: str
     op: str
@@ -154,7 +154,7 @@ class TimeStudy:
 
 
 class Memory(NamedTuple):
-    """A device's peak and limit in bytes, None where nothing was used and where there is none; `buffers` of the last step."""
+    """A device's peak and limit in bytes (None if unused or unlimited); `buffers` are those of the last step."""
 
     peak: int | None
     limit: int | None
@@ -231,12 +231,12 @@ def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
 
 
 def lane(study: TimeStudy, device: str, cells: int) -> list[float]:
-    """For each part of the step, for what share of it any of the device's nodes ran."""
+    """Share of each part of the step during which any node of the device ran."""
     return _shares(study, ((run.start, run.end) for run in study.nodes if run.device == device), cells)
 
 
 def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
-    """For each part of the step, for what share of it any of the device's copy streams was in use."""
+    """Share of each part of the step during which any copy stream of the device was in use."""
     return _shares(study, ((run.start, run.end) for run in study.transfers if _copies(run, device)), cells)
 
 

@@ -21,7 +21,7 @@ from placesim.report.text.explanation import (
 
 
 class ExplainReport(Reading):
-    """Nodes in log order, each with the proof of its device and what would change it; `error` where the graph can't be placed.
+    """Explained nodes in log order, with proofs and edits; `error` is set if the graph can't be placed.
 
     `nodes` are `ExplainedNode`s.  Of a written report they are `PlacedNode`s, and `error` is a `ReportedError`: it says what
     was asked for, and not why.
@@ -49,7 +49,7 @@ class ExplainReport(Reading):
 
     @property
     def nodes(self) -> tuple[ExplainedNode, ...] | tuple[PlacedNode, ...]:
-        """Explained nodes, or those of a written report."""
+        """Explained nodes, or the nodes of a written report."""
         return self._explained if self._is_live else self._recorded
 
     @property

@@ -10,7 +10,7 @@ from placesim.report.report import Report
 
 
 def filter_log(report: Report, patterns: tuple[str, ...]) -> Report:
-    """The report with only those nodes logged that a pattern matches; all of them where there is no pattern."""
+    """Report that logs only nodes matching a pattern; all without patterns."""
     return replace(report, shows_node=matcher(patterns, report.handles)) if patterns else report
 
 

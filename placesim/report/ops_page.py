@@ -1,4 +1,4 @@
-"""The op table -> the sections of `ops`, the manual's page of ops, each made when it is read."""
+"""Sections of the manual's page `ops`, made from the op table on demand."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ TOP = 10
 
 
 class PlanReport(Reading):
-    """A plan beside what it was held against; times in seconds, and `value` in bytes where the least memory was sought."""
+    """A plan and the placements compared with it; times in seconds, `value` in bytes for the memory objective."""
 
     def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]], *, has_page: bool = False) -> None:
         self.study = study
@@ -86,7 +86,7 @@ class PlanReport(Reading):
 
     @property
     def step(self) -> TimeReport:
-        """The plan's step, simulated.  Raises ValueError where there is no plan."""
+        """Simulated step of the plan.  Raises ValueError if there is no plan."""
         if self.study.plan is None or self.study.plan.study is None:
             raise ValueError("no plan fits, so there is no step")
         return TimeReport(self.study.plan.study)
@@ -100,7 +100,7 @@ class PlanReport(Reading):
         return plan_document(self.study)
 
     def page(self) -> str | None:
-        """The page: the plan beside what it was held against; None unless `plan` was told that there shall be a page."""
+        """Page that compares the plan with other placements; None unless `plan` was called with `page=True`."""
         from placesim.report.pictures.comparison_page import plan_page
 
         return plan_page(self.study) if self._has_page else None

@@ -26,7 +26,7 @@ class Reading:
         raise NotImplementedError
 
     def page(self) -> str | None:
-        """The page that the command writes as `html`, which needs no network; None where there is none."""
+        """HTML page of the report, which needs no network; None if it has none."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Reading:
 
 
 def to_plain(value: Any) -> Any:
-    """A document's value without iterators and without texts that know their parts: what `json.loads` would give."""
+    """Convert a document to plain values, as `json.loads` would return them: no iterators or styled texts."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):

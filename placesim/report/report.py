@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class PlacementRow(NamedTuple):
-    """A node's line of the log: its op, the device that it was placed on, and what it had asked for.
+    """A log line: the node's op, its device and its request.
 
     `body` is the body that it stands in, which a node calls; its name begins with that.  `lowered_from` is what lowering made
     it of (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
@@ -47,7 +47,7 @@ class PlacementRow(NamedTuple):
     lowered_from: str = ""
 
     def document(self) -> dict[str, str]:
-        """The row of the JSON object, with those of `body` and `lowered_from` that there are."""
+        """JSON object of the row, with `body` and `lowered_from` if set."""
         found = {"node": self.node, "op": self.op, "device": self.device, "requested": self.requested}
         if self.body:
             found["body"] = self.body
@@ -111,7 +111,7 @@ class Report(Reading, Outcome):
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:
-        """Every node that is shown, in log order; behind the graph's nodes those of the bodies that it calls when it runs."""
+        """All shown nodes in log order: those of the graph, then those of called bodies."""
         shows = self.shows_node
         rows = (row for placement in self.placed_graphs for row in _placement_rows(placement))
         if shows is None:
@@ -147,11 +147,11 @@ class Report(Reading, Outcome):
         )
 
     def text(self) -> str:
-        """The log, where it was asked for, and the results."""
+        """The log, if enabled, and the results."""
         return self.log() + format_results(self.results, self.style == "classic")
 
     def log(self) -> str:
-        """The device mapping and the placements, empty where they were not asked for."""
+        """Device mapping and placements; empty if the log is off."""
         return self._mapping_text() + format_lines(self._log_lines())
 
     def marked_log(self) -> StyledText:
@@ -173,7 +173,7 @@ class Report(Reading, Outcome):
         return self.shows_log and bool(self.devices)
 
     def error_text(self) -> StyledText:
-        """The error as a user reads it: one line, then lines of help; empty where there is none."""
+        """The error for users: one line, then lines of help; empty without an error."""
         return format_outcome_error(self)
 
 

@@ -101,12 +101,12 @@ class TimeReport(Reading):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Assumptions behind the times, as sentences."""
+        """Assumptions of the prediction, as sentences."""
         return self.study.assumptions
 
     @property
     def error(self) -> PlacesimError | None:
-        """TensorFlow's, where a device runs out of memory."""
+        """TensorFlow's error if a device runs out of memory."""
         return self.study.error
 
     @cached_property
@@ -128,7 +128,7 @@ class TimeReport(Reading):
         return time_document(self.study)
 
     def page(self) -> str:
-        """The page: what ran when, the critical path, memory over time."""
+        """Page with the timeline, the critical path and memory over time."""
         from placesim.report.pictures.timing_page import timing_page
 
         return timing_page(self.study, TOP)

@@ -82,7 +82,7 @@ class _Events:
         return _head(phase, category, name) | ends
 
     def _place(self, track: Track) -> Iterator[Event]:
-        """Names a row where it is new; no two threads have the same number, not even of two processes, nor has any 0."""
+        """Name a new row; thread numbers are unique over all processes and never 0."""
         if track in self._threads:
             return
         yield from self._process(track.process)

@@ -21,7 +21,9 @@ NODES = ("exact", "raw", "scopes")
 
 
 class Content(NamedTuple):
-    """A graph in a form: the bytes in pieces, and what the form has no place for, as it is known once they are written."""
+    """A graph in a format: its bytes in pieces, and notes on what the format can't hold, complete once the bytes are
+    written.
+    """
 
     pieces: Iterator[bytes]
     notes: tuple[str, ...]
@@ -52,7 +54,7 @@ def _raw(file: GraphFile) -> Iterator[str]:
 
 
 def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
-    """YAML with its nodes as one of `NODES` says; raw where scopes can't say them, which `scopes` notes."""
+    """YAML with nodes as one of `NODES`; raw if scopes can't express them, which a note of `scopes` says."""
     written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
     notes = (
         ("cannot express this graph with scopes: nodes are written individually",)
@@ -104,7 +106,7 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
 
 
 def find_file_form(path: str | PurePath) -> str:
-    """The form that a path's ending tells.  Raises UsageError for one that tells none."""
+    """Format named by a path's extension.  Raises UsageError for an unknown one."""
     ending = PurePath(path).suffix.lower()
     found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
     if found is None:
@@ -126,7 +128,7 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
 
 
 def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
-    """An ONNX model with the devices that the nodes ask for, all else of it as it was.
+    """ONNX model with the nodes' requested devices, otherwise unchanged.
 
     Raises UsageError where the graph was read of something else.
     """
@@ -183,7 +185,7 @@ def _with_step_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile
 
 
 def _devices_in_functions(outcome: Outcome) -> dict[str, dict[str, str]]:
-    """For each function the devices of those of its nodes that are on the same one wherever it is called, lowered or not.
+    """Devices of each function's nodes that are the same in all calls, lowered or not.
 
     What runs whole on the device of its call is left out: nobody looks at what it asks for.
     """

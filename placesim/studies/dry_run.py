@@ -1,4 +1,4 @@
-"""A graph and options -> its steps walked through, with the dearer branch wherever nothing tells which one is taken.
+"""Dry run of a graph's steps; the costlier branch is taken if a condition is unknown.
 
 A walk is made again with another branch for each choice that came up, and the dearer one is kept.  What keeps a walk from its
 end is an error that names the little that would settle most.
@@ -31,7 +31,7 @@ SURVEYED = 1
 
 
 class DryRun(NamedTuple):
-    """A walk through all steps: what it established, what it executed, and what it had to assume."""
+    """A dry run of all steps: its outcome, executions and assumptions."""
 
     outcome: Outcome
     recorder: ExecutionRecorder
@@ -80,7 +80,7 @@ def run_dry(
 
 
 class _BranchSearch:
-    """Looks for the branches with which the walk is dearest, one choice after the other."""
+    """Search for the branches that make the dry run costliest, one condition after another."""
 
     def __init__(self, loaded: LoadedGraph, options: SimulationOptions, cost: Cost) -> None:
         self._loaded = loaded
@@ -126,7 +126,7 @@ class _BranchSearch:
 
 
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
-    """The error with what settles the most of all that is open, which another walk finds out."""
+    """The error with the option that would settle most of the unknowns, which another dry run determines."""
     survey = run_dry(loaded, replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
@@ -163,7 +163,7 @@ def _names(frames: Iterable[str]) -> list[str]:
 
 
 def check_execution_options(options: SimulationOptions, *, finds_batch: bool = False) -> None:
-    """UsageError for what settles sizes where these come from what is computed."""
+    """Raise UsageError for options that set sizes if the graph is executed."""
     given = {
         "--batch": finds_batch or options.batch is not None,
         "--shape": options.shape,

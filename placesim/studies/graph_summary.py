@@ -20,7 +20,7 @@ Found = TypeVar("Found")
 _UNKNOWN = (SketchedValueError, NoFiguresError)
 """Errors that leave a summary unknown."""
 MAX_CHEAP_NODES = 10_000
-"""A walk costs more than a placement: so many nodes, in all runs of all steps, take about a second."""
+"""Maximum nodes, over all repetitions of steps, for a dry run of about a second."""
 
 
 class Knowledge(NamedTuple, Generic[Found]):

@@ -1,4 +1,4 @@
-"""A graph walked through, as often as it takes, -> what it needs of its devices' memory, and what it would take to fit."""
+"""Memory requirements of a graph from dry runs, and ways to make it fit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_BATCH = 1 << 40
 """Largest batch tried: a graph that fits with it fits with any number."""
 MAX_UNIT = 64
-"""A step may want a batch that is a multiple of something, such as the number of towers; it is looked for up to here."""
+"""Largest divisor of valid batch sizes that is searched, such as the number of towers."""
 
 NEVER_USED = DeviceUsage(
     device="", allocator="", limit=None, peak=0, in_use=0, allocations=0, peak_node="", holders=(), curve=(), fragmentation=None
@@ -66,7 +66,7 @@ def study_memory(
 
 
 def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
-    """The memory of each device, as if it had no limits.
+    """Peak memory of each device without limits.
 
     Raises what keeps the steps from being walked through to their end.
     """
@@ -139,7 +139,7 @@ class _Study:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
 
     def _largest_batch(self) -> int | None:
-        """By doubling and then bisecting, in multiples of the least batch with which the step runs; None where any fits.
+        """Largest batch that fits, by doubling and bisection over multiples of the smallest valid one; None if any fits.
 
         0 where not even that one fits.
         """

@@ -110,7 +110,7 @@ def _check(placed: Placement, study: PlanStudy) -> None:
 def _own_text(
     loaded: LoadedGraph, options: SimulationOptions, base: GraphFile, study: PlanStudy, placed: Placement
 ) -> str | None:
-    """The text of a graph file with what the plan asks for; None where there is none, or where it can't say that."""
+    """Text of a graph file with the plan's requests; None if the file has no text or can't express them."""
     from placesim.formats.graph_file.reader import read_graph_file
     from placesim.formats.graph_file.writing.raw_writer import devices_document
     from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
@@ -150,7 +150,7 @@ def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
 
 
 def _files(file: GraphFile) -> list[str]:
-    """The files that are fed, in order."""
+    """Files used as feeds, in order."""
     from placesim.graph.session_steps import FileFeed
 
     return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FileFeed)]

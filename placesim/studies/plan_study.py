@@ -1,4 +1,4 @@
-"""A graph and a machine -> a better placement, with a bound, and what TensorFlow has to be told for it."""
+"""Search for a better placement of a graph: its bound, and the device requests that produce it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ REPAIRS, REPAIR_SHARE = 4, 0.25
 LEAST_SHARE = 1 / 3
 """Of the effort's seconds at least that is searched."""
 MORE_GPUS = (2, 4, 8)
-"""So many times the GPUs are tried where no plan fits."""
+"""Multiples of the number of GPUs that are tried if no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
 
 
@@ -73,7 +73,7 @@ def study_plan(
     tell: Callable[[PlanResult], None] = lambda planned: None,
     aim: Aim | None = None,
 ) -> PlanStudy:
-    """The best placement that is found, beside others; what asks for a device keeps it unless its name fits one of `free`.
+    """Find the best placement and compare it with others; requested devices stay unless a name matches `free`.
 
     Raises what is wrong with the graph or the options, and what keeps its steps from being walked through.
     """
@@ -230,7 +230,7 @@ class _Planner:
         shown: dict[tuple[int, ...], SimulatedPlacement],
         drawn: GraphProblem,
     ) -> None:
-        """Add what a search found to the candidates, simulated."""
+        """Simulate found plans and add them to the candidates."""
         for candidate in found:
             if candidate.devices not in shown:
                 is_first = candidates[-1].label != PLANNED + less_room
@@ -249,7 +249,7 @@ class _Planner:
         planned: PlanResult,
         candidates: list[Candidate],
     ) -> None:
-        """Of peaks, add what other seeds find, as long as there is time: plans that look alike differ as graphs."""
+        """Add plans from other seeds for the memory objective while time remains: equal problems can differ as graphs."""
         while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._effort.seconds - (time.monotonic() - began)
@@ -279,7 +279,7 @@ class _Planner:
     # --- the problem
 
     def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
-        """The problem, and the placement that the walk had which it is drawn from."""
+        """The problem, and the placement of the dry run that it was built from."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
@@ -312,7 +312,7 @@ class _Planner:
         return any(node.device for node in self._file.graph.nodes)
 
     def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
-        """Placements that annotations forbid, and that are shown all the same."""
+        """Placements for comparison that the annotations forbid."""
         if all(candidate.label != DEFAULT for candidate in candidates):
             yield f"{DEFAULT}, all nodes free", clear_devices(self._file)
 
@@ -354,12 +354,12 @@ def _file(loaded: LoadedGraph) -> GraphFile:
 
 
 def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
-    """The graph with what the plan asks for; placed by TensorFlow, every node goes where the plan says."""
+    """Graph with the plan's requests; the placer puts every node on its planned device."""
     return assign_devices(clear_requests(_file(loaded), free), study.asked)
 
 
 def _check_not_lowered(graph: Graph) -> None:
-    """UsageError for a call whose body becomes part of the graph as it is placed.
+    """Raise UsageError for a call whose body is inlined at placement.
 
     Where the body's ops go follows from the call's device and from their own, which no annotation of the graph's nodes says one
     by one: neither a bound nor a written plan could be held to.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DryRunNeed(Enum):
-    """Whether to find out what walking through the steps tells: `KNOWN` where it can, `CHEAP` if it also costs little."""
+    """When to do a dry run: `KNOWN` if it is possible, `CHEAP` if it is also fast."""
 
     NONE = auto()
     CHEAP = auto()

@@ -87,7 +87,7 @@ class _StepDryRuns:
         self._loaded, self._file, self.repeats = _with_few_repeats(loaded, options, steps)
 
     def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
-        """Without what is in the steps already."""
+        """Options without those that the steps include already."""
         return replace(options, fetch=None)
 
     def walked(self) -> DryRun:
@@ -96,7 +96,7 @@ class _StepDryRuns:
         return search_dry_run(self._loaded, self._in_steps(self._options), self._work)
 
     def executed(self, *, has_limit: bool = True) -> DryRun:
-        """Execution with numpy; one node after the other, so that the same input gives the same record."""
+        """Execute the steps with numpy, one node after another, so that equal inputs give equal records."""
         options = self._options
         check_execution_options(options)
         options = replace(options, inter_op_threads=1, no_memory_limit=options.no_memory_limit or not has_limit)
@@ -107,7 +107,7 @@ class _StepDryRuns:
         return DryRun(outcome, recorder, Assumptions())
 
     def without_limit(self, walked: DryRun, *, is_executed: bool) -> DryRun:
-        """The same where devices have all the memory that they need."""
+        """Repeat the run without memory limits."""
         if is_executed:
             return self.executed(has_limit=False)
         options = replace(self._in_steps(self._options), no_memory_limit=True)
@@ -116,7 +116,7 @@ class _StepDryRuns:
         return found
 
     def settled(self, *, is_executed: bool) -> tuple[DryRun, PlacesimError | None]:
-        """The walk, or the execution, of all steps to their end, and what the devices' memory would have ended it with.
+        """Run all steps to their end, and return the out-of-memory error that limits would have caused.
 
         Raises any other error.
         """
@@ -144,7 +144,7 @@ class _StepDryRuns:
 
 
 class DryRunSteps(NamedTuple):
-    """A machine, each step of `run:` as it was prepared and what it executes in its steady state, and the peaks of devices.
+    """A machine, the steps of `run:` with their steady-state executions, and the devices' peaks.
 
     The `recorder` knows what they did to the devices' memory.
     """
@@ -157,7 +157,7 @@ class DryRunSteps(NamedTuple):
 
 
 def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunSteps:
-    """A walk through a graph's steps, whatever devices' memory holds.
+    """Dry-run a graph's steps regardless of memory limits.
 
     Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
     """
@@ -182,7 +182,7 @@ def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
 def _with_few_repeats(
     loaded: LoadedGraph, options: SimulationOptions, steps: int | None
 ) -> tuple[LoadedGraph, GraphFile, list[int]]:
-    """The graph with few enough repetitions to walk, its file, and how many there are of each step."""
+    """Graph with a limited number of repetitions, its file, and the true repetitions of each step."""
     if loaded.error is not None:
         raise loaded.error
     assert loaded.file is not None

@@ -1,1 +1,1 @@
-"""The rules that a placement is held to, and what is found where it breaks them: what `check` answers."""
+"""Rules of `check` for placements, and the search for violations."""

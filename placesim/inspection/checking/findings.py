@@ -12,7 +12,7 @@ PLACEABLE = "placeable"
 
 
 class Finding(NamedTuple):
-    """A broken rule: where, which one, and how; `node` is the node that it is about, if one is."""
+    """A violation of a rule: place, rule and description; `node` is set if it concerns one node."""
 
     location: Location
     rule: str
@@ -29,7 +29,7 @@ class Finding(NamedTuple):
 
 
 class CheckResult(NamedTuple):
-    """A graph and what was found; `error` is what kept it from being looked at."""
+    """A graph and its findings; `error` is set if the graph could not be checked."""
 
     name: str
     findings: tuple[Finding, ...] = ()

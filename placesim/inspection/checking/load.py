@@ -13,7 +13,7 @@ from placesim.machine.device_names import DeviceName
 from placesim.ops.categories import VARIABLES
 
 HOLDERS_SHOWN = 3
-"""So many of what a device holds at its peak are named."""
+"""Maximum number of buffers named for a device's peak."""
 _BYTES_OF_DEVICES = (
     RuleParameter("bytes", "bytes", "a limit, optionally with a unit (1GiB)", required=True),
     RuleParameter("device", "device", "only these devices"),
@@ -56,7 +56,7 @@ def memory(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Devices that hold more than `bytes` at some time of the steps; each is found at the node that ran when it was most."""
+    """Devices whose peak exceeds `bytes`, each reported at the node that ran at its peak."""
     spec = values["device"] or DeviceName()
     for usage in subject.snapshot.memory:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:

@@ -1,4 +1,4 @@
-"""Rules about where nodes are: on which devices, together or apart."""
+"""Rules about the devices of nodes: allowed devices, together or apart."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def _chosen(subject: Subject, values: Values) -> Iterator[PlacedNode]:
 
 
 def on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes by `ops` and `nodes`, but for `except`, that are not on such a device."""
+    """Nodes selected by `ops` and `nodes`, except `except`, that are on another device."""
     for node in _chosen(subject, values):
         if not is_on(node.device, values["device"]):
             yield _misplaced(subject, node, "must be on", values)
 
 
 def not_on_device(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes by `ops` and `nodes`, but for `except`, that are on such a device."""
+    """Nodes selected by `ops` and `nodes`, except `except`, that are on the device."""
     for node in _chosen(subject, values):
         if is_on(node.device, values["device"]):
             yield _misplaced(subject, node, "must not be on", values)
@@ -40,7 +40,7 @@ def _misplaced(subject: Subject, node: PlacedNode, must: str, values: Values) ->
 
 
 def together(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes that are not where the first of them is."""
+    """Nodes on another device than the first of them."""
     is_member = subject.matcher(values["nodes"])
     members = [node for node in subject.snapshot.nodes if is_member(node)]
     for node in members[1:]:

@@ -1,4 +1,4 @@
-"""A policy: YAML that says which rules a placement is held to.
+"""Reader of policies: YAML with the rules that a placement must satisfy.
 
     rules:
       - no-soft-fallback
@@ -101,7 +101,9 @@ def _rule_tree(text: str) -> Any:
 
 
 def _read_own_report(path: str, directory: Path) -> Snapshot:
-    """A report that a policy names: below its folder or the current one, as a policy may be somebody else's."""
+    """Read a report that a policy names; it must lie below the policy's folder or the current one, since the policy may be
+    untrusted.
+    """
     found = directory / path
     if not any(is_inside(found, folder) for folder in (directory, Path())):
         expected = "expected a report in the folder of the policy, or in the current one; `--rule baseline=FILE` names any"
@@ -130,7 +132,7 @@ class _RuleReader:
         self._read_report = read_report
 
     def read(self, entry: Any, position: int) -> RuleUse | None:
-        """One entry; None where it is wrong."""
+        """Parse one entry; None if it is invalid."""
         if isinstance(entry, dict) and len(entry) == 1:
             ((name, told),) = entry.items()
             place = value_position(entry, name) or position
@@ -256,7 +258,7 @@ READERS: Mapping[str, Callable[[Any, str], Any]] = {
 
 
 def describe_rules(rules: Sequence[PolicyRule] = tuple(RULES.values())) -> str:
-    """Every rule with what it can be told, as `check --rules` prints them."""
+    """Describe every rule and its parameters, for `check --rules`."""
     return "\n".join(_described(rule) for rule in rules)
 
 
@@ -279,7 +281,7 @@ _WORDS: Mapping[str, Sequence[str]] = {"measure": MEASURES, "end": ENDS}
 
 
 def policy_schema() -> Schema:
-    """The JSON Schema of a policy, made of the rules and of what their readers take."""
+    """JSON Schema of a policy, generated from the rules and their readers."""
     alone = [rule.name for rule in RULES.values() if not any(parameter.required for parameter in rule.parameters)]
     told = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": False}
     entry = union_schema({"enum": alone}, {**told, "properties": {rule.name: _rule_schema(rule) for rule in RULES.values()}})

@@ -1,4 +1,4 @@
-"""Rules about what nodes asked for: whether soft placement or another node took it from them."""
+"""Rules about requested devices that soft placement or another node overrode."""
 
 from __future__ import annotations
 

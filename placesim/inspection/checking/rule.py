@@ -14,7 +14,7 @@ Values = Mapping[str, Any]
 
 
 class Breach(NamedTuple):
-    """A place where a rule is broken, and how; `node` is the node that it is about, if one is.
+    """A place where a rule is violated, and a description; `node` is set if it concerns one node.
 
     Without a `location` it is where the rule itself stands.
     """

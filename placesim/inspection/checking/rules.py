@@ -1,4 +1,4 @@
-"""The rules that a placement can be held to, and what is found where it breaks them.
+"""The rules of `check`, and the search for violations.
 
 A rule is a row in the table that its family's module ends in.
 """
@@ -23,11 +23,11 @@ RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
 
 
 MAX_NAMED = 8
-"""Of the machine's devices so many are named."""
+"""Maximum number of the machine's devices named in a message."""
 
 
 class RuleUse(NamedTuple):
-    """A rule with what it was told; `location` is its place in the policy, None for one of the command line."""
+    """A rule with its parameters; `location` is its place in the policy, None for the command line."""
 
     rule: PolicyRule
     values: Values
@@ -69,7 +69,7 @@ def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
 
 
 def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
-    """So does a limit for devices that the machine lacks; where a rule must be told a device it is no limit to those."""
+    """Violations for limits on devices that the machine lacks, unless the rule requires a device."""
     specs = {device.name: device.spec for device in snapshot.devices}
     known = list_words(short_names(list(specs)), MAX_NAMED) or "none"
     for parameter in rule.parameters:

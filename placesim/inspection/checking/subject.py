@@ -29,7 +29,7 @@ class Subject:
 
     @cached_property
     def unmet(self) -> tuple[PlacedNode, ...]:
-        """The nodes that are not where they asked to be."""
+        """Nodes that are not on their requested device."""
         specs: dict[str, DeviceName | None] = {device.name: device.spec for device in self.snapshot.devices}
         found = []
         for node in self.snapshot.nodes:
@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def placements(self) -> Iterator[tuple[str, Placement]]:
-        """The newest placement and those of the bodies that it calls, each with what its nodes' names begin with."""
+        """The newest placement and those of called bodies, each with the prefix of its nodes' names."""
         live = self.snapshot.live
         if live is not None and live.placement is not None:
             yield "", live.placement
@@ -67,7 +67,7 @@ class Subject:
         return {body.path: body.call for body in found if body.how is Instantiation.SINGLE_DEVICE}
 
     def _overridden_by(self, prefix: str, placement: Placement) -> Iterator[tuple[str, str]]:
-        """Nodes whose own request lost, and those that asked for the same in the group that lost it."""
+        """Nodes whose own request was overridden, each with the nodes of the overridden group that had the same request."""
         groups, graph = placement.groups, placement.graph
         by_group = {groups.root(i): lost for i, lost in groups.overridden.items()}
         for node in self.unmet if by_group else ():
@@ -84,7 +84,7 @@ class Subject:
 
     @property
     def placement(self) -> Placement:
-        """The live placement, which the rules that need the graph are asked about."""
+        """The live placement, for rules that need the graph."""
         live = self.snapshot.live
         found = None if live is None else live.placement
         assert found is not None, "a rule that needs the graph is not checked on a report"

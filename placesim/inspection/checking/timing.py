@@ -1,4 +1,4 @@
-"""Rules about how long steps would take, and what they would carry over links."""
+"""Rules about the time of steps and the bytes on links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.machine.device_names import DeviceName
 from placesim.prediction.time_breakdown import StepBound, StepTime, TimeStudy, dearest_nodes
 
 SHOWN = 3
-"""So many of what takes most are named."""
+"""Maximum number of the costliest items named."""
 _WAYS_OUT = {
     "path": "its nodes run in sequence: use faster devices, or shorten the chain",
     "resource": "move nodes to other devices, or use a faster device",

@@ -1,4 +1,4 @@
-"""Rules about what is copied between devices: how often, and how much."""
+"""Rules about the number and size of copies between devices."""
 
 from __future__ import annotations
 

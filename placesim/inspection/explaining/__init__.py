@@ -1,1 +1,1 @@
-"""Why a node is where it is, what would change that, and why a graph can't be placed: what `explain` answers."""
+"""Explanations for `explain`: reasons for a node's device, edits that change it, and causes of placement errors."""

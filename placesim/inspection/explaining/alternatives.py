@@ -26,7 +26,7 @@ from placesim.machine.inventory import MAX_COUNT, Device, DeviceSet
 from placesim.placement.function_bodies import Instantiation
 
 _MAX_DEVICES = 4
-"""So many devices are tried in the place of one that is requested."""
+"""Maximum number of devices tried instead of a requested one."""
 _PREFERRED_TYPES = ("float", "half", "double", "int64", "int32")
 
 
@@ -74,9 +74,7 @@ def _size(outcome: Trial) -> tuple[int, int, int]:
 
 
 def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Edits that may change a node's device: first those of the node, the session and the machine, then those of the rest of
-    its group.
-    """
+    """Edits that may change a node's device: those of the node, session and machine first, then those of its group."""
     graph = setting.graph
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)
@@ -107,7 +105,7 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
 
 
 def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Of a node of a function: its own request, where that is looked at, and what the calling node asks for."""
+    """Edits for a function's node: its own request, if that matters, and that of the calling node."""
     node = found.written_in_body
     if node is not None and (found.body is None or found.body.how is not Instantiation.SINGLE_DEVICE):
         function, definition = node
@@ -160,7 +158,7 @@ def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None
 
 
 def _request(device: Device, devices: DeviceSet) -> str:
-    """A device as a person asks for it: without the task where there is but one."""
+    """Short request for a device, without the task if there is only one."""
     spec = device.spec
     several = len({other.spec.address_space for other in devices.devices}) > 1
     return str(spec if several else DeviceName(type=spec.type, id=spec.id))

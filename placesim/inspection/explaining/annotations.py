@@ -31,7 +31,7 @@ class AnnotationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """One line that asks for something: `text` is a device, or the name in a label; `node` the first node that it is for.
+    """A line that requests a device or colocation: `text` is the device or the label's node; `node` the first node concerned.
 
     `position` tells it from others: its packed place in the file, or -1 - the node's id where that has no place of its own.
     """
@@ -50,7 +50,7 @@ class Annotation:
 
 
 Changes = Mapping[Annotation, str]
-"""Annotations with what takes their place; empty where they are dropped."""
+"""New text of changed annotations; empty for those to drop."""
 
 
 class Annotations:
@@ -105,7 +105,7 @@ class Annotations:
         return () if node.op in reads and node not in kept else kept or (node,)
 
     def _contributing(self, node: Node, requested: DeviceName) -> list[DeviceScope] | None:
-        """The scopes that alone give the request; None where they do not."""
+        """Scopes that alone determine the request; None if they do not."""
         merged, used = ANY, []
         for scope in self._chain(node.id):
             widened = enclose(merged, _spec(scope))
@@ -143,7 +143,7 @@ class Annotations:
         return found
 
     def _key_position(self, position: int, node_id: int) -> int:
-        """A place that tells entries apart; negative for a node by itself.
+        """Unique position of an entry; negative for a single node.
 
         That is one without a file, in a GraphDef, or so far out in a long line that its column is not known.
         """
@@ -165,7 +165,7 @@ class Annotations:
 
     @cached_property
     def _nesting(self) -> tuple[list[int], list[int]]:
-        """For each node its innermost scope, and for each scope the one around it; -1 where there is none."""
+        """Innermost scope of each node, and the enclosing scope of each scope; -1 for none."""
         scopes = self._graph.device_scopes
         if not scopes:
             return [], []
@@ -196,7 +196,7 @@ class Annotations:
         return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
-        """`graph` with a device at an entry that had none, for the nodes that it made; scopes fill in what that leaves open."""
+        """Copy of the graph in which the nodes of an entry without a device request `device`; scopes fill in unset fields."""
         made = {node.id: copy_node(node) for node in map(graph.node, names)}
         for node in made.values():
             node.device = str(enclose(parse_python_spec(device), parse_runtime_name(node.device) or ANY))
@@ -241,7 +241,7 @@ class Annotations:
         return found
 
     def _follow_colocated(self, graph: Graph, made: dict[int, Node]) -> None:
-        """`colocate_with` copies the request of what it names: what was copied from a changed node changes with it (2.2)."""
+        """Update requests that `colocate_with` copied from a changed node (2.2)."""
         if self._is_raw:
             return
         for holder_id in list(made):
@@ -267,7 +267,7 @@ class Annotations:
 
 
 def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:
-    """A request whose job, replica and task came from the scopes around it, where those have changed."""
+    """Request whose job, replica and task are taken from the changed scopes around it."""
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
     return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]
@@ -285,7 +285,7 @@ def _parsed(device: str) -> DeviceName:
 
 
 def copy_node(node: Node) -> Node:
-    """A node of its own with the same contents."""
+    """Copy a node."""
     return Node(
         node.id,
         node.name,
@@ -300,7 +300,7 @@ def copy_node(node: Node) -> Node:
 
 
 def replace_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:
-    """A graph that shares everything with the given one but these nodes, which take the place of those with their ids."""
+    """Copy a graph with some nodes replaced by nodes with the same ids; everything else is shared."""
     made = graph.emptied()
     made.nodes = list(graph.nodes)
     made.ids = graph.ids

@@ -27,7 +27,7 @@ class ConflictSet:
 
 
 def find_conflict(trials: Trials) -> ConflictSet:
-    """The conflict behind a placement's error."""
+    """Find the conflict that caused a placement's error."""
     setting, placement = trials.setting, trials.placement
     near = _neighbourhood(placement)
     graph = setting.graph
@@ -50,7 +50,7 @@ class _Deletion:
         self._dropped: dict[Annotation, str] = {}
 
     def run(self, kept: Sequence[Annotation], far: int) -> ConflictSet:
-        """`kept` from what is farthest from the error to what is nearest; the first `far` of them are tried in one go."""
+        """Minimise `kept`, ordered from farthest to nearest to the error; the first `far` are tried at once."""
         if not self._drop(kept[:far]):
             kept = kept[far:]
         if kept and not self._drop(kept):
@@ -63,7 +63,7 @@ class _Deletion:
             size = max(1, min(size // 2, len(kept) // 2))
 
     def _sweep(self, kept: Sequence[Annotation], size: int) -> list[Annotation]:
-        """Drop each run of so many annotations that are not needed; what is left."""
+        """Drop each run of `size` annotations that is not needed, and return the rest."""
         left: list[Annotation] = []
         for start in range(0, len(kept), size):
             chunk = kept[start : start + size]
@@ -85,7 +85,7 @@ class _Deletion:
 
 
 def _neighbourhood(placement: Placement) -> list[str]:
-    """The nodes that the error is about: the groups of the node to blame and of what it reads, and what shares its labels."""
+    """Nodes concerned by the error: the groups of the failing node and of its inputs, and nodes that share its labels."""
     error, graph, groups = placement.error, placement.graph, placement.groups
     if error is None or error.node is None or error.node not in graph.ids:
         return []

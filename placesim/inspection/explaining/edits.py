@@ -69,7 +69,7 @@ class AnnotationChange:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAddition:
-    """Give an entry that asks for nothing itself a device: `nodes` are what it made, `node` the one that it is called by."""
+    """Give an entry without a request a device: `nodes` are its nodes, `node` is its displayed name."""
 
     node: str
     nodes: tuple[str, ...]
@@ -83,13 +83,13 @@ class DeviceAddition:
         return fill_template("set the device of {} to {}", self.node, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
-        """The setting with the edit made: what the device leaves open comes from the scopes around, as before."""
+        """Return the edited setting; unset fields of the device still come from enclosing scopes."""
         return replace(setting, graph=setting.annotations.given(setting.graph, self.nodes, self.device))
 
 
 @dataclass(frozen=True, slots=True)
 class BodyDeviceChange:
-    """Give a node of a function another device, wherever it is called; an empty one drops what the node asks for."""
+    """Give a function's node another device in all calls; an empty device drops its request."""
 
     function: str
     node: str
@@ -123,7 +123,7 @@ class BodyDeviceChange:
 
 @dataclass(frozen=True, slots=True)
 class TypeChange:
-    """Give a node another element type; what it reads and who reads it would have to follow."""
+    """Give a node another element type; its inputs and readers would have to follow."""
 
     node: str
     attr: str

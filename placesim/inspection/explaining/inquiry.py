@@ -28,7 +28,7 @@ NOT_RUN = "No step runs it."
 
 @dataclass(frozen=True, slots=True)
 class ExplainedNode:
-    """A node's proof, and what would change it; None where that was not asked for.
+    """A node's proof and the edits that would move it; None if edits were not requested.
 
     `cost` is what the node takes in a step, None where that is not known, and then `cost_note` says why; empty where it was not
     asked for.  `difference` is what the current release would do otherwise, where the placement is another's.
@@ -43,7 +43,7 @@ class ExplainedNode:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedError:
-    """Why a graph can't be placed: the annotations in conflict, and what mends it; None where that was not asked for."""
+    """Cause of a placement error: the conflicting annotations and possible fixes; None if these were not requested."""
 
     failure: ReportedError
     conflict: ConflictSet | None = None
@@ -86,7 +86,7 @@ class Inquiry:
         return self._trials
 
     def explain(self, name: str) -> Proof | None:
-        """A node's proof; None where an error came before anything was known of the node."""
+        """Proof of a node's device; None if an error came before the node was examined."""
         proofs = self._proofs_of(name)
         try:
             return proofs.of(proofs.graph.node(name.removeprefix(proofs.prefix)).id)
@@ -108,7 +108,7 @@ class Inquiry:
         return self._of_bodies[body.path]
 
     def explained(self, names: Iterable[str], with_edits: bool = True) -> Iterator[ExplainedNode]:
-        """Nodes by name, each with what would change it; without those of which nothing is known yet."""
+        """Explain nodes by name, skipping those that are not placed yet."""
         for name in names:
             found = self.explain(name)
             if found is not None:
@@ -126,13 +126,13 @@ class Inquiry:
         return cost, "" if cost is not None else NOT_RUN
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
-        """All placed nodes in log order, those of the graph and then those of bodies."""
+        """Explain all placed nodes in log order: those of the graph, then those of bodies."""
         bodies = (self._of_body(body) for body in bodies_of(self._placement).bodies if body.placed is not None)
         for proofs in chain((self._proofs,), bodies):
             yield from (ExplainedNode(proofs.of(node_id)) for node_id in proofs.placement.log)
 
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
-        """Why the graph can't be placed; None where it can, and the error alone where it came after placement."""
+        """Explain a placement error; None without one, and the error alone if it came after placement."""
         if self._placement.error is None:
             return None if snapshot.error is None else ExplainedError(snapshot.error)
         return self.placement_error(with_edits)

@@ -1,4 +1,4 @@
-"""For a node and each type of device: whether there is a kernel for it, and what excludes those that there are (4.2)."""
+"""Kernels for a node by device type, and the reasons that exclude others (4.2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.ops.registry import Registry
 
 
 class Exclusion(NamedTuple):
-    """An attr whose value no kernel takes that would fit otherwise: what it is, and what those kernels take."""
+    """An attr value that no otherwise matching kernel accepts, and the accepted values."""
 
     attr: str
     value: AttrValue

@@ -45,7 +45,7 @@ _SOFT_STEPS = {
 
 
 class Paragraph(NamedTuple):
-    """One step of a proof: what it is about, and a sentence in which each NODE stands for one of `nodes`, by id."""
+    """One step of a proof: its topic, and a sentence in which each NODE stands for one of `nodes`, by id."""
 
     term: str
     text: str
@@ -71,7 +71,7 @@ class Paragraphs:
         self._kernels: dict[Signature, Paragraph] = {}
 
     def of(self, node_id: int) -> tuple[Paragraph, ...]:
-        """The steps that led to a node's device; only what is known where an error came first."""
+        """Steps that led to a node's device; after an error, only the known ones."""
         end, proofs = next(found for found in self._ends if node_id < found[0])
         start = end - len(proofs.graph)
         try:
@@ -114,7 +114,7 @@ class Paragraphs:
         return next(short for device, short in self._short.items() if device.name == name)
 
     def _choice_in_body(self, proof: Proof) -> Paragraph:
-        """In a body there are further ways in which a device is chosen."""
+        """Choice of a device in a body, which has additional rules."""
         if proof.rule not in ("argument", "result", "whole", "caller"):
             return self._choice(proof.reason)
         return Paragraph("Chosen", f"{self._short_of(proof.device or '')}. {proof.choice}.")

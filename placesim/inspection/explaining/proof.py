@@ -49,7 +49,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class ProofGroup:
-    """A colocation group: its members in the runtime's order, what joined them, and what they are held to together."""
+    """A colocation group: members in runtime order, reasons for joining, and common constraints."""
 
     members: tuple[str, ...]
     merges: tuple[Merge, ...]
@@ -64,7 +64,7 @@ class LostRequest(NamedTuple):
 
 
 class IgnoredLabelProof(NamedTuple):
-    """A colocation label that soft placement passed over, and what TensorFlow says of it (5.7)."""
+    """A colocation label that soft placement ignored, and TensorFlow's message about it (5.7)."""
 
     label: str
     why: str
@@ -96,7 +96,7 @@ _WITHOUT_FOLLOWED = ("default", "none", "argument", "result", "whole", "caller")
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Why one node is where it is: the placer's reason, and the proofs of the same placement, which share what they look up."""
+    """Proof of one node's device: the placer's reason, with shared access to the proofs of the same placement."""
 
     reason: Reason
     proofs: Proofs
@@ -112,7 +112,7 @@ class Proof:
 
     @property
     def body(self) -> CalledBody | None:
-        """The function's body that it stands in, which a node calls when it runs; None for the graph's own."""
+        """Function body that contains the node; None for the main graph."""
         return self.proofs.body
 
     @property
@@ -138,12 +138,12 @@ class Proof:
 
     @property
     def requested(self) -> str:
-        """Its own request, as it was written and merged with the scopes around it; empty where there is none."""
+        """The node's own request merged with its scopes; empty if there is none."""
         return self._node.device
 
     @property
     def written_in_body(self) -> tuple[str, NodeDef] | None:
-        """The function that it is of, and the node of that as it was written; None for a node that stands in none."""
+        """The function and its node as written; None for a node outside functions."""
         origin = self.proofs.graph.origins.get(self._node.name)
         if origin is not None:
             found = body_node(self.proofs.graph, self._node.name)
@@ -156,7 +156,7 @@ class Proof:
 
     @property
     def gradient_of(self) -> tuple[str, Location | None] | None:
-        """The node that it was made for where it is of a gradient, and where that stands."""
+        """Forward node of a gradient node, and its place."""
         return self.proofs.gradient_of(self._node)
 
     @cached_property
@@ -171,7 +171,7 @@ class Proof:
 
     @property
     def group(self) -> ProofGroup | None:
-        """Its colocation group; None where it is alone."""
+        """Colocation group; None for a single node."""
         return self.proofs.group(self.reason)
 
     @property
@@ -187,7 +187,7 @@ class Proof:
 
     @property
     def overridden(self) -> LostRequest | None:
-        """Its own request, where that lost."""
+        """The node's own request, if it was overridden."""
         found = self.reason.overridden
         return found and LostRequest(self.proofs.named(found.source), device(found.ignored), device(found.taken))
 
@@ -229,7 +229,7 @@ class Proof:
 
     @property
     def followed(self) -> str | None:
-        """The node whose device was taken."""
+        """Node whose device was used."""
         followed = self.reason.followed
         return None if followed is None or self.rule in _WITHOUT_FOLLOWED else self.proofs.named(followed)
 
@@ -258,7 +258,7 @@ class Proofs:
         self._steps: dict[int, tuple[StyledText, ...]] = {}
 
     def of(self, node_id: int) -> Proof:
-        """A node's proof.  Raises KeyError where an error came before its constraints were known."""
+        """Proof of a node.  Raises KeyError if an error came before its constraints were known."""
         return Proof(self.placement.reason(node_id), self)
 
     def named(self, node_id: int) -> str:
@@ -314,7 +314,7 @@ class Proofs:
 
 
 def proofs_of(live: SimulationState) -> Proofs:
-    """The proofs of the newest placement.  Raises ValueError where there is none."""
+    """Proofs of the newest placement.  Raises ValueError if there is none."""
     if live.placement is None:
         raise ValueError("no node is placed")
     return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))

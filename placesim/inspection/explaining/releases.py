@@ -1,4 +1,4 @@
-"""A placement of an older release of TensorFlow -> where a node would be in the current one, and by which rule (section 13)."""
+"""Device of a node in the current release compared with an older one, and the rule that differs (section 13)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class ReleaseDifference:
 
 
 class ReleaseTrials:
-    """Places a setting again with each rule as the current release has it; no trials where it is that release's, or large."""
+    """Places a setting again with one rule of the current release at a time; does nothing for large graphs or the current
+    release.
+    """
 
     def __init__(self, setting: Setting, placement: Placement) -> None:
         self._setting = setting
@@ -88,7 +90,7 @@ class ReleaseTrials:
         return place_setting(replace(self._setting, graph=_under(self._setting.graph, release), devices=devices))
 
     def _other_kernels(self, node: Node) -> tuple[str, ...] | None:
-        """The types of this machine, without XLA's, for which the current release has a kernel; None where it is the same."""
+        """Device types (without XLA's) with a kernel in the current release; None if they are the same."""
         types = [kind for kind in self._setting.devices.types if kind not in XLA_TYPES]
         registries = (self._setting.graph.registry, load_registry())
         if node.signature.definition is None or registries[1].op(node.op) is None:
@@ -99,7 +101,7 @@ class ReleaseTrials:
 
 
 def _under(graph: Graph, release: Release) -> Graph:
-    """The same graph, with the rules of another release and the ops of its own."""
+    """Copy of a graph with the rules and ops of another release."""
     made = copy(graph)
     made.registry = graph.registry.under(release)
     return made

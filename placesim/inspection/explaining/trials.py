@@ -19,7 +19,7 @@ from placesim.placement.session_placer import SessionPlacer
 NODE_BUDGET = 2_500_000
 """Nodes that the trials for one explanation may place altogether: some seconds."""
 LEAST_TRIALS = 12
-"""So many trials are made whatever the size of the graph."""
+"""Minimum number of trials, for graphs of any size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Trial:
 
 
 class Trials:
-    """Places edited settings and compares them with `placement`, which is what the setting itself gave."""
+    """Places edited settings, and compares them with the original `placement`."""
 
     def __init__(self, setting: Setting, placement: Placement, budget: int = NODE_BUDGET) -> None:
         self.setting = setting

@@ -21,7 +21,7 @@ def device_tasks(devices: Sequence[str]) -> list[str]:
 
 
 def device_work(picture: Picture) -> list[float | None]:
-    """For each device the predicted seconds of all that it runs, a node in the last step that runs it; None where not known."""
+    """Predicted seconds of each device's nodes, each node in the last step that runs it; None if unknown."""
     if picture.costs is None:
         return [None] * len(picture.devices)
     found = [0.0] * len(picture.devices)
@@ -33,7 +33,7 @@ def device_work(picture: Picture) -> list[float | None]:
 
 
 def allowed_devices(request: str, devices: Sequence[str]) -> list[int]:
-    """The devices that a request allows, by index; all where it asks for nothing."""
+    """Indices of the devices that a request allows; all for an empty request."""
     spec = parse_runtime_name(request) or ANY
     return [index for index, name in enumerate(devices) if spec.matches(parse_runtime_name(name) or ANY)]
 

@@ -1,4 +1,4 @@
-"""A picture and the scopes that are open in it -> what is drawn: boxes, and the links between them."""
+"""Boxes and links of a picture with a set of open scopes."""
 
 from __future__ import annotations
 

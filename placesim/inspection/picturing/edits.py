@@ -1,4 +1,4 @@
-"""A picture -> what would change the placement of those of its nodes that are not where they were asked to be.
+"""Edits for a picture's nodes that are not on their requested device.
 
 Each edit is tried by placing the edited graph, as `explain` does, so that only such nodes are looked at and only so many trials
 are made as a page can wait for; for any other node there is the command that does it.

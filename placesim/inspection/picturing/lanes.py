@@ -1,4 +1,4 @@
-"""A picture and the scopes that are open in it -> lanes: what each device runs, in the order of execution, and what is copied.
+"""Lanes of a picture: the boxes of each device in execution order, and the copies between them.
 
 The page arranges by the same rules (`assets/lane_places.js`, and `findPieces` in `assets/device_lanes.js`).
 """
@@ -45,7 +45,7 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PictureLanes:
-    """`devices` are the lanes from top to bottom by index, UNPLACED last where there is one; wires name pieces by index."""
+    """Lanes from top to bottom by device index, UNPLACED last if present; wires refer to pieces by index."""
 
     devices: tuple[int, ...]
     pieces: tuple[ScopePiece, ...]
@@ -58,7 +58,7 @@ class PictureLanes:
 
 
 def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_columns: int) -> PictureLanes:
-    """The lanes of a picture where the scopes in `opened` are open, in at most so many columns.
+    """Arrange a picture in lanes with the scopes in `opened` open, in at most `most_columns` columns.
 
     Wires are what is copied between lanes; where all is on one device they are its links, for else nothing would be seen.
     """

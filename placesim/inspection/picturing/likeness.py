@@ -1,4 +1,4 @@
-"""Siblings in the tree of scopes -> those of one shape at one place of the order: parallel copies, which one box stands for.
+"""Parallel copies among sibling scopes: siblings of equal shape at the same place in the order, drawn as one box.
 
 Alike are scopes with the same ops on the same devices, and nodes of one op on one device whose names differ in numbers only,
 that have the same place in the order, read what is alike and are read by what is alike: so none of them leads to another, and
@@ -15,14 +15,14 @@ from placesim.inspection.picturing.order import box_places, node_depths
 from placesim.inspection.picturing.picture import PictureNode
 
 LIKE_FROM = 3
-"""So many alike are folded."""
+"""Minimum number of copies that are combined."""
 CROWDED_FROM = 13
 """From so many siblings on: fewer are seen at a glance, each by its name."""
 Child = TypeVar("Child", bound=Hashable)
 
 
 class Likeness:
-    """Finds what is alike among siblings.  `stem` tells what a node's name is without its numbers."""
+    """Search for equal siblings.  `stem` returns a node's name without numbers."""
 
     def __init__(self, nodes: Sequence[PictureNode], stem: Callable[[int], str]) -> None:
         self._nodes = nodes
@@ -43,7 +43,7 @@ class Likeness:
         return [part for group in found.values() for part in ([group] if len(group) >= LIKE_FROM else [[one] for one in group])]
 
     def _links(self, inside: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
-        """Siblings that read each other, by their numbers."""
+        """Pairs of siblings connected by an edge, by index."""
         box_of = {node_id: box for box, node_ids in enumerate(inside) for node_id in node_ids}
         return {
             (box_of[source.node], box)
@@ -65,7 +65,7 @@ def _numbered(keys: Sequence[Hashable]) -> list[int]:
 
 
 def _refined(kinds: list[int], links: Iterable[tuple[int, int]]) -> list[int]:
-    """The kinds told apart by what kinds they read, and by what kinds they are read, until all of a kind agree in that."""
+    """Refine classes by the classes of their neighbours in both directions until they are stable."""
     sources: list[set[int]] = [set() for _ in kinds]
     readers: list[set[int]] = [set() for _ in kinds]
     for source, reader in links:

@@ -53,7 +53,7 @@ def _in_order(nodes: Sequence[PictureNode]) -> list[int]:
 
 
 def box_places(depths: Sequence[float], links: Iterable[tuple[int, int]]) -> list[int]:
-    """For each box its place from 0 on, one behind whatever leads to it; `depths` are the mean depths of their nodes.
+    """Place of each box from 0 on, after all its predecessors; `depths` are the mean depths of their nodes.
 
     Boxes that lead to each other stand in the order of their depths, and links that go back in it do not count.  The page
     places its boxes by the same rule (`placesOf` in `assets/lane_places.js`).

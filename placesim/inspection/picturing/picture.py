@@ -26,7 +26,7 @@ UNPLACED = -1
 
 
 class InputSource(NamedTuple):
-    """An input: the node that it comes from, and which of its outputs; CONTROL_SLOT where the edge carries no tensor."""
+    """An input: its source node and output number, or CONTROL_SLOT for a control edge."""
 
     node: int
     slot: int
@@ -63,7 +63,7 @@ class Copy(NamedTuple):
 
 
 class Asides(NamedTuple):
-    """Copies that are not transfers.
+    """Copies that are not transfers between devices.
 
     `host` has for each device the tensors that pass between its memory and the host's; `signals` how many control edges (and
     tensors without elements) lead from one device to another.
@@ -150,7 +150,7 @@ def placed_bodies(bodies: Bodies) -> Iterator[tuple[CalledBody, Placement]]:
 
 
 def pictured_graphs(live: SimulationState | None) -> tuple[Graph, ...]:
-    """The graphs whose nodes a picture has, one after the other: the placed one, and those of bodies; none without one."""
+    """Graphs in a picture: the placed graph, then those of bodies; none without a placement."""
     if live is None or live.placement is None:
         return ()
     return (live.placement.graph, *(found.graph for _, found in placed_bodies(live.bodies)))

@@ -1,4 +1,4 @@
-"""A picture's nodes -> the tree of their name scopes, with what each holds for each device.
+"""Tree of name scopes of a picture's nodes, with totals by device.
 
 `a/b/c` stands in scope `a/b`; a node that has the name of a scope (a variable `v` beside `v/read`) stands in that scope.  A
 scope in which everything stands in one other scope is shown with it, as `a/b`.  Where a scope holds much, what differs
@@ -19,7 +19,7 @@ from placesim.inspection.picturing.picture import PictureNode
 FOLD_LIMIT = 60
 """The most children of a scope; what fits on a screen."""
 SERIES_FROM = 36
-"""From so many children on, series of at least MIN_SERIES are folded, so that what differs stands out."""
+"""Number of children from which series of at least MIN_SERIES are folded, so that other children stand out."""
 MIN_SERIES = 4
 FIRST_BOXES = 24
 """Maximum number of boxes in the first picture of the page."""
@@ -49,16 +49,16 @@ class Scope:
 
     @property
     def total(self) -> Amount:
-        """Everything inside, on whatever device."""
+        """Total of everything inside, over all devices."""
         return sum_amounts(self.by_device.values())
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """The children that are scopes."""
+        """Child scopes."""
         return tuple(child for child in self.children if isinstance(child, Scope))
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Scope]]:
-        """This scope and all in it with their depths, each before what it holds."""
+        """Yield this scope and its descendants with their depths, parents first."""
         waiting = [(depth, self)]
         while waiting:
             level, scope = waiting.pop()
@@ -107,7 +107,7 @@ def _scope_names(nodes: Sequence[PictureNode]) -> set[str]:
 
 
 def _draft_of(name: str, drafts: dict[str, _ScopeDraft]) -> _ScopeDraft:
-    """The draft of a scope, made with those above it where it is new."""
+    """Return the draft of a scope, creating it and its ancestors if needed."""
     missing = []
     while name not in drafts:
         missing.append(name)
@@ -209,7 +209,7 @@ class _Grower:
         return self._ranges(name, found)
 
     def _with_series(self, name: str, children: list[Scope | int], least: int) -> Sequence[Scope | int]:
-        """The children with every series of at least so many folded; a series stands where its first member stood."""
+        """Children with every series of at least `least` folded into one at its first position."""
         series: dict[tuple[bool, str], list[Scope | int]] = {}
         for child in children:
             series.setdefault((isinstance(child, Scope), _stem(self._label(child))), []).append(child)
@@ -276,18 +276,18 @@ def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
 
 
 def find_open_scopes(root: Scope, depth: int) -> set[Scope]:
-    """The scopes to open so that those of the given depth are seen: 1 shows what stands directly under the root."""
+    """Scopes to open so that those at `depth` are visible; 1 shows the children of the root."""
     return {scope for level, scope in root.walk() if level < depth}
 
 
 def choose_open_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
-    """The tree and the scopes to open in it: those down to `depth`, or where that is None as many as `limit` boxes allow."""
+    """The tree and its scopes to open: down to `depth`, or as many as `limit` boxes allow if it is None."""
     tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
     return tree, unfold(tree, limit) if depth is None else find_open_scopes(tree, depth)
 
 
 def page_tree(nodes: Sequence[PictureNode]) -> tuple[Scope, set[Scope]]:
-    """The tree of the page, and the scopes that are open when it opens: the outermost that fit."""
+    """The page's tree and its initially open scopes: the outermost that fit."""
     tree = scope_tree(nodes, folds_alike=True)
     return tree, unfold(tree, FIRST_BOXES)
 

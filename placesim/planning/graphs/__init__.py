@@ -1,1 +1,1 @@
-"""Plans of graphs: the problem that a placed graph is, a plan of it as annotations, and what that comes to."""
+"""Plans of graphs: a placed graph as a planning problem, and a plan as annotations."""

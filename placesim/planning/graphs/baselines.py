@@ -8,7 +8,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 
 
 def one_device(drawn: GraphProblem, device: int) -> tuple[int, ...]:
-    """Everything on a device that may be there; the rest where it is preferred."""
+    """Assignment of everything possible to one device; the rest goes to its preferred device."""
     return _by_group(drawn, lambda number: device)
 
 

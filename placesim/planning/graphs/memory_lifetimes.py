@@ -1,4 +1,4 @@
-"""Walked steps -> the tensors that a peak is made of, and what no order and no placement could have less of.
+"""Lifetimes of the tensors of dry-run steps, and lower bounds of peaks over all orders and placements.
 
 What the walk's journals tell is each buffer's maker, its readers and its size.  Copies on other devices are looked through:
 they are made again wherever a plan has readers.
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from placesim.machine.memory.buffers import Buffer
 
 ROUNDING = 256
-"""Bytes: what a GPU's allocator gives is a multiple of that (`machine/memory/allocator`)."""
+"""Granularity of a GPU allocator in bytes (`machine/memory/allocator`)."""
 MAX_ORDERED = 4000
-"""Tasks of a step: of more, which of them run before which is not found out."""
+"""Maximum tasks of a step for which the partial order is computed."""
 _Array = np.ndarray
 
 
 class StepTasks(NamedTuple):
-    """A step that was walked through: when it began, what it executed, and the tasks of each execution."""
+    """A dry-run step: its start, its executions, and the tasks of each execution."""
 
     first: int
     executions: Sequence[Execution]
@@ -68,7 +68,7 @@ def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], cons
 
 
 def scratch_sizes(recorder: ExecutionRecorder) -> dict[str, Counter[int]]:
-    """By node the sizes of what it took for as long as it ran, and nobody else held."""
+    """Sizes of each node's temporary buffers, freed when it ended."""
     read = {buffer for buffer, _, _ in recorder.reads}
     found: dict[str, Counter[int]] = {}
     for journal in recorder.journals.values():
@@ -87,7 +87,7 @@ def add_scratch(
     known: Mapping[int, Counter[int]],
     only_on: frozenset[int],
 ) -> None:
-    """Add the scratch memory of tasks on some devices, beyond the part that is `known` for every device."""
+    """Add tasks' temporary memory on some devices beyond the `known` part, which is the same on all devices."""
     runs = {task: step.first + n for step in steps for n, tasks in reversed(list(enumerate(step.tasks))) for task in tasks}
     for task, found in sizes.items():
         more = found - known.get(task, Counter())
@@ -125,7 +125,7 @@ class _Finder:
         self._sent: dict[_Place, list[int]] = {}
 
     def find(self) -> MemoryLifetimes:
-        """First what is no copy, then the copies."""
+        """Find lifetimes: first of original tensors, then of copies."""
         copies = []
         for device, journal in self._recorder.journals.items():
             freed = {entry.buffer: entry for entry in journal if not entry.is_made}
@@ -148,7 +148,7 @@ class _Finder:
         return self._found
 
     def _place(self, node: str, moment: int) -> _Place | None:
-        """The execution that ran at a moment, or had just been told of; see `lifetimes`."""
+        """Execution that ran at a moment, or had just been reported; see `lifetimes`."""
         step = bisect_right(self._firsts, moment) - 1
         if step < 0:
             return None
@@ -238,7 +238,7 @@ class _Finder:
         self._found.asked.append(buffer.size)
 
     def _add_copy(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
-        """Its readers are the tensor's; what was sent was made anew, or is kept where it comes from."""
+        """Add a copy, which has its tensor's readers; its source was made for it, or is kept."""
         reads = self._readers(self._holders(entry.buffer, end), None)
         for number in self._sent.get(made, ()):
             if self._found.asked[number] == entry.buffer.size:
@@ -269,7 +269,7 @@ class StepOrder(NamedTuple):
 def bound_peak(
     held: MemoryLifetimes, orders: Sequence[StepOrder], groups: Sequence[int], homes: Sequence[frozenset[int]]
 ) -> float:
-    """A highest peak that no placement has less than, in whatever order it runs its tasks; `groups` are those of tasks.
+    """Lower bound of the highest peak over all placements and task orders; `groups` has the group of each task.
 
     While a task runs, all is there that was made before it in any order and is read by it or behind it.  What it makes may lie
     where something of that size lay that it read.

@@ -103,7 +103,7 @@ def _telling(
 
 
 def meets_constraints(drawn: GraphProblem, devices: Sequence[int], aim: Aim) -> bool:
-    """Whether it is contiguous, and groups apart, where that was asked for."""
+    """Whether an assignment satisfies the requested contiguity and separation of groups."""
     is_whole = not aim.needs_contiguous or is_contiguous(drawn.problem, devices)
     return is_whole and are_apart(drawn.problem, devices)
 
@@ -121,7 +121,7 @@ def has_room_for_all(problem: PlanningProblem) -> bool:
 
 
 def tighten_capacities(drawn: GraphProblem, devices: Sequence[int], placed: SimulatedPlacement) -> GraphProblem:
-    """Each device whose peak was over its limit has as much less room as its peak was too high."""
+    """Reduce the capacity of each device whose peak exceeded its limit, by the excess."""
     held = [0.0] * len(drawn.devices)
     for task, device in enumerate(devices):
         held[device] += drawn.problem.tasks[task].holds

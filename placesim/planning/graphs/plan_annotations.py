@@ -22,7 +22,7 @@ def clear_requests(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
 
 
 def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> dict[str, str]:
-    """The devices to ask for, by node, so that each node that is planned goes where it is planned; no more than needed.
+    """Minimal device requests, by node, that make the placer follow the plan.
 
     `planned` are full device names by node.  The placer is asked: what goes elsewhere is annotated, of a group one node, until
     nothing does.  Raises InternalError where the placer keeps a node elsewhere, and TensorFlow's error where it places nothing.

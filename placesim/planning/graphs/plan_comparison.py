@@ -1,4 +1,4 @@
-"""A plan of a graph beside other placements: one record, of which reports are readings."""
+"""Comparison of a graph's plan with other placements, as one record for all reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PlanMeasure(Enum):
     LATENCY = "latency"
     """A step's seconds, one step after the other."""
     THROUGHPUT = "throughput"
-    """Steps overlap, each device a stage: the seconds of the busiest one, which are those of its nodes and of its transfers."""
+    """Steps overlap with each device as a stage: seconds of the busiest device, including its transfers."""
     MEMORY = "memory"
     """The highest peak of any device, in bytes."""
 
@@ -63,7 +63,7 @@ class SimulatedPlacement(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """A step's; endless where it does not run."""
+        """Step time in seconds; infinite if the placement does not run."""
         return self.study.step.seconds if self.study is not None else math.inf
 
     def value(self, sought: PlanMeasure) -> float:
@@ -80,7 +80,7 @@ class SimulatedPlacement(NamedTuple):
 
 
 def device_loads(study: TimeStudy) -> dict[str, float]:
-    """For each device the seconds of its nodes, and of what goes in and out of it; of a GPU, since host memory does nothing."""
+    """Seconds of each device's nodes and transfers; transfers count for GPUs only, since host memory does not work."""
     found = {device.device: 0.0 for device in study.devices}
     for run in study.nodes:
         found[run.device] += run.seconds
@@ -111,7 +111,7 @@ class PlanMove(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanStudy:
-    """A plan, what it was held against, and how much better anything could be.
+    """A plan, the placements compared with it, and the lower bound.
 
     `placements` are those that were simulated, and `plan` the best that fits, None where nothing does.  `asked` are the devices
     to ask for by node, `bound` is of what is sought, and `method` what found the plan.  `movable` is how many groups of nodes
@@ -134,12 +134,12 @@ class PlanStudy:
 
     @property
     def value(self) -> float:
-        """The plan's, of what is sought; endless where there is no plan."""
+        """The plan's objective value; infinite without a plan."""
         return math.inf if self.plan is None else self.plan.value(self.sought)
 
     @property
     def before(self) -> SimulatedPlacement | None:
-        """Current placement of the graph, as far as it runs; if the search found nothing better, the best of the others."""
+        """The graph's current placement if it runs; if the search found nothing better, the best of the others."""
         runs = [placed for placed in self.placements if placed.study is not None]
         for label in (ANNOTATED, DEFAULT):
             own = next((placed for placed in runs if placed.label == label), None)

@@ -43,9 +43,9 @@ from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 HELD = frozenset((*CONSTANTS, *VARIABLES))
-"""Ops whose outputs are held as long as the session lives."""
+"""Ops whose outputs live as long as the session."""
 GRADIENTS = "gradients"
-"""The scope that `tf.gradients` makes where it is given no other name."""
+"""Default scope of `tf.gradients`."""
 
 
 class NodeGroup(NamedTuple):
@@ -57,7 +57,7 @@ class NodeGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphProblem:
-    """A problem, and what its groups are: `groups[n]` is its group n, without nodes where nothing can move it.
+    """A planning problem and the nodes of its groups: `groups[n]` for group n, empty if nothing can move it.
 
     `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.  `least_peak` is
     what the highest peak of any device can't be below.
@@ -73,7 +73,7 @@ class GraphProblem:
 
 
 def possible_devices(placement: Placement) -> list[NodeGroup]:
-    """The groups of a placed graph, each with the devices that are left for it; numbers are those of the device set."""
+    """Colocation groups of a placed graph with their allowed devices, by number in the device set."""
     graph, device_set = placement.graph, placement.device_set
     groups = ColocationGraph(graph, placement.order, device_set, placement.groups.soft)
     build_groups(groups)
@@ -102,7 +102,7 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task before it is known how much counts as held: bytes that it keeps and makes."""
+    """A task with the bytes that it keeps and produces, before the counted share is known."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -310,7 +310,7 @@ class _ProblemBuilder:
         return found
 
     def _task(self, draft: _Draft, share: float) -> ProblemTask:
-        """Make the task; outputs count by the share of them that is held at once."""
+        """Make the task; its outputs count by the share that is in use at once."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
             case PlanMeasure.MEMORY:
@@ -418,7 +418,7 @@ class _ProblemBuilder:
     # --- groups
 
     def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
-        """Groups of tasks, joined where one task has nodes of several; what can't be annotated keeps its device."""
+        """Groups of tasks, joined if a task has nodes of several; nodes that can't be annotated keep their device."""
         of_name: dict[str, int] = {}
         placed = possible_devices(self._prepared.placement)
         for number, known in enumerate(placed):
@@ -515,7 +515,7 @@ class _ProblemBuilder:
 
 
 def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:
-    """No two groups with nodes whose names fit one pattern share a device; UsageError where a pattern fits no node.
+    """Forbid groups with nodes that match one pattern to share a device; raises UsageError for a pattern without matches.
 
     `handles` are the graph file's ids.
     """

@@ -35,7 +35,7 @@ def request_text(spec: DeviceName) -> str:
 
 
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
-    """A graph file's text with `placement`, so that its nodes go where `planned` has them; None where that is not reached.
+    """Text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
     Raises Unclear for a text that can't be changed, and GraphFileError for one that says something else.
     """
@@ -57,8 +57,8 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
 
 
 def placement_rows(moved: Collection[str], where: Mapping[str, str]) -> dict[str, str]:
-    """The fewest rows of `placement`, names and name scopes, that give each of `moved` the device of `where` and no other node
-    another than that; the last that fits a node counts.
+    """Fewest rows of `placement` (names and name scopes) that give each node of `moved` its device and leave all others; the
+    last matching row counts.
     """
     root = _Scope()
     for name in where:
@@ -112,7 +112,7 @@ class _Choice:
         return name in self._moved if given is None else self._where[name] != given
 
     def write(self, path: str, scope: _Scope, given: str | None, rows: dict[str, str]) -> None:
-        """Adds the rows that were chosen, those of a scope before those of what is in it."""
+        """Add the chosen rows, a scope's before those of its contents."""
         own = self._least[path, given][1]
         if own is not None and own != given:
             rows[path] = own

@@ -62,7 +62,7 @@ def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_
 
 
 class _Copy(NamedTuple):
-    """The uses of a list's entries in one place, and what is asked for around them."""
+    """Uses of a list's entries in one place, and the requests around them."""
 
     uses: list[_Use]
     context: _Context
@@ -155,11 +155,11 @@ class _ScopeEditor:
         return None
 
     def _wrong(self, placement: Placement) -> list[str] | None:
-        """The nodes that are elsewhere than planned; None where nothing is placed."""
+        """Nodes on another device than planned; None if nothing is placed."""
         return None if placement.error is not None else find_misplaced_nodes(placement, self._target)
 
     def _require(self, wrong: Sequence[str]) -> bool:
-        """Have more asked for: of each group with a node that is elsewhere the first node, and then all."""
+        """Add requests: for the first node of each group with a misplaced node, then for all."""
         before = len(self._required)
         for group in {self._group(name) for name in wrong}:
             members = self._members.get(group, [])
@@ -169,7 +169,7 @@ class _ScopeEditor:
     # --- graphs
 
     def _read(self, text: str) -> Graph:
-        """The text's graph.  Raises UneditableText where it is another one than that which is planned."""
+        """Graph of the text.  Raises UneditableText if it differs from the planned one."""
         graph = read_graph_file(text, self._file, self._base.graph.registry).graph
         if _differ(graph, self._base.graph):
             raise UneditableText
@@ -185,7 +185,7 @@ class _ScopeEditor:
     # --- the fewest devices
 
     def _edited(self) -> str:
-        """The text with the fewest devices, by what is known of what has to be asked for."""
+        """Text with the fewest devices for the known required requests."""
         for _ in range(_ROUNDS):
             texts = EditableText(self._text)
             rules = _Rules(self._target, self._held, frozenset(self._required), self._default, self._choices, self._specs)
@@ -289,7 +289,7 @@ class _Choice:
                 self._settle_list(entry.children, waiting, clashes)
 
     def _chosen_wraps(self, entries: list[NodeEntry], copies: list[_Copy]) -> list[str]:
-        """For each entry of a list the device of a new scope around it, ABSENT where there is none."""
+        """Device of a new scope around each entry of a list, ABSENT for none."""
         words = self._wrapping(entries, copies)
         if len(words) == 1:
             return words * len(entries)
@@ -320,7 +320,7 @@ class _Choice:
         return request_text(self._rules.specs[device])
 
     def clashing_scopes(self, clash: _Clash) -> list[NodeEntry]:
-        """The scopes to be written out so that an entry, or those around it, stand for fewer nodes; none if that is no help."""
+        """Scopes to write out so that an entry or its ancestors cover fewer nodes; none if that does not help."""
         scopes = self._scopes_of.get(id(clash.entries), [])
         if len(scopes) > 1:
             return scopes[1:]
@@ -374,7 +374,7 @@ class _Choice:
         return cost
 
     def _below(self, copy: list[_Use], context: _Context) -> float:
-        """The fewest devices that a list needs by itself, as if nothing else shared its entries."""
+        """Fewest devices that a list needs if nothing else shares its entries."""
         key = id(copy), context
         found = self._known.get(key)
         if found is None:
@@ -401,7 +401,7 @@ class _Choice:
         return [_within(text, context) for text in own] if isinstance(own, list) else [_within(own, context)]
 
     def _accepts(self, node: Node, asked: _Context) -> bool:
-        """Whether a node that asks for this goes where it is planned, as far as is known."""
+        """Whether a node with this request is placed as planned, as far as known."""
         rules = self._rules
         if asked is None or _follows(node):
             return True
@@ -457,7 +457,7 @@ def _fits(asked: DeviceName, device: str) -> bool:
 
 
 def _follows(node: Node) -> bool:
-    """Whether a node asks for what another does, whatever is around it: the owner of a reference, or a variable's handle."""
+    """Whether a node copies another's request, regardless of its scopes: that of a reference's owner or a variable's handle."""
     return True in node.signature.input_is_ref or not node.location
 
 

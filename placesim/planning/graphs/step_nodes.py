@@ -38,7 +38,7 @@ class StepNodes(NamedTuple):
     of_execution: list[tuple[int, ...]]
 
     def joined(self) -> list[int]:
-        """A number for each node, which is the same for nodes that wait for each other."""
+        """Number of each node's cycle: nodes that wait for each other share a number."""
         pairs = [(node, source) for node, row in enumerate(self.inputs) for source in (*row, *self.controls[node])]
         if not pairs:
             return list(range(len(self.nodes)))

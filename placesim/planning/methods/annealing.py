@@ -65,7 +65,7 @@ def _first(problem: PlanningProblem, search: Search) -> Plan | None:
 
 
 def _fill(problem: PlanningProblem) -> list[int] | None:
-    """Groups where they leave the least load, those first that hold most; None where one finds no room.
+    """Assign groups, largest memory first, to the least loaded device with room; None if one finds none.
 
     Where parts have to be contiguous, all is on one device.
     """
@@ -103,7 +103,7 @@ class _Round:
         self._reference = max(start.value, math.ulp(1.0))
 
     def run(self, length: int) -> Plan:
-        """The best plan met in so many moves."""
+        """Return the best plan found in `length` moves."""
         loads, draw, reference = self._loads, self._random, self._reference
         groups, devices = self._problem.movable, range(len(self._problem.devices))
         neighbours, stages = self.neighbours, self._stages
@@ -194,7 +194,7 @@ class _Stages:
 
 
 def _stage_order(problem: PlanningProblem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
-    """A place for each device so that all edges go forward, as they do where the parts are cut from one order."""
+    """Position of each device such that all edges go forward, as in partitions cut from one order."""
     edges: dict[int, set[int]] = {device: set() for device in range(len(problem.devices))}
     for group, readers in enumerate(after):
         own = loads.of_group[group]

@@ -44,7 +44,7 @@ def _order(problem: PlanningProblem, search: Search, number: int) -> list[int]:
 
 
 def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> list[int]:
-    """The best cut of an order into one call for each device and tasks between, as if all of it ran one after another."""
+    """Best cut of an order into one call per device with tasks between, assuming sequential execution."""
     segment, size, most = Segment(problem, order), len(order), len(calls.paying)
     paying = problem.devices[calls.paying[0]] if most else None
     rooms = [problem.devices[device].capacity for device in calls.paying]

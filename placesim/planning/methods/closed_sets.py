@@ -24,7 +24,7 @@ _Array = np.ndarray
 
 
 def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """The best contiguous plan, proven to be that; nothing where there are too many closed sets, or ways that differ."""
+    """Find the optimal contiguous plan; nothing if there are too many closed sets, or transfer times differ by path."""
     if problem.ways is not None or not problem.tasks:
         return
     blocks, edges = _blocks(problem)
@@ -66,7 +66,7 @@ def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
 
 
 def closed_sets(blocks: list[list[int]], inputs: list[set[int]], search: Search) -> list[int]:
-    """All sets of blocks that hold what their blocks read, as bits, by size; none where there are more than `MAX_SETS`."""
+    """All sets of blocks closed under inputs, as bit masks by size; none if there are more than `MAX_SETS`."""
     needs = [sum(1 << source for source in sources) for sources in inputs]
     found, layer = [0], {0}
     for _ in blocks:
@@ -123,7 +123,7 @@ def _best_chain(problem: PlanningProblem, blocks: list[list[int]], sets: list[in
 
 
 class _Parts:
-    """Measures parts, which are rows of tasks."""
+    """Measures parts of the problem, given as rows of tasks."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         from scipy.sparse import csr_array
@@ -141,7 +141,7 @@ class _Parts:
         self._readers = np.array([len(readers) for readers in problem.readers], np.float32)
 
     def measure(self, parts: _Array) -> tuple[_Array, _Array, _Array]:
-        """Seconds by kind, what is moved, and what is held, of parts `[number, tasks]`."""
+        """Seconds by device kind, moved bytes and memory of parts `[number, tasks]`."""
         dense = parts.astype(float)
         seconds = dense @ self._times
         seconds[np.asarray(dense @ self._never) > 0] = math.inf

@@ -15,7 +15,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
-"""An order of up to so many groups is cut to its end, some seconds, although the time for it is over."""
+"""Orders with up to this many groups are cut completely, even when the time is over (some seconds)."""
 
 
 def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
@@ -91,7 +91,7 @@ def _late_order(problem: PlanningProblem, depth: Sequence[int], keys: Sequence[f
 
 
 class DeviceClass(NamedTuple):
-    """Devices that are alike."""
+    """Devices with equal properties."""
 
     devices: tuple[int, ...]
     kind: int
@@ -100,7 +100,7 @@ class DeviceClass(NamedTuple):
 
 
 def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
-    """The devices by what they run and hold."""
+    """Group devices by the tasks that they can run and their memory."""
     found: dict[tuple[int, float, bool], list[int]] = {}
     for number, device in enumerate(problem.devices):
         found.setdefault((device.kind, device.capacity, device.pays), []).append(number)

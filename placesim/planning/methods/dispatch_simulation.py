@@ -1,4 +1,4 @@
-"""Plans that are made while the machine runs: what becomes ready goes where it would end first, and is simulated at once.
+"""Greedy plans made during simulation: each ready task goes to the device where it would end first.
 
 List scheduling takes tasks in an order of its own; the machine takes them as they become ready, and launches ahead of its
 streams.  A pass over all tasks costs about as much as one simulation, so that many are made: clusters of several sizes move as
@@ -25,20 +25,22 @@ from placesim.planning.search_budget import Search
 MOVED = (0.0, 0.1, 0.3, 1.0, 3.0)
 """Weight of a second of transfers to a task, in seconds of the task's end."""
 AHEAD = (0.0, 0.3, 1.0)
-"""The same for transfers to the readers, where the plan before has them."""
+"""Weight of transfers to the readers, at their devices in the previous plan."""
 NOISES = (0.0, 0.0, 0.1, 0.5)
 SPARES = (True, False)
 ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
 """The chances that a part is decided anew, that it is one of the step's time, and that a weight is another."""
 WORSE, WORSE_PINNED = 1.02, 1.003
-"""A pass that seems so much worse than the best seemed is not simulated; where most is decided before, passes are truer."""
+"""Ratio of a pass's estimate to the best estimate above which it is not simulated; estimates are better if most tasks are
+pinned.
+"""
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
-"""Parts of a plan that are decided anew."""
+"""Shares of a plan that are decided again."""
 _LAUNCHED, _BEGUN, _ENDED, _MOVED = range(4)
 _NONE = -1
 _UNKNOWN: list[int] = []
 _LOOK = 4096
-"""After so many events it is asked whether the time is over."""
+"""Number of events between checks of the time limit."""
 
 
 class Weights(NamedTuple):
@@ -65,7 +67,7 @@ class _Way(NamedTuple):
 
 
 class Dispatcher:
-    """Runs a problem's tasks on its machine, and decides where each goes when all that it reads is under way."""
+    """Simulates a problem's tasks, and chooses the device of each when all its inputs have started."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
@@ -310,7 +312,7 @@ class _Pass:
         return found
 
     def _ahead(self, task: int, device: int, readers: Sequence[int]) -> float:
-        """The seconds of transfers to where readers were."""
+        """Seconds of transfers to the readers' previous devices."""
         made, ways = self.machine.makes[task], self.machine.ways[device]
         others = {self.before[reader] for reader in readers}
         return sum([ways[other].delay + ways[other].pace * made for other in others if other != device])
@@ -318,7 +320,7 @@ class _Pass:
     # --- what the machine does
 
     def _commit(self, task: int, device: int) -> None:
-        """A task is decided: it waits for what is not there, and what it reads elsewhere is moved as soon as it can be."""
+        """Fix a task's device; its missing inputs are sent there as soon as possible."""
         machine, now, ends, devices, moves = self.machine, self.now, self.ends, self.devices, self.moves
         devices[task] = device
         is_launched, missing = machine.streams[device] != _NONE, 0
@@ -370,7 +372,7 @@ class _Pass:
             self._start(task)
 
     def _start(self, task: int) -> None:
-        """All inputs are there: it is launched, or runs, where the host has a thread."""
+        """Launch or run a task whose inputs have arrived, when the host has a thread."""
         host = self.machine.hosts[self.devices[task]]
         if self.threads[host]:
             self._occupy(task, host)
@@ -439,7 +441,7 @@ class _Pass:
         heappush(self.events, (self.now + takes, self.machine.rank[source], _MOVED, source, device))
 
     def _moved(self, source: int, device: int) -> None:
-        """An output is there: who waits for it may begin, and the ports are free."""
+        """A transfer has ended: waiting tasks may start, and the ports are free."""
         way = self.machine.ways[self.devices[source]][device]
         takes = way.delay + way.pace * self.machine.makes[source]
         for port in way.ports:

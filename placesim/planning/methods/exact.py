@@ -1,4 +1,4 @@
-"""Exact search by a constraint solver, CP-SAT of OR-tools, which comes with `placesim[plan]`; without it there is none.
+"""Exact search by the constraint solver CP-SAT of OR-tools (extra `placesim[plan]`).
 
 The solver works in whole numbers: times are scaled and rounded down, so that what it proves holds for the true ones as well.
 """
@@ -26,13 +26,13 @@ MAX_TASKS = 2000
 MAX_CHOICES = 12_000
 """Groups times devices: more than that are not searched exactly."""
 MAX_OVER_WAYS = 2000
-"""The same where ways differ: a larger model takes the time of the searches beside it, and proves nothing."""
+"""Maximum size if transfer times differ by path; larger models take time from other searches without proving anything."""
 MAX_PLACES = 4000
 """Tasks times devices of a makespan on devices that differ: of more the solver proves hardly anything in a minute."""
 _UNITS = 1 << 28
 WORKERS = 2
 _DETERMINISTIC_PER_EVALUATION = 1e-4
-"""The solver's own unit of work is about a second; where work is counted, an evaluation is so much of it."""
+"""Solver time units (about a second each) per counted evaluation."""
 
 
 @cache
@@ -42,7 +42,7 @@ def has_solver() -> bool:
 
 
 def solve(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Whatever is sought, but schedules on devices that are alike."""
+    """Solve for any objective except schedules on equal devices."""
     match problem.objective:
         case Objective.MAKESPAN:
             return solve_makespan(problem, search)
@@ -52,7 +52,7 @@ def solve(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """The shortest schedule on devices that are alike, where all times are whole."""
+    """Find the shortest schedule on equal devices with whole-number times."""
     schedules = PrioritySchedules(problem)
     if (
         not has_solver()
@@ -89,7 +89,7 @@ def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """The least highest load of a pipeline; of what is moved at least what certainly is."""
+    """Minimise the highest load of a pipeline, counting only transfers that are certain."""
     count = len(problem.groups) * len(problem.devices)
     most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
     if not has_solver() or count > most or not problem.groups:
@@ -162,7 +162,7 @@ def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _full_moments(problem: PlanningProblem) -> list[int]:
-    """The moments after which something is let go, and before which something was made: at others no more is there."""
+    """Moments at which memory can be highest: after a new buffer and before the next release."""
     made = {tensor.made for tensor in problem.tensors}
     read = {at for tensor in problem.tensors for at in (tensor.made, *(at for _, at in tensor.reads))}
     found, is_more = [], False
@@ -177,7 +177,7 @@ def _full_moments(problem: PlanningProblem) -> list[int]:
 def _presence(
     model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], tensor: ProblemTensor, device: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """From which moment to which a tensor is on a device, and the choice that says whether it is."""
+    """Interval in which a tensor is on a device, and the variable that decides whether it is."""
     own = problem.group_of[tensor.task]
     last: dict[int, int] = {} if tensor.is_kept else {own: tensor.made}
     for task, at in tensor.reads:
@@ -210,7 +210,7 @@ def _presence(
 
 
 def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
-    """Adds to the terms of each device what goes out of it and what comes in."""
+    """Add incoming and outgoing transfers to the terms of each device."""
     devices = range(len(problem.devices))
     ways = LinkTimes(problem)
     for task, readers in enumerate(problem.readers):
@@ -393,7 +393,7 @@ class _Makespan:
                 self.model.add_cumulative(busy, [1] * len(busy), slots)
 
     def improve(self, best: Plan, least: float) -> None:
-        """Asks for what is better than the best plan."""
+        """Require a better value than the best plan's."""
         self.model.add(self.end <= self._units(best.value))
         self.model.add(self.end >= self._units(least) - len(self.problem.tasks))
         self.model.clear_hints()
@@ -404,13 +404,13 @@ class _Makespan:
         return _read(solver, self._on)
 
     def exclude(self, of_group: Sequence[int]) -> None:
-        """Asks for another assignment."""
+        """Exclude an assignment."""
         movable = self.problem.movable
         self.model.add(sum(self._on[group][of_group[group]] for group in movable) < len(movable))
 
 
 def _choices(model: Any, problem: PlanningProblem) -> list[list[Any]]:
-    """For each group and device whether it is there; what can't be is 0."""
+    """Variables that assign each group to each device; 0 for impossible pairs."""
     devices = range(len(problem.devices))
     on = [
         [model.new_bool_var(f"{group} on {device}") if problem.can_run(group, device) else 0 for device in devices]

@@ -1,4 +1,4 @@
-"""An assignment that fits, to begin with: group after group goes where least is held."""
+"""Initial assignment that fits: each group goes to the device with the least memory in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""List scheduling: the task with the longest path behind it goes where it would end first (HEFT: Topcuoglu and others, 2002).
+"""List scheduling (HEFT: Topcuoglu and others, 2002): tasks by longest remaining path, each to the device where it ends first.
 
 What its group holds must have room there; the other tasks of the group follow it.
 """

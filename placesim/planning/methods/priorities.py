@@ -1,4 +1,4 @@
-"""Schedules on devices that are alike: by the longest path behind each task, then by ranks that are annealed."""
+"""Schedules on equal devices: first by longest remaining path, then by annealed ranks."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims)
 def _in_tiles(
     c: ConvolutionSizes, dtype: DataType, windows: Sequence[SpatialWindow], depth: int, channels: int, is_filter: bool = False
 ) -> tuple[Amounts, int] | None:
-    """(transforms and products, parts) of a convolution in tiles from so many channels to so many; None if it is none.
+    """(transforms and products, parts) of a convolution computed in tiles; None if it is not.
 
     `is_filter`: of the gradient of its filter, for which tiles of the output are transformed as well, and not back.
     """

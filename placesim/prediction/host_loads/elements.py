@@ -29,7 +29,7 @@ def elementwise(node: NodeShapes) -> Load:
 
 
 def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:
-    """Passes over the parts of a tensor, and so much more of what is named; the result is put in its place."""
+    """Load of passes over parts of a tensor with additional counts, including writing the result."""
     parts = part_count(elements * node.dtype.size)
     if parts < 2:
         return Load(family, _passes(passes, elements, node).add(**counts), Amounts())
@@ -89,7 +89,7 @@ def softmax(node: NodeShapes) -> Load:
 
 
 def reduction(node: NodeShapes) -> Load:
-    """Rows that are summed to a number each, or to each other."""
+    """Load of reducing rows to single elements, or rows to one row."""
     elements, made = prod(node.inputs[0]), max(1, prod(node.outputs[0]))
     amounts = Amounts(call=3, reduced=elements).stream(node.moved_bytes)
     return Load("reduction", amounts.add(row=min(made, elements / made)), Amounts())
@@ -107,7 +107,7 @@ def transpose(node: NodeShapes) -> Load:
 
 
 def gather(node: NodeShapes) -> Load:
-    """Rows that lie anywhere: what is taken is read and written, the rest of the table lies still."""
+    """Load of gathering rows: gathered rows are read and written, the rest of the table is untouched."""
     made = prod(node.outputs[0])
     row = max(1, prod(node.inputs[0][1:]))
     amounts = Amounts(call=4, plain=made, gathered=made / row)

@@ -10,7 +10,7 @@ TEMPORARY = 3
 
 
 class Amounts:
-    """Counts by name, and bytes that pass by, each with the bytes among which they lie: what a thread does."""
+    """Work of one thread: counts by name, and streamed bytes with the size of the data that they belong to."""
 
     __slots__ = ("counts", "traffic")
 
@@ -19,13 +19,13 @@ class Amounts:
         self.traffic: list[tuple[float, float]] = []
 
     def add(self, **counts: float) -> Amounts:
-        """So much more of what is named."""
+        """Add counts by name."""
         for name, count in counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count
         return self
 
     def stream(self, num_bytes: float, among: float | None = None) -> Amounts:
-        """Bytes that are read or written once, among so many in turn (by themselves unless said)."""
+        """Add bytes read or written once, from data of `among` bytes in turn (by default only these)."""
         self.traffic.append((num_bytes, num_bytes if among is None else among))
         return self
 

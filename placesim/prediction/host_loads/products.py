@@ -10,7 +10,7 @@ from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.node_work import NodeShapes
 
 ALIASED_BYTES = 4096
-"""Rows of a multiple of so many bytes lie in the same few places of a cache, and drive each other out of it."""
+"""Row size whose multiples map rows to the same cache sets, where they evict each other."""
 PRODUCT_DEPTH = 384
 """Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
 

@@ -1,4 +1,4 @@
-"""A node and its static shapes -> what its numpy kernel does on a host, counted in what a profile has a rate for.
+"""Work of a node's numpy kernel on a host, in the units of a profile.
 
 A kernel is a number of numpy's passes over arrays, of products of matrices, of copies.  How work is cut into parts, and in what
 runs it is copied, is asked of the kernels themselves.  What a count costs is the host's (`host_costs`).
@@ -55,7 +55,7 @@ def host_load(node: NodeShapes) -> Load | None:
 
 
 def _take_type(node: NodeShapes, load: Load) -> None:
-    """Scale the counts, which are those of float32, to the node's type.
+    """Scale counts from float32 to the node's type.
 
     A processor computes half as many of twice the size at once; halves are widened first, and rounded at the end; BLAS has no
     integers, which numpy multiplies one by one.

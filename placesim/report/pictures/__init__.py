@@ -1,1 +1,1 @@
-"""A picture of a placement in what draws it: Graphviz, Mermaid, and one HTML page with what is in `assets/`."""
+"""Pictures of a placement: Graphviz, Mermaid, SVG, and an HTML page with the files of `assets/`."""

@@ -32,7 +32,7 @@ SHELL = Shell(
 
 
 class Comparison(NamedTuple):
-    """Placements whose steps were simulated and have their traces; `before` and `after` are those that are shown first."""
+    """Simulated placements with traces; `before` and `after` are shown first."""
 
     name: str
     placements: Sequence[SimulatedPlacement]
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 def plan_page(study: PlanStudy) -> str | None:
-    """The page of a plan, beside what it was held against; None where nothing was simulated: there is nothing to show."""
+    """Page that compares a plan with other placements; None if nothing was simulated."""
     runs = [number for number, placed in enumerate(study.placements) if placed.study is not None]
     if not runs:
         return None

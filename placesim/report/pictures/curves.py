@@ -12,7 +12,7 @@ FAR_END = (0.85, 0.78, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 MIDDLE = (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8)
 """Possible positions of a curve's label, as shares of its length, the best first."""
 _STEPS = 40
-"""So many straight parts stand for a curve where its length is measured."""
+"""Number of straight segments for measuring a curve's length."""
 
 
 class End(NamedTuple):

@@ -26,7 +26,7 @@ from placesim.report.text.explanation import trial_text
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
 """Names of nodes added by a step: a feed, and a tensor that arrives from another device."""
 MAX_EDITS = 8
-"""As many of a node are told as `explain` tells."""
+"""Maximum edits shown per node, as in `explain`."""
 Value = TypeVar("Value")
 
 
@@ -80,14 +80,14 @@ def page_document(picture: Picture) -> dict[str, Any]:
 
 
 def _devices(picture: Picture) -> list[dict[str, Any]]:
-    """The devices with the task of each, empty where there is one only, and the seconds of work that a step has for them."""
+    """Devices with their tasks (empty if there is only one) and predicted seconds per step."""
     tasks, work = device_tasks(picture.devices), device_work(picture)
     rows = zip(picture.devices, short_names(picture.devices), tasks, work, strict=True)
     return [{"name": name, "short": short, "task": task, "work": seconds} for name, short, task, seconds in rows]
 
 
 def _memory(picture: Picture) -> dict[str, Any] | None:
-    """Each device's peak with its node, and what is held then: rows of node, device and bytes; None where it isn't known.
+    """Peak of each device: its node, and rows of node, device and bytes in use; None if unknown.
 
     What a step adds to the graph (`a/_7`) counts as the node whose tensor it carries.  A node is -1 where the picture lacks it,
     as it does what only stands in a function's body.
@@ -152,7 +152,7 @@ def _proofs(picture: Picture) -> dict[str, Any]:
 
 
 def _edits(picture: Picture) -> list[list[Any]]:
-    """For nodes that are not where they were asked to be: the node, how many edits were not tried, and the edits as texts."""
+    """Nodes off their requested device: node, number of untried edits, and the edits as texts."""
     return [
         [node, found.untried, *(str(trial_text(trial, device)) for trial in found.outcomes[:MAX_EDITS])]
         for node, device, found in node_edits(picture)

@@ -25,7 +25,7 @@ FINDER = "finder.js"
 
 
 class Button(NamedTuple):
-    """A button of the header: its id, what stands on it, what it does, and whether it is a switch that is on."""
+    """A header button: id, label, tooltip, and whether it is a switch that starts on."""
 
     name: str
     text: str
@@ -63,7 +63,7 @@ class Shell(NamedTuple):
     needs_blobs: bool = False
 
     def assets(self) -> tuple[str, ...]:
-        """The files in `assets/` that it is made from."""
+        """Files in `assets/` that make up the page."""
         finder = ("finder.html", FINDER) if self.finds else ()
         return ("shell.html", "page.css", *self.main, *self.styles, *PARTS, *finder, *self.scripts)
 
@@ -90,7 +90,7 @@ class Shell(NamedTuple):
 
 
 def _choice(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:
-    """A field to choose with, by its id; nothing where there is no choice."""
+    """Selection field with an id; empty if there is no choice."""
     options = "".join(f'      <option value="{value}">{text}</option>\n' for value, text in choices)
     return f'  <label>{label}\n    <select id="{name}">\n{options}    </select>\n  </label>\n' if choices else ""
 
@@ -102,7 +102,7 @@ def _button(button: Button) -> str:
 
 
 def _data(key: str, text: str) -> str:
-    """An element that holds data: packed, or JSON, of which no `</script>` may end it."""
+    """Element with packed data or JSON, escaped so that `</script>` can't end it."""
     kind = "text/plain" if key.startswith("packed-") else "application/json"
     held = text.replace("<", "\\u003c")
     return f'<script type="{kind}" id="{key}">{held}</script>'
@@ -114,7 +114,7 @@ def page_json(document: Mapping[str, Any]) -> str:
 
 
 def compress_json(document: Mapping[str, Any]) -> str:
-    """The same as a page carries it where it is large."""
+    """Compressed JSON for large data in a page."""
     return compress_data(page_json(document).encode())
 
 
@@ -130,5 +130,5 @@ def compress_asset(name: str) -> str:
 
 
 def page_asset(name: str) -> str:
-    """A file of a page's, as it stands beside this package."""
+    """Content of a page's asset file."""
     return (files("placesim.report") / "assets" / name).read_text("utf-8")

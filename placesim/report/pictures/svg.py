@@ -29,7 +29,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu
 TEXT, SOFT, LINE, GROUND, SURFACE, COPY, LINK, ACCENT, WASH = (
     *("#1b1f27", "#5b6472", "#d9dde3", "#f6f7f9", "#ffffff", "#b54800", "#5f6b7a", "#0a5fd0", "#eef2f8"),
 )
-"""The colours of the page where it is light (`assets/page.css`)."""
+"""Colours of the page in light mode (`assets/page.css`)."""
 MARGIN, TOP, FOOT, TASK = 14, 54, 30, 26
 HEAD, HEAD_LINE, METER = 152, 17, 10
 COLUMN, BOX_WIDTH, BOX, GAP, SIDE = 150, 210, 46, 8, 16
@@ -222,7 +222,7 @@ class _Drawing:
         yield "</g>"
 
     def _words(self, piece: ScopePiece) -> tuple[str, str, str]:
-        """A box's whole name, what stands on it, and what it is."""
+        """Full name, label and kind of a box."""
         item = piece.item
         if not isinstance(item, Scope):
             node = self._picture.nodes[item]
@@ -272,7 +272,7 @@ class _Drawing:
         return self._rects[wire.target] if wire.target is not None else self._lane_rects[wire.lane]._replace(width=HEAD)
 
     def _pills(self) -> Iterator[str]:
-        """The bytes beside the wires, the largest first, where they hide neither a box nor each other."""
+        """Byte labels of wires, largest first, where they cover neither boxes nor other labels."""
         taken = [*self._rects, *(rect._replace(width=HEAD) for rect in self._lane_rects.values())]
         wires = self._lanes.wires
         starts, targets = Counter(wire.source for wire in wires), Counter(wire.target for wire in wires)

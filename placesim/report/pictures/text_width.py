@@ -35,7 +35,7 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
 
 
 def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
-    """A text, cut with `…` where it is wider.
+    """Text shortened with `…` to a width.
 
     Of a name the last part stays whole, if it has room, and of what is before it the beginning; else the beginning and the end.
     """

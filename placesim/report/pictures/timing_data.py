@@ -1,4 +1,4 @@
-"""A study of time -> what its page draws from: columns of whole numbers, each distinct text kept once.
+"""Data of the page of a time study: columns of whole numbers, and a table of distinct texts.
 
 Spans are in the order in which they begin, and a span's number is its place in it; -1 stands for none.  Times are counted in
 `tick`s, each from the one before, which keeps the columns small; a tick is at most a ten-thousandth of a millionth of the step.
@@ -23,7 +23,7 @@ from placesim.report.text.timing import time_document
 DIGITS = 10
 """So many digits of the step's time has one tick."""
 MAX_SPANS = 1_000_000
-"""So many can be drawn: a page of some 15 MB, which a browser opens within seconds."""
+"""Maximum number of drawn spans: a page of about 15 MB, which opens within seconds."""
 WAITS = ("nothing", "input", "launch", "turn")
 
 
@@ -35,7 +35,7 @@ class ValueTable(dict[Hashable, int]):
 
 
 class Texts(NamedTuple):
-    """Texts that columns number: of one step, or of several that are compared, so that one number means the same in all."""
+    """Table of texts shared by all columns, for one step or several compared ones."""
 
     names: ValueTable
     ops: ValueTable

@@ -17,7 +17,7 @@ def blocks_line(values: Sequence[float], most: float) -> str:
 
 
 def shades_line(shares: Sequence[float]) -> str:
-    """One shade for each share, the darkest for all of it; what is above 0 is seen."""
+    """One shade per share, darkest for 1; any share above 0 is visible."""
     return "".join(SHADES[min(len(SHADES) - 1, -int(-share * (len(SHADES) - 1) // 1))] for share in shares)
 
 

@@ -1,4 +1,4 @@
-"""The console behind what is written to a terminal.  Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
+"""Console for terminal output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BETWEEN = 2
 
 
 def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
-    """The widths of columns that have so much room together: the widest give way first."""
+    """Column widths that fit into `room`; the widest shrink first."""
     cap = max(wanted, default=0)
     while cap > 1 and sum(min(width, cap) for width in wanted) > room:
         cap -= 1
@@ -42,7 +42,7 @@ def make_console(stream: TextIO, buffer: TextIO) -> Console:
 
 
 def is_wrapping(stream: TextIO) -> bool:
-    """Whether lines are fitted to a width: that of a terminal, or one that was asked for; a pipe has none."""
+    """Whether lines are wrapped: for a terminal, or if a width was requested; not in a pipe."""
     return stream.isatty() or "COLUMNS" in os.environ
 
 
@@ -77,7 +77,7 @@ def line_starts(text: str, width: int, indent: int = 0) -> list[int]:
 
 
 def _parts(text: str, start: int, end: int, room: int) -> Iterator[tuple[int, int]]:
-    """A word as it may be broken: not at all where it has room."""
+    """Possible breaks of a word; none if it fits."""
     if end - start <= room:
         yield start, end
         return
@@ -89,15 +89,14 @@ def _parts(text: str, start: int, end: int, room: int) -> Iterator[tuple[int, in
 
 
 def wrap_text(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
-    """The lines of a text, each but the first behind so many blanks."""
+    """Lines of a text; all but the first are indented."""
     for number, line in enumerate(text.divide(line_starts(text.plain, width, indent))):
         line.rstrip()
         yield Text(" " * indent).append_text(line) if number else line
 
 
 class Column(NamedTuple):
-    """A column: names may be broken, and where there is no room those that are missed least are left out, the first of them
-    first."""
+    """A table column: long names may be wrapped, and the least important columns are dropped first if there is no room."""
 
     title: str
     is_number: bool = False
@@ -128,7 +127,7 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
 
 
 def facts_lines(parts: Sequence[Text], width: int) -> Iterator[Text]:
-    """The parts beside each other, and on further lines where there is no room."""
+    """Parts side by side, continued on further lines if needed."""
     line = Text()
     for part in parts:
         if line and len(line) + len(_GAP) + len(part) > width:

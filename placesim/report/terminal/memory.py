@@ -1,4 +1,4 @@
-"""A study of memory -> what a person at a terminal sees: each device's curve, the largest holders, what it would take."""
+"""Memory study for terminals: curves of devices, the largest holders, and possible fixes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "
 
 
 def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
-    """Each device by itself, then what it would take to fit."""
+    """Each device, then ways to make the graph fit."""
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     labels = device_labels(study)

@@ -1,4 +1,4 @@
-"""A study of a plan -> what a person at a terminal sees: the plan's time and bound, what it is held against, and what moves."""
+"""Plan study for terminals: the plan's time and bound, compared placements, and moved groups."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
 
 
 def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:
-    """The plan beside what the graph's placement is now, the bound, a table of placements, and the groups that move.
+    """The plan compared with the current placement, the bound, a table of placements, and the moved groups.
 
     `output` is the file to which the plan is written, if it is.
     """

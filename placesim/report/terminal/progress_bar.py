@@ -14,7 +14,7 @@ LEAST_SHARE = 0.005
 
 
 class TimesColumn(ProgressColumn):
-    """Beside the first bar: the time since `began` (of `time.monotonic`), and what is left if the rest goes as fast.
+    """Elapsed and estimated remaining time, beside the first bar.
 
     `share` is how much of all is done, from 0 to 1.
     """
@@ -36,7 +36,7 @@ class TimesColumn(ProgressColumn):
             self._share, self._told = value, time.monotonic()
 
     def render(self, task: Task) -> Text:
-        """The times beside the first task, nothing beside others."""
+        """Times beside the first task; nothing for others."""
         if task.id:
             return Text()
         now = time.monotonic()
@@ -57,13 +57,13 @@ class CountColumn(MofNCompleteColumn):
 
 
 def readable_time(seconds: float) -> str:
-    """`75.2` -> `1:15`, with hours where there are any."""
+    """Format seconds as `1:15`, with hours if needed."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
 
 
 def progress_bar(stream: TextIO, began: float) -> tuple[Progress, TimesColumn]:
-    """A bar for each of steps and nodes, which disappears when it is done, and what is told how much is done of all."""
+    """Return a bar that disappears when it is done, and its column of times."""
     times = TimesColumn(began)
     columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), times)
     return Progress(*columns, console=Console(file=stream), transient=True), times

@@ -133,7 +133,7 @@ def _legend(picture: Picture, labels: dict[int, str], width: int) -> Iterator[Te
 
 
 def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table | Text]:
-    """Each device's peak, or why it is not known; nothing where that was not asked for."""
+    """Peak of each device, or why it is unknown; nothing if not requested."""
     if not picture.memory:
         return [Text(), Text(picture.memory_note, "dim")] if picture.memory_note else []
     indices = {name: index for index, name in enumerate(picture.devices)}
@@ -156,7 +156,7 @@ def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table 
 
 
 def _copied(picture: Picture, labels: dict[int, str], width: int, height: int) -> Iterator[Table | Text]:
-    """The matrix of transfers, and a sentence for each other thing that is copied."""
+    """Matrix of transfers, and a sentence for each other copy."""
     yield _matrix(picture, labels, width, max(MIN_PAIRS, height // 3))
     host, signals = picture.asides
     if host:

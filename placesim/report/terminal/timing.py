@@ -1,4 +1,4 @@
-"""A study of time -> what a person at a terminal sees: the step's time, each device's lane, and what it goes into."""
+"""Time study for terminals: step time, lanes of devices, and the breakdown of the time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from placesim.report.text.timing import device_labels
 MIN_LANE, MAX_LANE = 8, 150
 IDLE = "·"
 _INDENT = "  "
-"""Before what goes on from the line above."""
+"""Indentation of continuation lines."""
 
 
 def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
-    """The step time in a line with what bounds it, the devices, the links, the critical path, and what costs most."""
+    """Step time with its bound, devices, links, critical path and costliest nodes."""
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     for text in _head(study):
@@ -75,7 +75,7 @@ class _Table:
 
 
 def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
-    """For each device its facts, then what it computed and what it copied over the step's time."""
+    """Facts of each device, then its lanes of computation and copies over the step."""
     labels, whole = device_labels(study), study.step.seconds
     heads = ["  computes ", "  copies   "]
     cells = max(MIN_LANE, min(MAX_LANE, width - len(heads[0])))
@@ -107,7 +107,7 @@ def _lane(head: str, drawn: str, style: str) -> Text:
 
 
 def _scale(indent: int, cells: int, seconds: float) -> Text:
-    """The times at both ends of the lanes and, where there is room, at their middle."""
+    """Times at both ends of the lanes and, if there is room, at the middle."""
     ends = "0", readable_seconds(seconds / 2), readable_seconds(seconds)
     middle = cells // 2 - len(ends[0])
     if len(ends[1]) + len(ends[2]) + 2 > cells - middle:

@@ -1,1 +1,1 @@
-"""Lines of text, and the JSON objects of the same contents: one module for each thing that is told."""
+"""Reports as plain text and JSON objects, one module per kind of report."""

@@ -1,4 +1,4 @@
-"""Counted bytes as text: in full for programs, in units for people; `+` follows where some are not known."""
+"""Byte counts as text: exact for programs, with units for people; `+` marks partly unknown counts."""
 
 from __future__ import annotations
 

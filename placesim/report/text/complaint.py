@@ -68,7 +68,7 @@ _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:
-    """The error as lines; `locate` says where a node stands, None where that is not known.
+    """Format an error; `locate` returns a node's place, or None if unknown.
 
     `graph` is the one that was placed; with it nodes are named as its release's Python names them.
     """
@@ -82,7 +82,7 @@ def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph
 
 
 def format_outcome_error(outcome: Outcome) -> StyledText:
-    """The error that an outcome ended with, as lines; empty where there is none."""
+    """Format an outcome's error; empty without one."""
     error, placed = outcome.error, outcome.placed_graphs
     if error is None:
         return StyledText()

@@ -19,11 +19,11 @@ MAX_LISTED = 40
 """A text lists so many rows of each kind, and counts the rest; JSON has all."""
 MAX_TIMES = 8
 LEAST_SHARE = 0.005
-"""Of times it lists so many of each kind, and only what changed by this share of the longer step or more."""
+"""Minimum share of the longer step's time for a listed change."""
 
 
 def format_difference(difference: Difference, before: str, after: str) -> StyledText:
-    """The names of both, and what differs; empty where nothing does."""
+    """Names of both sides and their differences; empty if there are none."""
     if not difference:
         return StyledText()
     return StyledText(
@@ -149,7 +149,7 @@ def _limited(lines: Sequence[StyledText]) -> Iterator[StyledText]:
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
-    """The JSON object: every node by itself, and the folded rows beside them; rows come one by one."""
+    """JSON object with every node and the folded rows; rows are generated one by one."""
     return {
         "same": not difference,
         "moved": (move._asdict() for move in difference.moved),
@@ -182,7 +182,7 @@ TABLES = (
     ),
     TableSpec("errors", ("errors",), ("side", "type", "message", "node", "location")),
 )
-"""Of what `difference_tables` reads."""
+"""Tables of `difference_tables`."""
 
 
 def difference_tables(difference: Difference) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from placesim.report.text.tables import TableSpec
 MAX_LISTED = 8
 """A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
 LEAST_SHOWN = 1e-8
-"""Seconds: what takes less is of no account beside a launch."""
+"""Times below this, in seconds, are negligible beside a launch."""
 _WIDTH = 16
 
 
@@ -36,7 +36,7 @@ _WIDTH = 16
 
 
 def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> StyledText:
-    """One node: a line that says where it is, then a line for each part of the proof, then at most `limit` edits."""
+    """One node: its place, the parts of the proof, then at most `limit` edits."""
     found = explained.proof
     lines = [StyledText(_head(found), "" if found.location is None else fill_template(" at {}", place(found.location)))]
     lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
@@ -59,7 +59,7 @@ def _ended(lines: Sequence[str]) -> StyledText:
 
 
 def _titled(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The title beside the first line only."""
+    """Pair the title with the first text, and blanks with the others."""
     return ((title if not index else "", text) for index, text in enumerate(texts))
 
 
@@ -197,7 +197,7 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
 
 
 def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
-    """Devices on which all is alike stand together."""
+    """Costs on other devices; devices with equal costs are combined."""
     alike: dict[tuple[object, ...], list[DeviceCost]] = {}
     for cost in costs:
         alike.setdefault((cost.processor, cost.seconds, cost.transfer_seconds), []).append(cost)
@@ -301,7 +301,7 @@ def brief_reason(found: Proof) -> str:
 
 
 def format_recorded(node: PlacedNode) -> StyledText:
-    """A node of a report, which holds no reasons."""
+    """A node of a written report, which has no reasons."""
     spec, placed_on = parse_runtime_name(node.requested), parse_runtime_name(node.device)
     lost = spec is not None and placed_on is not None and not spec.matches(placed_on)
     asked = device(node.requested) if node.requested else "no device"

@@ -22,7 +22,7 @@ _NO_DEVICES = "Device mapping: no known devices."
 
 
 class LineEnd(NamedTuple):
-    """All of a line behind its node's name: its op with what stands around it, and its device; `text` is the whole of it."""
+    """Line after the node's name: op with surrounding text, and device; `text` is the whole."""
 
     op: str
     device: str
@@ -30,7 +30,7 @@ class LineEnd(NamedTuple):
 
 
 LogLine = tuple[str, LineEnd]
-"""A node's name, and what its line has in common with those of other nodes."""
+"""A node's name, and the part of its line shared with other nodes."""
 
 
 class _LineEnds(dict[tuple[Signature, str], LineEnd]):
@@ -76,12 +76,12 @@ def format_placements(placements: Iterable[Placement], shows: Shows | None = Non
 
 
 def format_lines(lines: Iterable[LogLine]) -> str:
-    """The lines as they are logged."""
+    """Join lines of the log."""
     return "".join(chain.from_iterable((node, end.text) for node, end in lines))
 
 
 def mark_lines(lines: Iterable[LogLine]) -> StyledText:
-    """The same with their parts marked."""
+    """Lines of the log as styled text."""
     return StyledText(*[part for line in lines for part in _marked_parts(*line)])
 
 

@@ -130,7 +130,7 @@ def _largest_batch(study: MemoryStudy) -> str:
 
 
 def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
-    """Everything, with bytes as whole numbers and null for what there is not."""
+    """JSON object with all results; bytes are whole numbers, missing values null."""
     found = study.smallest_gpu
     return {
         "graph": study.name,

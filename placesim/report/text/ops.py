@@ -29,7 +29,7 @@ def format_ops(listed: Iterable[OpFacts]) -> str:
 
 
 def format_facts(facts: OpFacts) -> str:
-    """All that is known of an op: its paragraph in the notation of the op table, and where its numpy kernel is."""
+    """Facts about an op: its paragraph of the op table, and the module of its numpy kernel."""
     return format_paragraph(facts.op, fact_lines(facts))
 
 

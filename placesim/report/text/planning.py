@@ -71,7 +71,7 @@ def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
 
 
 def fullest_share(placed: SimulatedPlacement) -> float | None:
-    """The highest share of a device's memory that is held at a time; None where none has a limit."""
+    """Highest used share of a device's memory; None if no device has a limit."""
     devices = () if placed.study is None else placed.study.devices
     return max((device.peak / device.limit for device in devices if device.limit and device.peak is not None), default=None)
 
@@ -103,7 +103,7 @@ def suggest_remedy(study: PlanStudy) -> str:
 
 
 def plan_document(study: PlanStudy) -> dict[str, Any]:
-    """Everything, with null for what there is not."""
+    """JSON object with all results; missing values are null."""
     return {
         "graph": study.name,
         "objective": study.sought.value,
@@ -134,16 +134,16 @@ TABLES = (
     TableSpec("moves", ("moves",), PlanMove._fields),
     TableSpec("devices", ("asked",), ("node", "device")),
 )
-"""Of what `plan_tables` reads."""
+"""Tables of `plan_tables`."""
 
 
 def plan_tables(study: PlanStudy) -> dict[str, Any]:
-    """The JSON object, and what TensorFlow has to be asked for as rows."""
+    """JSON object, with the device requests as rows."""
     return plan_document(study) | {"asked": [{"node": node, "device": device} for node, device in study.asked.items()]}
 
 
 def placement_document(placed: SimulatedPlacement) -> dict[str, Any]:
-    """A placement, with null for what there is not."""
+    """JSON object of a placement; missing values are null."""
     study = placed.study
     found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "is_allowed": placed.is_allowed}
     found |= {"seconds": None, "low": None, "high": None}

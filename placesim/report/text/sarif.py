@@ -14,7 +14,7 @@ VERSION = "2.1.0"
 
 
 def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], version: str) -> dict[str, Any]:
-    """A log of one run, whose results come one by one; `rules` are the rules that were checked with what each says."""
+    """SARIF log of one run, with results generated one by one; `rules` describes the checked rules."""
     known = {**rules, **{f.rule: "The graph can be placed on this machine." for f in findings if f.rule not in rules}}
     numbers = {name: number for number, name in enumerate(known)}
     driver = {

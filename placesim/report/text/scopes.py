@@ -25,7 +25,7 @@ from placesim.report.text.tables import TableSpec
 
 NOT_PLACED = "not-placed"
 ROOT = "."
-"""The path of the scope that holds everything."""
+"""Path of the root scope."""
 
 
 def device_labels(picture: Picture) -> dict[int, str]:
@@ -37,7 +37,7 @@ def device_labels(picture: Picture) -> dict[int, str]:
 
 
 def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
-    """Every scope, down to `depth` where that is given, and every pair of devices between which something passes: lines."""
+    """Lines for every scope down to `depth`, and for every pair of devices with transfers."""
     labels = device_labels(picture)
     tree = scope_tree(picture.nodes, fold_limit=None)
     within = within_bodies(picture)
@@ -81,7 +81,7 @@ def within_bodies(picture: Picture) -> Callable[[str], str]:
 
 
 def repeated_bodies(picture: Picture) -> Sequence[Repeat]:
-    """The bodies that are as others, which stand for them."""
+    """Bodies that are identical to others, which represent them."""
     return () if picture.live is None else picture.live.bodies.repeats
 
 

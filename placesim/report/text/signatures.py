@@ -1,4 +1,4 @@
-"""The signatures of a model: what it takes and gives, by argument."""
+"""Signatures of a model: inputs and outputs by argument."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ _ORIGINS = "\n\nErrors may have originated from an input operation."
 
 
 def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
-    """The message; `locate` says where a node stands, None where that is not known.
+    """Expand node tags in a message; `locate` returns a node's place, or None if unknown.
 
     A tag of a node that the graph has not stays, and one of a function is left out.
     """

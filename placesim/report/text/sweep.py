@@ -74,7 +74,7 @@ def _csv_cell(value: object) -> str:
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
-    """The JSON object: a row holds its settings and its results by name, null for what there is not."""
+    """JSON object whose rows have settings and results by name; missing values are null."""
     return {
         "name": sweep.name,
         **sweep.identity._asdict(),

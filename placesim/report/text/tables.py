@@ -31,7 +31,7 @@ class TableSpec(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """The tables of a report, the first of which it is about.
+    """Tables of a report; the first is the main one.
 
     `read` gives the JSON object, each time anew, since its rows may come one by one; Markdown has `limit` rows of each table.
     """
@@ -81,7 +81,7 @@ def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]
 
 
 def _cell(rows: Sequence[Any], column: str) -> Any:
-    """The innermost row's that has such a key."""
+    """Value of the innermost row that has this key."""
     if not isinstance(rows[-1], Mapping):
         return rows[-1]
     key, _, rest = column.partition(".")
@@ -100,7 +100,7 @@ def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """The same, line by line."""
+    """CSV, line by line."""
     import csv
     import io
 
@@ -114,12 +114,12 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Itera
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table of GitHub's Markdown; what would mean something there is escaped."""
+    """GitHub Markdown table with escaped cells."""
     return "".join(markdown_lines(columns, rows))
 
 
 def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """The same, line by line."""
+    """GitHub Markdown table, line by line."""
     for line in chain((columns, ["---"] * len(columns)), rows):
         yield "| " + " | ".join(_marked(_plain(cell, _shortened)) for cell in line) + " |\n"
 

@@ -92,7 +92,7 @@ def _share(seconds: float, whole: float) -> str:
 
 
 def time_document(study: TimeStudy) -> dict[str, Any]:
-    """Everything, with null for what there is not; each execution and each transfer has its row."""
+    """JSON object with all results, including a row per execution and transfer; missing values are null."""
     whole = study.step.seconds
     return {
         "graph": study.name,

@@ -86,7 +86,7 @@ class StepTimer:
         self.run()
 
     def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
-        """(of each node the quickest of so many runs of its kernel, what a step takes beside all of them)"""
+        """(fastest of `runs` kernel runs per node, overhead of a step beside them)."""
         prepared = self._session.prepared(self._step)
         assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
         seconds: dict[str, list[float]] = {}
@@ -111,7 +111,7 @@ class StepTimer:
 
 
 def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
-    """Has a node's kernel tell what it takes each time."""
+    """Make a node's kernel record its time at each run."""
     kernel = instruction.kernel
 
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -146,7 +146,7 @@ def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> 
 
 
 def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
-    """Of one node, from a step of several, which takes so much beside them."""
+    """Time of one node, from a step with several copies and a known overhead `step_seconds`."""
     graph = build_case_graph(case, case.copies)
     whole = time_quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
     return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)

@@ -32,7 +32,7 @@ class Case(NamedTuple):
 
     @property
     def copies(self) -> int:
-        """Number of nodes that are timed together."""
+        """Number of nodes timed together."""
         by_bytes = _CASE_BYTES // (4 * self.elements or 1)
         return int(max(1, min(_MOST_COPIES, by_bytes, _CASE_WORK / max(1.0, self.work))))
 
@@ -43,13 +43,13 @@ class Case(NamedTuple):
 
 
 class CaseGroup(NamedTuple):
-    """Cases that tell about `figures`, of which those of groups before are known."""
+    """Cases that determine `figures`, given the figures of earlier groups."""
 
     figures: tuple[str, ...]
     cases: tuple[Case, ...]
 
     def of_small_cases(self) -> CaseGroup:
-        """The same without what takes long, but with a case at least."""
+        """The group without slow cases, but with at least one."""
         small = tuple(case for case in self.cases if case.is_small)
         return self._replace(cases=small or (min(self.cases, key=lambda case: case.elements),))
 
@@ -58,7 +58,7 @@ _SMALL = 60_000
 _CASE_BYTES = 16 << 20
 """The tensors of a case's copies are of so many bytes together, more than a core's own caches hold."""
 _CASE_WORK = 300_000_000
-"""The copies have about so many multiplications, or a thousandth of it elements."""
+"""Approximate multiplications of all copies of a case, or a thousandth of it in elements."""
 _MOST_COPIES = 200
 
 
@@ -173,7 +173,7 @@ GROUPS = (
     CaseGroup(("copied", "piece"), _FORWARD),
     CaseGroup(("added", "added_piece"), _BACK_INPUT),
 )
-"""In the order in which figures become known."""
+"""Groups in the order in which their figures become known."""
 CHECKED: tuple[Case, ...] = (
     *_BACK_FILTER,
     *(case for cases in _POINTWISE for case in cases),
@@ -189,11 +189,11 @@ CHECKED: tuple[Case, ...] = (
     Case("Pad", ((1, 56, 56, 144), [[0, 0], [0, 1], [0, 1], [0, 0]])),
     Case("ResourceApplyMomentum", ((1_000_000,),)),
 )
-"""Kernels that are made of what the groups tell: they say by how much their families differ from the sum of it."""
+"""Kernels that are sums of known figures; they show how far each family deviates from the sum."""
 
 
 def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
-    """So many nodes of the op, each over tensors of its own, and `all`, which waits for them.
+    """Graph of `copies` nodes of the op with tensors of their own, and `all`, which waits for them.
 
     In a network what a node reads has seldom been read a moment before; so copies share no tensors.
     """
@@ -213,7 +213,7 @@ def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
 
 
 def chain_graph(count: int) -> dict[str, Any]:
-    """So many nodes that only pass their input on, beside two that a session with threads runs in a pool."""
+    """Graph of `count` identity nodes, beside two that a threaded session runs in a pool."""
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
     nodes += [

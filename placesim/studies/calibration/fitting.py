@@ -17,7 +17,7 @@ from placesim.studies.calibration.case_timing import Timing
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
-"""Of no more bytes than the largest cases touch: what lies beyond would be guessed."""
+"""Candidate sizes of the last cache, up to the largest case; beyond that, fits would be guesses."""
 _DECILES = 10
 _SHARING = ("shared", "contended_call")
 
@@ -37,7 +37,7 @@ def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping
 def fit_figures(
     samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
 ) -> dict[str, float]:
-    """The seconds of each, where those in `known` are given."""
+    """Fit the seconds of each figure, with those in `known` fixed."""
     return _fitted(samples, figures, known, caches)[1]
 
 
@@ -89,7 +89,7 @@ def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
 
 
 def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
-    """Least squares where nothing is negative, by trying which columns take part: there are few."""
+    """Non-negative least squares by trying all subsets of the few columns."""
     width = matrix.shape[1]
     best: tuple[float, Numbers] = (float(wanted @ wanted), np.zeros(width))
     square, side = matrix.T @ matrix, matrix.T @ wanted

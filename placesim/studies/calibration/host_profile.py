@@ -122,7 +122,7 @@ class _Calibration:
         return found
 
     def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
-        """Kernels in networks, with all cores, where none finds in the caches what it was given, nor a helper awake.
+        """Kernels inside networks on all cores, with cold caches and idle helper threads.
 
         Adds to `seconds` what a node with a kernel takes beside it there, and one that goes to a thread of the pool.
         """

@@ -1,4 +1,4 @@
-"""Steps in which kernels of all families follow each other, as in a network: there caches, memory and helpers are not at hand.
+"""Network-like steps that mix kernels of all families, with cold caches and idle helper threads as in practice.
 
 They are made up of layers that are common, of sizes in between; no network that anybody uses is among them.
 """
@@ -108,7 +108,7 @@ def _training(batch: int) -> dict[str, Any]:
 
 
 def _update(net: _Network, updates: Sequence[tuple[Sequence[int], str]]) -> None:
-    """Variables that take their gradients, and `init`, which gives them their first values."""
+    """Add updates of variables by their gradients, and `init` for their initial values."""
     initialized = []
     for number, (dims, gradient) in enumerate(updates):
         names = [f"v{number}", f"m{number}"]

@@ -33,7 +33,7 @@ class OpenedMachine(NamedTuple):
     shared: SharedResources | None = None
 
     def open_session(self, graph: Graph) -> GraphSession:
-        """A session that runs steps of a graph, which may grow between them; it may touch what the program itself may."""
+        """Open a session for a graph that may grow between steps; its file access is the program's."""
         from placesim.core.files.access import FileAccess
         from placesim.runtime.sessions.session import GraphSession
 
@@ -69,6 +69,6 @@ def open_machine(
 
 
 def _cluster_of(known: Sequence[TaskInventory], cluster: Sequence[tuple[str, int]]) -> tuple[TaskInventory, ...]:
-    """Jobs with their numbers of tasks, each as what is known of its job, else as the first one that is known."""
+    """Jobs with their numbers of tasks; each is like the known job of that name, else like the first known one."""
     by_job = {task.job: task for task in known}
     return tuple(by_job.get(job, known[0])._replace(job=job, tasks=count) for job, count in cluster)

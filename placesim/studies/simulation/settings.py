@@ -78,7 +78,7 @@ def open_ledger(
 
 
 def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
-    """The graph may read below its own folder and what the options name, and write what they allow."""
+    """File access of a graph: it may read below its own folder and what the options name, and write what they allow."""
     from placesim.core.files.access import FileAccess, checkpoint_files
     from placesim.graph.session_steps import file_of_feed
 
@@ -125,7 +125,7 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
-    """The task with another's host, and with the figures of its GPUs' model where that is the same."""
+    """Task with another's host, and with its GPU figures if the model is the same."""
     own, other = task.gpu_model, known.gpu_model
     if own.name == other.name:
         own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)

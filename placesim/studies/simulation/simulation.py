@@ -50,7 +50,7 @@ Progress = Callable[[int, int, int, int], None]
 
 
 class Growth(IntEnum):
-    """Items that may still be added beside results when a step has ended: named ones, and all before it."""
+    """Items that later steps may still add to a report: named ones, and everything before the results."""
 
     NOTHING = 0
     CUTS = 1
@@ -59,7 +59,7 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """Outcome beside results: the `outcome`, its `size`, which changes when it has grown, and its future."""
+    """Outcome of the finished steps: `outcome`, its `size`, which changes as it grows, and its possible growth."""
 
     outcome: Callable[[], Outcome]
     size: int
@@ -73,7 +73,7 @@ class ResultTaker(Protocol):
         """Whether more is wanted."""
 
     def leave(self, outcome: Outcome) -> None:
-        """All that there is, where Ctrl-C ends the process while a kernel runs."""
+        """Take everything available when Ctrl-C ends the process during a kernel."""
 
 
 class SimulationStage(IntEnum):
@@ -213,12 +213,12 @@ class _Simulation:
         )
 
     def interruption(self) -> Interruption:
-        """The error that stands for Ctrl-C."""
+        """Error that represents Ctrl-C."""
         where = "before the first step" if self._running is None else f"in step {self._running}"
         return Interruption(f"interrupted {where}")
 
     def close(self) -> None:
-        """The session ends, and gives its memory back."""
+        """End the session and free its memory."""
         if self._session is not None:
             self._session.close()
         if self._ledger is not None and self.measurements is None:  # those read the journals afterwards
@@ -341,7 +341,7 @@ class _Simulation:
         return RunSaver(Path(options.checkpoint), options.checkpoint_every or 0, keep, self.tell, restarts=options.restart)
 
     def _prepare(self, session: GraphSession, step: GraphStep) -> PreparedStep | None:
-        """Place what the step needs and, where that is wanted, cut it out."""
+        """Place the nodes that the step needs, and partition them if requested."""
         if step.fetches or self.options.log_style == "classic":  # of what is fetched by default only that log asks
             fetched = session.resolve_fetches(step)
             self._fetches += [session.graph.nodes[fetch.node].name for fetch in fetched]
@@ -389,7 +389,7 @@ class _Simulation:
 
 
 def _growth(session: GraphSession, later: Sequence[GraphStep]) -> Growth:
-    """Items that may be added after a step that these follow: a function's body is placed when it is first called."""
+    """Items that may be added by later steps; a function's body is placed at its first call."""
     if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
         return Growth.NODES
     if session.graph.functions:

@@ -1,1 +1,1 @@
-"""A graph under many combinations of options: what can be varied, the simulations in processes, and what is kept of them."""
+"""Sweeps of a graph over combinations of options: axes, parallel simulation, and storage of rows."""

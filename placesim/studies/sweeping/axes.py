@@ -29,7 +29,7 @@ _NUMBERS = {
 _FLAGS = ("soft-placement", "no-memory-limit", "clear-devices")
 _TEXTS = ("gpu-model", "inventory", "fetch", "signature", "tag", "checkpoint")
 KEYS = (*_NUMBERS, *_FLAGS, *_TEXTS)
-"""Keys that are options by their own names."""
+"""Keys that are names of options."""
 PREFIXES = {
     "shape": "shape:NAME",
     "feed": "feed:NAME",
@@ -45,7 +45,7 @@ _OPENING, _CLOSING = "[{(", "]})"
 
 
 class Axis(NamedTuple):
-    """A key and what it is set to, one after the other."""
+    """A key and its values."""
 
     key: str
     values: tuple[Value, ...]
@@ -273,6 +273,6 @@ _ADDERS: dict[str, Callable[[dict[str, Any], str, str], None]] = {
 
 
 def value_of(key: str, text: str) -> Value:
-    """A single value as it is written.  Raises UsageError where it is none."""
+    """Parse a single value.  Raises UsageError for an invalid one."""
     (value,) = _read(_known_key(key), text, 1)
     return value

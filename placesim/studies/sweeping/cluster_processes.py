@@ -19,7 +19,7 @@ _AHEAD = 2
 
 @contextmanager
 def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
-    """Processes on the cluster, at most so many at once; without one on this machine, one unless it is said.
+    """Processes on the cluster, at most `most` at once; without a cluster, on this machine, one by default.
 
     A graph in one file travels; whatever else is read, workers read themselves, where it lies here.
     """
@@ -39,7 +39,7 @@ def spread_processes(connection: Connection, job: SweepJob, most: int | None = N
 
 
 def make_portable_job(job: SweepJob) -> SweepJob:
-    """The same job, for a process that may be elsewhere.  Raises GraphFileError where the graph's file can't be read."""
+    """Job for a process on another machine.  Raises GraphFileError if the graph's file can't be read."""
     from placesim.formats.sources.loading import read_bytes
 
     folder = os.getcwd()

@@ -1,4 +1,4 @@
-"""Combinations -> rows, in several processes at once, here or on a cluster: each has its thread here, which asks and waits."""
+"""Parallel simulation of combinations in local or cluster processes, each served by a thread here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NumberedOutcome(NamedTuple):
 
 
 Open = Callable[[SweepJob], Process]
-"""Starts a process that was told the job.  Raises OSError where none can be started any more."""
+"""Starts a process for the job.  Raises OSError if no process can be started."""
 
 
 def open_here(job: SweepJob) -> Process:
@@ -141,7 +141,7 @@ def _ask(process: Process, values: tuple[Value, ...]) -> RowOutcome:
 
 
 def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) -> RowOutcome:
-    """The row of a combination whose process is no more."""
+    """Row of a combination whose process died."""
     if process is None:
         how = f"could not be started: {error}"
     else:

@@ -27,7 +27,9 @@ _PIECE_BYTES = 1 << 20
 
 
 def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdentity:
-    """The graph with the files that it reads, and all that is alike in every row.  Raises what reading the graph raises."""
+    """Identity of the graph, the files that it reads, and the options common to all rows.  Raises the errors of reading the
+    graph.
+    """
     options = {name: value for name, value in job.options.items() if value not in (None, (), {}, False)}
     told = {
         "options": options,

@@ -28,7 +28,7 @@ _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 def read_finished_rows(
     path: Path, form: str, keys: Sequence[str], identity: SweepIdentity
 ) -> dict[tuple[Value, ...], SweepRow]:
-    """The finished rows of a file by their settings; none where there is no file, or one of another release.
+    """Finished rows of a file by settings; none if the file is missing or from another release.
 
     Raises UsageError for a file that holds something else, and where none can be.
     """

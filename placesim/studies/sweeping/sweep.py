@@ -1,4 +1,4 @@
-"""A job and its axes -> rows in the order of the combinations, those that are known already among them."""
+"""Rows of a sweep in the order of combinations, including rows known already."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SweepProgress(NamedTuple):
 
 
 class SweepRun:
-    """A sweep under way: `rows` has what is there so far, by place among the combinations."""
+    """A running sweep; `rows` has the finished rows by index of the combination."""
 
     def __init__(self, job: SweepJob, axes: Sequence[Axis], kept: Mapping[tuple[Value, ...], SweepRow] | None = None) -> None:
         self.job = job
@@ -41,7 +41,7 @@ class SweepRun:
         return [self.rows[index] for index in sorted(self.rows)]
 
     def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
-        """Simulates what is not there yet.
+        """Simulate the missing rows.
 
         Where all combinations end in the same error that is none of TensorFlow's but one of the options or the graph, it is
         raised in the end.
@@ -67,12 +67,12 @@ class SweepRun:
 
     @property
     def is_in_vain(self) -> bool:
-        """Whether all rows so far ended in the same error, and that is one of the options or the graph."""
+        """Whether all rows so far failed with the same error about the options or the graph."""
         return self._common is not None
 
     @property
     def exit_code(self) -> int:
-        """0 where all of them fit, 70 where one met a defect, else 1."""
+        """0 if all rows fit, 70 if one hit a bug, else 1."""
         return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
     def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:

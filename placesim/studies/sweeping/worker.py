@@ -1,4 +1,4 @@
-"""`python -m placesim.studies.sweeping.worker`: a process that simulates what it is told over its standard input.
+"""`python -m placesim.studies.sweeping.worker`: process that simulates rows requested over standard input.
 
 It reads a pickled `SweepJob`, then combinations; for each it answers with a `RowOutcome`.
 """
