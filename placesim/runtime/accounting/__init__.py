@@ -1,1 +1,1 @@
-"""Memory accounting: the buffers of a session's devices, and reports where there is no room."""
+"""Memory accounting: buffers of a session's devices, and out-of-memory reports."""

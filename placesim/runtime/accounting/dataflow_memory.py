@@ -20,7 +20,7 @@ _VALUE = attrgetter("value")
 
 
 class AccountedRun(DataflowRun):
-    """A step that accounts for its memory: what goes from node to node is the memory of a tensor, which has its value."""
+    """A step with memory accounting: values passed between nodes are tensor memories that hold the value."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AccountedRun(DataflowRun):
         return results
 
     def _finish_started(self) -> None:
-        """Kernels that could start when one found no room run all the same; whether these fail too is only logged."""
+        """Run the kernels that had started before one ran out of memory; their failures are only logged."""
         for visit in self.ready:
             if visit.node.kind == COMPUTE and not visit.dead:
                 with suppress(Exception):  # the step has its error already

@@ -21,7 +21,7 @@ from placesim.ops.kernels.memory_rules import (
 
 
 class PlainKernel:
-    """The memory of a kernel of one output whose rule says no more than which inputs it is forwarded from, or is.
+    """Memory of a one-output kernel whose rule only names the inputs that its output reuses or aliases.
 
     It does what `KernelMemory` would do under that rule.
     """
@@ -38,7 +38,9 @@ class PlainKernel:
         self._aliased = rule.source if isinstance(rule, AliasRule) else None
 
     def run(self, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
-        """The output, held once; the inputs have been dropped.  Raises OutOfMemory, with the inputs as they were."""
+        """Memory of the output with one reference, after the inputs are released.  Raises OutOfMemory, leaving the inputs
+        unchanged.
+        """
         dims, dtype = value_dims(value), self._dtype
         output = TensorMemory(dims, dtype, None, value, False, self._on_host)
         if self._aliased is not None:

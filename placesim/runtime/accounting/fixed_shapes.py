@@ -1,4 +1,4 @@
-"""Whether every run of a step asks for the same memory."""
+"""Test whether every run of a step needs the same memory."""
 
 from __future__ import annotations
 

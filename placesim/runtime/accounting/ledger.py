@@ -1,4 +1,4 @@
-"""The memory of a session's devices: who allocated what, who holds it, and what outlives a step.
+"""Memory of a session's devices: owners and holders of buffers, and buffers that outlive a step.
 
 Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with its
 device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given
@@ -43,25 +43,25 @@ SCRATCH_BYTES = 1024 + 4
 
 
 class StepRecorder(Protocol):
-    """Is told what steps execute (`ExecutionRecorder`)."""
+    """Observer of executed steps (`ExecutionRecorder`)."""
 
     prepared: list[PreparedStep]
 
     def begin_step(self, key: Hashable) -> None:
-        """From here on it is another step; those of one key run the same."""
+        """Begin a step; steps with equal keys run the same nodes."""
 
     def repeat_step(self, key: Hashable) -> None:
         """A step that runs as the last one of its key did."""
 
     def read(self, node: str, buffer: Buffer) -> None:
-        """A node holds a buffer as it runs."""
+        """A node holds a buffer while it runs."""
 
     def finish(self) -> None:
         """An executor has run everything."""
 
 
 class Ledger:
-    """Of one session; `sources` by device name, and `hosts` the memory that holds what a device's kernels keep on the host.
+    """Memory ledger of one session: `sources` by device name, and `hosts` for host memory used by a device's kernels.
 
     `log` is told what TensorFlow logs of failures.  The session sets `find_resources`, which gives a device's.
     """
@@ -83,11 +83,11 @@ class Ledger:
         self.report = report
         self.failure: OpError | None = None
         self.recorder: StepRecorder | None = None
-        """Is told what each step executes, where somebody wants to know."""
+        """Observer of executed steps, if any."""
         self.accounts_always = False
-        """Whether also the repetitions of a step that is known to fit are accounted for."""
+        """Whether repetitions of a step that is known to fit are accounted for too."""
         self.is_partial = False
-        """Whether steps were left out: nobody knows what was held at most then."""
+        """Whether steps were skipped, so that the peak is unknown."""
         self._log = log
         self._aborts = 0
         self._variables: dict[VariableResource, VariableMemory] = {}
@@ -103,7 +103,7 @@ class Ledger:
         """Buffers that the last step did not release by itself: none, if it ended without an error."""
 
     def all_sources(self) -> set[DeviceSource]:
-        """Those of all devices, and of their hosts."""
+        """Sources of all devices and their hosts."""
         return {*self.sources.values(), *self._hosts.values()}
 
     # --- sites
@@ -178,7 +178,7 @@ class Ledger:
     # --- what outlives a step
 
     def variable(self, variable: VariableResource) -> VariableMemory:
-        """A variable's memory; one that was given its value from outside takes it when it is first met."""
+        """Memory of a variable; an externally initialised one gets it on first use."""
         found = self._variables.get(variable)
         if found is None:
             found = self._variables[variable] = VariableMemory()
@@ -207,7 +207,7 @@ class Ledger:
         return TensorMemory(value_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
 
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
-        """The memory of what a handle names: a variable, or what keeps tensors, for the step only if its device has it not."""
+        """Memory of a handle's variable or tensor store; a store missing on the device lives for the step only."""
         found = self.find_resources(handle.device).find(handle)
         if isinstance(found, VariableResource):
             return self.variable(found)
@@ -294,13 +294,13 @@ class Ledger:
         return in_use - sum(buffer.allocated for buffer in self._scratch.values())
 
     def begin_step(self) -> None:
-        """From here on it is counted what one step asks for."""
+        """Start counting the allocations of one step."""
         self.failure = None
         for source in self.all_sources():
             source.handed_out = 0
 
     def has_room_for_all(self) -> bool:
-        """Whether all that the last step asked for fits at once, beside what outlives it, whatever the order."""
+        """Whether all allocations of the last step fit at once beside the persistent ones, in any order."""
         # a chunk may be nearly twice as large as what was asked for
         return all(
             source.limit is None or source.in_use + 2 * source.handed_out <= source.limit for source in self.all_sources()
@@ -318,7 +318,7 @@ class Ledger:
         return found
 
     def end_step(self) -> None:
-        """Give back what the step left behind: what an error kept from being read, and loops' inputs that nobody waited for."""
+        """Free what the step left: tensors unread after an error, and unused inputs of loops."""
         self.calls.clear()
         for key in self._step_stores:
             self._stores.pop(key, StoreMemory()).clear()

@@ -13,12 +13,12 @@ from placesim.runtime.accounting.default_rule import PlainKernel
 from placesim.runtime.executors.program import Instruction, Program
 
 ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
-"""Ops whose memory no rule tells of."""
+"""Ops without a memory rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One node of a program as far as memory goes: where its buffers come from, and the rule that says what it does.
+    """Memory view of one node of a program: the source of its buffers, and its memory rule.
 
     `plain` does it all where that is little; `calls` tells a kernel that calls functions; `is_read` which outputs anything
     takes.

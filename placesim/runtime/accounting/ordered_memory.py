@@ -1,4 +1,4 @@
-"""The memory of a step whose order is fixed beforehand: around each node's step, what it does to that of its tensors."""
+"""Memory accounting for a step in fixed order, wrapped around each node's step."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ScheduledAccounts:
             self._listener.end()
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """A node's step, which drops nothing, with what it does to the memory of its inputs and outputs."""
+        """Wrap a node's step, which releases nothing, with the accounting of its inputs and outputs."""
         program = self._schedule.programs[number]
         instruction = program.instructions[index]
         store, memories = self._stores[number], self._memories[number]
@@ -162,7 +162,7 @@ def _until_read(instruction: Instruction) -> str:
 
 
 def _reader_counts(program: Program) -> list[int]:
-    """For each position of a program's store, how often it is read."""
+    """Number of reads of each position in a program's store."""
     counts = [0] * program.store_size
     for instruction in program.instructions:
         for position in instruction.inputs:

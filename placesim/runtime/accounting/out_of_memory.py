@@ -47,7 +47,7 @@ class ReportOptions:
 
 
 class FailureUsage(NamedTuple):
-    """A device's memory at the moment when there is no room in it for `size` bytes more, with `live` in use.
+    """A device's memory when an allocation of `size` bytes fails, with `live` in use.
 
     `kept` says what keeps each buffer that outlives the step, `last_readers` after which node each of the others is free.
     """
@@ -60,7 +60,7 @@ class FailureUsage(NamedTuple):
 
 
 class MemoryFailure(NamedTuple):
-    """An error, and what TensorFlow logs of it; None where it is not known which line of its source it names."""
+    """An error and TensorFlow's log of it; None if the named source line is unknown."""
 
     error: OpError
     line: DumpLine | None
@@ -99,7 +99,7 @@ def transfer_failure(program: Program, instruction: Instruction, usage: FailureU
 def constant_failure(
     program: Program, instruction: Instruction, tensor: TensorValue, usage: FailureUsage, *, on_host: bool
 ) -> MemoryFailure:
-    """For a constant whose kernel can't be made; in host memory it is the tensor's proto that can't be read."""
+    """Failure of a constant whose kernel can't be made; in host memory, its proto can't be parsed."""
     from placesim.runtime.accounting.tensor_text import ProtoText
 
     node = instruction.node
@@ -147,7 +147,7 @@ def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: Failure
 
 
 def _source_line(op: str, *, is_temporary: bool) -> str | None:
-    """`FILE:LINE` where the kernel of an op asks for memory.  Recorded with the current release alone; all graphs take it."""
+    """`FILE:LINE` at which an op's kernel allocates memory, recorded with the current release and used for all."""
     definition = load_registry().op(op)
     if definition is None:
         return None

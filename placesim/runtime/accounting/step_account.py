@@ -1,4 +1,4 @@
-"""One run of an executor: what each node does with its memory, as the executor tells of it."""
+"""Memory account of one run of an executor, kept as the executor reports nodes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ FETCHED = "is fetched: until the step ends"
 
 
 class StepAccount:
-    """One run of one executor: the memory of what it was given, sends, and gives back."""
+    """One run of one executor: memory of its arguments, sends and results."""
 
     def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
-        """`last_readers` says, where there is no room, how long buffers would still have been in use."""
+        """Begin an account; `last_readers` is asked after a failure which nodes would have used buffers last."""
         self._ledger = ledger
         self._clock = ledger.clock
         self._executor = executor
@@ -47,7 +47,7 @@ class StepAccount:
         return self._ledger.passed_on(error, site.name)
 
     def give_up(self) -> None:
-        """Such a kernel did not end."""
+        """The kernel did not finish."""
         self._ledger.calls.pop().close()
 
     def executed(
@@ -177,7 +177,7 @@ class StepAccount:
             stores[ITSELF] = self._ledger.store(site.program.state.device.name, str(site.attrs.get("container")), name)
 
     def _finish_call(self, memory: KernelMemory, outputs: Sequence[Any]) -> None:
-        """A kernel that called functions hands on what they gave, or what it was given."""
+        """Pass on the memory of function results, or of forwarded arguments."""
         call = self._ledger.calls.pop()
         for output, value in enumerate(outputs):
             given = call.find(value)
@@ -187,7 +187,7 @@ class StepAccount:
         call.close()
 
     def make_scratch(self, site: Site) -> None:
-        """Before a kernel runs: the scratch buffer of its GPU.  Raises TensorFlow's error where there is no room."""
+        """Allocate a kernel's GPU scratch buffer before it runs.  Raises TensorFlow's error if there is no room."""
         if site.is_cpu:
             return
         try:
@@ -237,14 +237,14 @@ class StepAccount:
         self._results.append((value, self._ledger.dereferenced(memory, value)))
 
     def _record_reads(self, node: str, memories: Iterable[TensorMemory]) -> None:
-        """Tell the recorder, where there is one, what a node holds."""
+        """Tell the recorder, if any, which buffers a node holds."""
         if self._recorder is not None:
             for memory in memories:
                 if memory.buffer is not None:
                     self._recorder.read(node, memory.buffer)
 
     def _send(self, key: Any, memory: TensorMemory, value: Any, is_on_host: bool) -> None:
-        """A tensor on its way: held until it is received."""
+        """Hold a sent tensor until it is received."""
         self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
 
     def _receive(self, site: Site, key: Any) -> TensorMemory:
@@ -277,7 +277,7 @@ class StepAccount:
 
 
 def share_memory(memory: TensorMemory, readers: int) -> None:
-    """A tensor that was held once is handed to so many readers."""
+    """Replace a tensor's single reference by one per reader."""
     if memory.buffer is None or memory.is_ref:
         return
     if readers:

@@ -39,7 +39,7 @@ class ProtoText:
         return (self._head + _escaped(self._content[:count]) + ('"\n' if len(self._content) <= count else ""))[:count]
 
     def shortened(self, after: str) -> str:
-        """The whole text and what comes after it; of one that is long, the middle is left out and counted."""
+        """The text followed by `after`; the middle of a long text is replaced by its length."""
         if self._content is None:
             text = self._head + after
             length = len(text)

@@ -31,6 +31,6 @@ def replay(trace: Sequence[int], allocator: BfcAllocator, end: int | None = None
 
 
 def dump_text(allocator: BfcAllocator, size: int) -> tuple[str, ...]:
-    """The lines of TensorFlow's dump of an allocator as it stands, where so many bytes were looked for."""
+    """Lines of TensorFlow's dump of an allocator after a failed search for `size` bytes."""
     lines = dump_lines(allocator.pool(), rounded_up(size))
     return tuple(text for line in lines for text in line.text.rstrip("\n").split("\n"))

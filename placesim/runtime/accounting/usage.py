@@ -67,7 +67,7 @@ def record(ledger: Ledger) -> None:
 
 
 def end_record(ledger: Ledger) -> None:
-    """Let go of the journals and of the recorder, which hold the ledger: what they recorded ends with its last reader."""
+    """Detach the journals and the recorder, so that their records are freed with their last reader."""
     ledger.recorder = None
     for source in ledger.all_sources():
         source.journal = None

@@ -1,1 +1,1 @@
-"""A Dask cluster: reaching one or starting workers of our own, and which device lives in which worker."""
+"""A Dask cluster: connecting to one or starting local workers, and assigning devices to workers."""

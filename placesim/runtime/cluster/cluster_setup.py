@@ -31,7 +31,7 @@ _MORE_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that is open.
+    """An open cluster.
 
     `homes` has the worker's address of each device, by full name; `names` what errors call a worker, by its address: its task,
     or its device.  `moved` are those that soft placement gave another worker, `left_out` workers without placesim.
@@ -92,7 +92,7 @@ def open_cluster(
 
 
 def _wait_for_workers(client: Client, number: int, seconds: float) -> None:
-    """Workers may be joining just now; whether there are enough is said by who needs them."""
+    """Wait for workers that may be joining; callers check whether there are enough."""
     if number:
         with suppress(TimeoutError):
             client.wait_for_workers(number, seconds)

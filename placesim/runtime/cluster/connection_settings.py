@@ -27,7 +27,7 @@ NO_TLS = Tls()
 
 @dataclass(frozen=True)
 class Connection:
-    """A scheduler's address, None for workers of our own; `DEVICE=ADDRESS` each; what has a worker of its own.
+    """Address of a scheduler (None for local workers), `DEVICE=ADDRESS` bindings, and the unit that gets its own worker.
 
     `seconds` is how long the scheduler, and as many workers as are needed, are waited for; `tell` is told of each worker that
     is left out.

@@ -1,4 +1,4 @@
-"""Devices and workers -> which device lives in which worker."""
+"""Assignment of devices to workers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DeviceAssignment(NamedTuple):
 
 
 def parse_binding(text: str) -> WorkerBinding:
-    """Raises UsageError for what is no DEVICE=ADDRESS."""
+    """Parse `DEVICE=ADDRESS`.  Raises UsageError for another text."""
     device, equals, worker = text.partition("=")
     if not equals or not device or not worker:
         raise UsageError(f"wrong --worker: got '{text}', expected DEVICE=ADDRESS, such as /job:ps/task:0=tcp://10.0.0.2:40331")
@@ -82,7 +82,7 @@ def check_bindings(bindings: Sequence[WorkerBinding], devices: Sequence[str]) ->
 def find_homes(
     devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], *, is_soft: bool
 ) -> DeviceAssignment:
-    """Each device's worker: what a binding says, else the worker of its unit's name, else one that is free.
+    """Worker of each device: that of a binding, else the one named like the device's unit, else a free one.
 
     Of several bindings the one that says most of a device's name holds, of equals the last.  Without soft placement every
     unit has a worker of its own that no binding named for another.  There is at least one worker.
@@ -113,7 +113,7 @@ class _WorkerChoice:
         return DeviceAssignment({device: self._found[device] for device in self._devices}, tuple(self._moved))
 
     def _bound(self, unit: str, devices: Sequence[str]) -> list[str]:
-        """Gives devices what bindings say; the others are left over."""
+        """Assign devices by bindings, and return the others."""
         left = []
         chosen: dict[WorkerBinding, str] = {}
         for device in devices:
@@ -131,7 +131,7 @@ class _WorkerChoice:
         return left
 
     def _worker_of(self, binding: WorkerBinding) -> str | None:
-        """The worker that a binding means; None where soft placement takes another."""
+        """Worker named by a binding; None if soft placement uses another."""
         meant = list(_meant(binding.worker, self._offers))
         if meant:
             return min(meant, key=lambda address: self._loads[address])

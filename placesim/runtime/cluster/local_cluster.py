@@ -36,7 +36,7 @@ class WorkerPlace(NamedTuple):
 class _WorkerStart(NamedTuple):
     name: str
     answer: Any
-    """`(address,)`, or a sentence of what went wrong."""
+    """`(address,)`, or an error message."""
 
 
 @contextmanager

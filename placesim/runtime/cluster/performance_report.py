@@ -30,7 +30,7 @@ class WorkerSpan(NamedTuple):
 
 
 class PerformanceReport:
-    """Begins when it is made.  Raises UsageError where the scheduler can't draw."""
+    """Dask's performance report from construction on.  Raises UsageError if the scheduler can't draw it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -67,7 +67,7 @@ _HEAD = "<head>"
 
 
 def _without_network(page: str) -> str:
-    """The page without links that a browser would follow by itself, and with a policy by which its scripts load nothing."""
+    """The page without links that browsers load automatically, and with a policy that blocks network access by scripts."""
     head, found, rest = page.partition(_HEAD)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     before, style, body = rest.partition("<style")  # Bokeh's scripts come after

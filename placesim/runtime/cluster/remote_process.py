@@ -25,7 +25,7 @@ _END = None
 
 
 class RemoteProcessPool:
-    """The processes of one module on a cluster; `preface` is what each of them is told first."""
+    """Processes of one module on a cluster; each first receives `preface`."""
 
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
         self.client = cluster.client
@@ -45,7 +45,7 @@ class RemoteProcessPool:
         self._had_workers = self._looked
 
     def open(self) -> RemoteProcess:
-        """One more process; it is where there is room for it when it is told something."""
+        """Return a new process, which is started on a worker with room at its first question."""
         return RemoteProcess(self)
 
     def check_workers(self) -> None:
@@ -78,7 +78,7 @@ class RemoteProcess:
         self._ready: list[Any] = []
 
     def tell(self, question: Any) -> None:
-        """Raises UnavailableError where the scheduler is gone."""
+        """Send a question.  Raises UnavailableError if the scheduler is gone."""
         asking = self._asking
         name = uuid.uuid4().hex
         if not asking.answers_once:
@@ -94,7 +94,7 @@ class RemoteProcess:
         self._future.add_done_callback(lambda future: self._said.put(_END))
 
     def answer(self) -> Any:
-        """Raises EOFError where it has ended, UnavailableError where the cluster is gone."""
+        """Return the next answer.  Raises EOFError if the process has ended, UnavailableError if the cluster is gone."""
         while not self._ready:
             if self._is_killed or self._future is None:
                 raise EOFError
@@ -157,7 +157,7 @@ class RemoteProcess:
         self._said.put(_END)
 
     def close(self) -> None:
-        """End it, and leave nothing of it."""
+        """End the process and release its resources."""
         self.kill()
         with suppress(Exception):  # the cluster may be gone
             if self._topic:

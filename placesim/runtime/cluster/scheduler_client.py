@@ -1,4 +1,4 @@
-"""A scheduler's address -> a client of it, or a sentence that says why there is none."""
+"""Connection to a scheduler, with a clear error if it fails."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TELLING_SECONDS = 0.5
 
 
 def scheduler_address(text: str) -> str:
-    """The address in full: Dask's own port where it has none.  Raises UsageError for what is none."""
+    """Complete an address with Dask's default port.  Raises UsageError for an invalid one."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"] or SCHEDULER_PORT) > 65535:
         raise UsageError(f"wrong scheduler: got '{text}', expected tcp://HOST:PORT, or tls://HOST:PORT")
@@ -39,7 +39,7 @@ def scheduler_address(text: str) -> str:
 
 
 def check_extra() -> None:
-    """Raises UsageError where Dask is not installed."""
+    """Raise UsageError if Dask is not installed."""
     from importlib.util import find_spec
 
     if find_spec("distributed") is None:
@@ -48,7 +48,7 @@ def check_extra() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Dask's log is none of ours: what goes wrong is told as an error of placesim's."""
+    """Silence Dask's log: problems are reported as errors of placesim."""
     import distributed  # noqa: F401  # it makes its handlers when it is imported
 
     handlers = [
@@ -127,7 +127,7 @@ def _security(address: str, tls: Tls) -> Security:
 
 
 def _ask_who(address: str, security: Security, seconds: float) -> None:
-    """Raises UnavailableError where what answers there is no scheduler."""
+    """Raise UnavailableError if no scheduler answers at the address."""
     try:
         told = _run_within(seconds, _identity(address, security, seconds))
     except Exception as error:  # of the network, TLS or what is no message of Dask's
@@ -161,7 +161,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
 
 
 def _listens(address: str) -> bool:
-    """False where that is certain."""
+    """False only if it is certain that nothing listens at the address."""
     host, port = _host_and_port(address)
     try:
         socket.create_connection((host, port), timeout=_TELLING_SECONDS).close()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 AGREEING = ("placesim", "Python", "numpy")
-"""Packages with the same version everywhere: results equal those of one process bit for bit, and messages are pickled."""
+"""Packages whose versions must be equal everywhere, for bit-equal results and pickled messages."""
 _ASKED = (
     "{name: getattr(__import__(name), '__version__', None)"
     " if __import__('importlib.util').util.find_spec(name) else None"
@@ -60,7 +60,9 @@ def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
 
 
 def split_offers(offers: Sequence[Offer]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
-    """Workers that have placesim, and those that lack it; where all lack it none is left out, and versions are told."""
+    """Workers with placesim, and workers without it; if all lack it, all are returned as having it, and their versions are
+    reported.
+    """
     having = tuple(offer for offer in offers if offer.versions.get("placesim") is not None)
     return (having, tuple(offer for offer in offers if offer not in having)) if having else (tuple(offers), ())
 

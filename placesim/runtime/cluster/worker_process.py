@@ -1,4 +1,4 @@
-"""A question to a module of ours, asked in a process of its own beside a Dask worker: what runs on the worker.
+"""Worker-side handler that asks a module of placesim in a separate process next to the Dask worker.
 
 A thread of the worker is held for as long as the process is at it, so that a worker does as much at a time as it was given
 threads; the process can be ended, which a thread can't, and what ends it (for want of memory) leaves the worker as it is.
@@ -18,14 +18,14 @@ from placesim.core.process.workers import Worker
 from placesim.core.version import __version__
 
 IDLE_SECONDS = 2.0
-"""Time for which a process is kept for the next question of the same kind."""
+"""Time for which an idle process is kept for the next question of its kind."""
 _LOOK_SECONDS = 0.2
 TELLING_SECONDS = 0.3
-"""Answers of which there are many are told no more often."""
+"""Minimum interval between progress answers."""
 
 
 class Errand(NamedTuple):
-    """A question (pickled) to a module whose end calls `processes.serve`; `version` is that of who asks.
+    """A pickled question to a module that ends with `workers.serve`; `version` is the sender's.
 
     Processes are used again for questions with the same `kin`.  With a `topic` the module answers as often as it likes until it
     ends, and what it says is logged under the topic; without, once.
@@ -112,7 +112,7 @@ def _how_it_ended(process: Worker, error: Exception) -> str:
 
 @contextmanager
 def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Ends the process where it is not wanted any more."""
+    """Kill the process when it is no longer wanted."""
     has_ended = Event()
 
     def watch() -> None:

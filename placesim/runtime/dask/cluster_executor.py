@@ -1,4 +1,4 @@
-"""The client's side of a prepared step: who runs what of it, and which of several errors is the step's."""
+"""Client side of a prepared step: distribution of its parts, and choice of the error to report."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ClusterSession(Protocol):
         """A number for a step."""
 
     def set_clocks(self) -> None:
-        """Find out what the workers' clocks say, where moments are wanted."""
+        """Synchronise with the workers' clocks, if times are recorded."""
 
     def happened(self, what: ConsoleText | Placement) -> None:
         """An op has printed, or a function's body was placed."""
@@ -118,7 +118,7 @@ class DaskExecutor:
         return found
 
     def _lack(self) -> tuple[Position, PlacesimError] | None:
-        """Position in the step of a device without room, and the error; raised at once if that is earlier, or if there is no
+        """Position of an out-of-memory error in the step, and the error; raised at once if it comes first or there is no
         order.
         """
         lack = self._session.lack
@@ -156,7 +156,7 @@ class DaskExecutor:
 
 
 class _StepRun:
-    """One step that is under way."""
+    """A running step."""
 
     def __init__(self, session: ClusterSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
         self._session = session
@@ -194,7 +194,7 @@ class _StepRun:
         return self._ended
 
     def stop(self) -> None:
-        """Nobody goes on with it."""
+        """Stop the step on all workers."""
         for address in self._workers:
             if address not in self._ended:
                 self._session.links.tell(address, {"do": "stop", "step": self.step})

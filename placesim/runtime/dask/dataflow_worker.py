@@ -1,4 +1,4 @@
-"""A worker's part of a step whose order follows from its data: what is ready runs by generation, as in one process.
+"""A worker's part of a step in dataflow order: ready nodes run by generation, as in one process.
 
 In one process ready nodes stand in a queue, so that they run breadth first.  Here each worker keeps its own by generation: the
 generation of a node is one more than that of the node that made it ready.  It travels with tensors, and tells which of several
@@ -27,7 +27,7 @@ from placesim.runtime.executors.program import Program
 
 _FROM_OUTSIDE = (Arrival, FailureLimit, StopMessage)
 LAST = 1 << 62
-"""The generation of what is found out when all has run."""
+"""Generation of errors found after everything has run."""
 
 
 class StallReport(NamedTuple):
@@ -38,7 +38,7 @@ class StallReport(NamedTuple):
 
 
 class FlowingPart(DataflowExecutor):
-    """Runs some of a step's programs; `numbers` are theirs among all, `is_here` tells which devices are this worker's."""
+    """Runs some of a step's programs; `numbers` are their indices among all, `is_here` tells this worker's devices."""
 
     def __init__(
         self, programs: Sequence[Program], numbers: Sequence[int], is_here: Callable[[str], bool], pool: Pool | None
@@ -63,7 +63,7 @@ class FlowingPart(DataflowExecutor):
 
 
 class Generations(deque[Visit]):
-    """Nodes that are ready, the lowest generation first, and each in the order in which they became so."""
+    """Ready nodes, lowest generation first, in order of becoming ready."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class PartRun(DataflowRun):
 
     @property
     def position(self) -> Position:
-        """Generation, partition and node of what runs."""
+        """Generation, partition and node that is running."""
         if self._visit is None:
             return (LAST,)
         return (self.ready.current, self._numbers[id(self._visit.node.program)], self._visit.node.index)

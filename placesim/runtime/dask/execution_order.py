@@ -12,7 +12,7 @@ _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
 
 
 def find_stateful_nodes(program: Program) -> set[int]:
-    """The ids of a program's nodes that read or change what outlives them: variables, generators, files, what is printed."""
+    """Ids of a program's nodes with effects that outlive the step: variables, generators, files, printing."""
     late = find_late_reads(program.graph, program.state.device.name)
     return {found.node.id for found in program.instructions if found.node.id in late or _takes_turn(found)}
 

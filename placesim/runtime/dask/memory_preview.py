@@ -18,7 +18,7 @@ from placesim.runtime.sessions.session import GraphSession
 
 
 class MemoryShortage(NamedTuple):
-    """There is no room: for what a node makes, or else for what the session keeps before any of its nodes runs."""
+    """A device lacks memory for a node's output, or for session state before any node runs."""
 
     error: ResourceExhaustedError
     is_node: bool
@@ -29,7 +29,7 @@ class _NotBeforehandError(Exception):
 
 
 class MemoryPreviewSession(GraphSession):
-    """A session beside a cluster's, of the same steps; it has shapes where that one has tensors, and a ledger.
+    """Local session that dry-runs a cluster's steps with shapes only, to account for their memory.
 
     Only steps whose shapes all follow from what they are fed are walked through, and of these each node runs once: of any other
     nobody knows beforehand what it holds.
@@ -41,7 +41,7 @@ class MemoryPreviewSession(GraphSession):
         self._walked: dict[int, tuple[CachedStep, CachedStep]] = {}
 
     def lack_of_memory(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any]) -> MemoryShortage | None:
-        """The first thing of a step that a device has no room for, where there is one."""
+        """First allocation of a step that a device has no room for; None if all fit."""
         _, walked = self._walked.setdefault(id(prepared), (prepared, CachedStep(prepared.step)))
         shapes = tuple(value_dims(value) for value in walked.arguments(self.graph, feeds).values())
         if shapes in (walked.fitting, walked.open):

@@ -41,4 +41,4 @@ Mail: TypeAlias = "SimpleQueue[Arrival | FailureLimit | StopMessage | tuple[Any,
 
 
 class StepInterruption(ThreadInterruption):
-    """Raised where a step is given up, or an earlier error makes the rest of it unwanted: no kernel takes it for an error."""
+    """Raised to cancel a step, or the rest of it after an earlier error; kernels do not treat it as an error."""

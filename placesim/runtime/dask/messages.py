@@ -69,7 +69,7 @@ class ConsoleText(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that is told in the order of the step."""
+    """A message in the order of the step."""
 
     position: Position
     what: ConsoleText | Placement

@@ -1,4 +1,4 @@
-"""A worker's part of a step whose order is fixed: of its nodes that are ready, the one that comes first in that order runs.
+"""A worker's part of a step in fixed order: of its ready nodes, the first in that order runs.
 
 In one process the nodes of all devices run one by one.  Here a worker goes on with what it has while tensors are on their way,
 so that workers don't wait for each other layer by layer.  What an order can be seen of keeps its turn (`turns`).  After an
@@ -82,7 +82,7 @@ class ScheduledPart:
                 store[:] = [None] * len(store)
 
     def _fold(self) -> None:
-        """Steps of what depends on constants alone hand out what was computed once."""
+        """Replace nodes that depend on constants alone by their precomputed values."""
         self._is_folded = True
         folded = fold(self._programs)
         if folded is None:
@@ -247,7 +247,7 @@ class _PartRun:
             heappush(self._ready, self._rank(number))
 
     def _drop(self, number: int) -> None:
-        """Forget what nobody reads any more."""
+        """Release values that nobody reads any more."""
         part, read, unread = self._part.reads.places[number]
         store, counts = self._part.stores[part], self._counts[part]
         for place in unread:
@@ -260,7 +260,7 @@ class _PartRun:
     # --- how it ends before its end
 
     def _want(self, end: int) -> None:
-        """Only what comes before this one."""
+        """Skip everything from position `end` on."""
         self._end = end
         self._left = end - sum(self._done[:end])
 
@@ -301,7 +301,7 @@ class PartRendezvous(dict[Any, Any]):
         return super().pop(key, *default)
 
     def arrived(self, found: Arrival) -> None:
-        """A tensor has come from elsewhere."""
+        """Receive a tensor from another worker."""
         if self._measured is not None:
             self._measured.came(found.key, found)
         super().__setitem__(found.key, found.value)

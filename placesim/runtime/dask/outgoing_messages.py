@@ -13,7 +13,7 @@ from placesim.runtime.dask.serialization import pack
 
 
 class Outbox:
-    """Writes to a connection; what cannot be written is lost, and `lost` is told so once."""
+    """Queue of outgoing messages for a connection; after a failure, `lost` is called once."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, comm: Comm | None = None, lost: Callable[[], None] = lambda: None
@@ -25,7 +25,7 @@ class Outbox:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, connect: Callable[[], Any] | None = None) -> None:
-        """Begin to write, in the event loop; `connect` makes the connection where there is none."""
+        """Begin to send, in the event loop; `connect` opens the connection if there is none."""
         self._task = self._loop.create_task(self._write(connect))
 
     def post(self, message: dict[str, Any], value: Any) -> None:
@@ -33,11 +33,11 @@ class Outbox:
         self._put({**message, "value": pack(value)})
 
     def finish(self) -> None:
-        """Write what is there, and then close the connection."""
+        """Send the queued messages, then close the connection."""
         self._put(None)
 
     def abort(self) -> None:
-        """Write no more, in the event loop."""
+        """Stop sending, in the event loop."""
         if self._task is not None:
             self._task.cancel()
         if self._comm is not None:

@@ -71,7 +71,7 @@ _Pickler.dispatch_table[ElementSequence] = _reduced_dataset
 
 
 def pack(value: Any) -> Any:
-    """A value as what a message of Dask's holds."""
+    """Convert a value to a form that Dask messages can carry."""
     text = io.BytesIO()
     memory: list[Any] = []
     _Pickler(text, 5, buffer_callback=lambda buffer: memory.append(buffer.raw())).dump(value)
@@ -85,7 +85,7 @@ def unpack(parcel: Parcel) -> Any:
 
 
 def copy_compact(value: Any) -> Any:
-    """A tensor that is sent, with its elements side by side in the order in which they lie: of a view the rest stays here."""
+    """Copy a tensor contiguously in its memory order, so that only a view's elements are sent."""
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return value.copy(order="K")
     return value

@@ -30,7 +30,7 @@ from placesim.runtime.sessions.session import GraphSession
 
 ROUND_TRIPS = 8
 CLOCK_SECONDS = 1.0
-"""After so long clocks may have drifted by what shows: 100 millionths of it are 0.1 ms."""
+"""Interval between clock synchronisations: a drift of 100 ppm is then 0.1 ms."""
 
 
 class DaskSession(GraphSession):
@@ -82,7 +82,7 @@ class DaskSession(GraphSession):
         return self._links
 
     def set_clocks(self) -> None:
-        """Find out what the workers' clocks say, where moments are wanted."""
+        """Synchronise with the workers' clocks, if times are recorded."""
         if self.gathering is None or self._links is None or time.monotonic() < self._looked:
             return
         for address in dict.fromkeys(self.homes.values()):
@@ -137,7 +137,7 @@ class DaskSession(GraphSession):
             self.placements.append(what)
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
-        """The error for a worker that is gone, which names what it was; a `witness` is another one that cannot reach it."""
+        """Error for a lost worker, with its devices; `witness` is another worker that can't reach it."""
         whose = "" if witness is None else f" from {self._names[witness]}"
         return UnavailableError(f"{self._names[address]} is gone: the connection{whose} to its worker at {address} has ended")
 
@@ -212,7 +212,7 @@ class DaskSession(GraphSession):
         return DaskExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it runs as they do
 
     def _join_homes(self, placement: Placement) -> None:
-        """Give a worker all devices that functions keep state on which run in it."""
+        """Assign all devices on which a worker's functions keep state to that worker."""
         for device, home in join_workers(placement, self.homes).items():
             if home != self.homes[device]:
                 self._tell(DeviceMove(device, self.homes[device], home))

@@ -1,4 +1,4 @@
-"""A connection to a cluster -> what makes sessions there, once their devices are known."""
+"""Factory of sessions on a cluster, once their devices are known."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def open_cluster_sessions(
     tell: Callable[[DeviceMove], None] = lambda moved: None,
     take_report: Callable[[str], object] | None = None,
 ) -> Iterator[Opener]:
-    """Within, what it gives makes sessions on that cluster, which is reached, or started, with the first of them.
+    """Context with a factory of sessions on a cluster, which is connected or started with the first session.
 
     `tell` is told of each device or task that lives elsewhere than was asked for.  `take_report` is given Dask's performance
     report of each session that is measured, as an HTML page, when all has ended.  The opener raises what `open_cluster` does,

@@ -36,7 +36,7 @@ class Probe(NamedTuple):
 
 
 class SharedArray(NamedTuple):
-    """An array in lent memory; unpickled it is that array, which may be written to."""
+    """An array in shared memory; unpickling returns a writable array over it."""
 
     path: str
     size: int
@@ -52,7 +52,7 @@ class _SharedMemory:
     """Memory with a name for other processes; its last byte says whether it is lent."""
 
     def __init__(self, size: int) -> None:
-        """Raises OSError where the system has no more."""
+        """Allocate shared memory.  Raises OSError if the system has none left."""
         self.size = size
         self.used = 0
         self._file = open(os.memfd_create("placesim"), "r+b", buffering=0)  # noqa: SIM115  # it is closed with the piece
@@ -77,7 +77,7 @@ class SharedMemoryLender:
         self._probe: tuple[_SharedMemory, Probe] | None = None
 
     def probe(self) -> Probe | None:
-        """None where there is no memory to lend."""
+        """Test segment for other processes; None if there is no shared memory."""
         if self._probe is None and hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
             token = secrets.token_bytes(_TOKEN_BYTES)
             piece = _SharedMemory(0)
@@ -86,7 +86,7 @@ class SharedMemoryLender:
         return None if self._probe is None else self._probe[1]
 
     def lend(self, value: Any) -> Any:
-        """A copy that another process can take over, in an array's place; the value itself where it is small, or no room is."""
+        """Copy an array to shared memory for another process; returns the value itself if it is small or there is no room."""
         if not isinstance(value, np.ndarray) or value.nbytes < LEAST_BYTES or value.dtype.hasobject:
             return value
         piece = self._free_piece(value.nbytes)
@@ -116,7 +116,7 @@ class SharedMemoryLender:
         return piece
 
     def step_ended(self) -> None:
-        """Give back what is free and was not used for some steps."""
+        """Release segments that were unused for several steps."""
         for pieces in self._pieces.values():
             for piece in list(pieces):
                 piece.used += 1
@@ -125,7 +125,7 @@ class SharedMemoryLender:
                     self._count -= 1
 
     def close(self) -> None:
-        """Nothing more is lent; who has borrowed keeps what it has."""
+        """Stop lending; borrowers keep their segments."""
         self._pieces.clear()
         self._probe = None
 
@@ -142,7 +142,7 @@ def can_borrow(probe: Probe | None) -> bool:
 
 
 class _BorrowedMemory(mmap):
-    """Lent memory in the process that has borrowed it, which gives it back with the last array that lies there."""
+    """Shared memory in the borrowing process, released with the last array that uses it."""
 
     def __del__(self) -> None:
         self[-1] = _FREE

@@ -1,4 +1,4 @@
-"""The client's connections to the workers of a session: what it tells them, and what they say, in one queue."""
+"""The client's connections to a session's workers: its messages to them, and one queue of their messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WorkerConnections:
                 return self.hear_within(TURN_SECONDS)
 
     def hear_within(self, seconds: float) -> WorkerMessage:
-        """The same; raises Empty where nothing comes in time."""
+        """Next message of any worker; raises Empty after `seconds`."""
         said = self._inbox.get(timeout=seconds)
         if said.message["is"] == "lost":
             self.gone.add(said.address)

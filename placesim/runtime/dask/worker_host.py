@@ -132,7 +132,7 @@ class Post:
         return self._counts.setdefault(step, [0, 0])
 
     def close(self) -> None:
-        """The client is gone, or wants no more."""
+        """Called when the client is gone or has finished."""
         self._ended = 1 << 62
         for mail in self._mails.values():
             mail.put(StopMessage())

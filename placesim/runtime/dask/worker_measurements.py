@@ -25,7 +25,7 @@ _SAMPLES = 16
 
 
 class WorkerTransferPath(NamedTuple):
-    """A way, and the number of the prepared step whose partitions it joins; below 0 it lies within a function's body."""
+    """A transfer path, and the number of the prepared step that it belongs to; negative inside a function's body."""
 
     step: int
     way: TransferPath
@@ -88,7 +88,7 @@ class PartMeasurements:
 
     @classmethod
     def of(cls, programs: Sequence[Program]) -> PartMeasurements | None:
-        """None where nobody measures."""
+        """Measurements of programs; None if nothing is recorded."""
         measurements = programs[0].state.measurements if programs else None
         assert measurements is None or isinstance(measurements, Measurements)
         return None if measurements is None else cls(measurements, programs)
@@ -121,7 +121,7 @@ class WorkerClock:
 
 
 class MeasurementCollector:
-    """Adds what workers tell to the measurements of the client.
+    """Merges the workers' measurements into the client's.
 
     `homes` has the address of each device's worker, `names` what a trace calls the process of an address.
     """
@@ -179,7 +179,7 @@ class MeasurementCollector:
             self._found.transfers.extend((number, min(start - self.clocks[sender].ahead, there), there, 0))
 
     def _way(self, own: Sequence[int], step: int, way: TransferPath) -> int:
-        """The client's number of a way, both of whose ends tell of it."""
+        """The client's number of a path, which both of its ends report."""
         maker = None if way.maker is None else own[way.maker]
         found = way._replace(maker=maker, readers=tuple(own[reader] for reader in way.readers))
         key = (step, way.sender, way.receiver, way.tensor)

@@ -118,7 +118,7 @@ class WorkerSession:
         return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
-        """The thread ends, whatever it is at, and all state goes."""
+        """End the thread and drop all state."""
         self._jobs.put(None)
         interrupt(self._thread)
         self._pools.close()
@@ -136,7 +136,7 @@ class WorkerSession:
     # --- what the client asks for; in the session's thread
 
     def adopt(self, kept: Mapping[str, SavedState]) -> None:
-        """Take over what this worker's devices kept elsewhere."""
+        """Take over state that this worker's devices had on other workers."""
         for device, found in kept.items():
             found.give(self._states[device])
 
@@ -179,7 +179,7 @@ class WorkerSession:
         self._reply({"is": "ready", "number": number}, found)
 
     def run(self, step: int, number: int, feeds: Mapping[int, Any], mail: Mail, *, flows: bool) -> None:
-        """Run a part of a step, and say what became of it."""
+        """Run a part of a step, and report its end."""
         prepared = self._prepared[number]
         ended = PartResult()
         self._events = ended.events
@@ -205,7 +205,7 @@ class WorkerSession:
             self._reply({"is": "ended", "step": step}, PartResult(error=_told(error), measured=ended.measured))
 
     def _with_place(self, error: PlacesimError) -> PlacesimError:
-        """A file that is missing is missing where this worker looks for it."""
+        """Add this worker's name to the error for a missing file."""
         if is_missing_file(error):
             where = f"the worker at {self._opening.address} has no such file"
             error.help = (*error.help, f"{where}: paths are on its machine, relative to {os.getcwd()}")
@@ -251,7 +251,7 @@ class WorkerSession:
 
 
 def _told(error: Exception) -> PlacesimError:
-    """An error as it goes to the client: what is none of ours is a defect."""
+    """Error to send to the client; unexpected exceptions are reported as bugs."""
     if isinstance(error, PlacesimError):
         return error
     found = DefectError(f"a worker failed with {type(error).__name__}: {error}")

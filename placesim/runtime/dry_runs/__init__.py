@@ -1,1 +1,1 @@
-"""Dry runs: steps without values, and the assumptions made where values are not known."""
+"""Dry runs: steps without values, and assumptions for unknown values."""

@@ -13,7 +13,7 @@ from placesim.runtime.dry_runs.assumptions import Assumptions
 
 
 class DryRunKernels:
-    """Sketches kernels, and decides by one walk's assumptions."""
+    """Abstract kernels and decisions of one dry run, by its assumptions."""
 
     def __init__(self, assumptions: Assumptions) -> None:
         self._assumptions = assumptions
@@ -31,5 +31,5 @@ class DryRunKernels:
         return sketch_kernel(kernel, graph, node, self._assumptions)
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-        """For a node that decides by values of which nothing tells one."""
+        """Error for a node whose control decision depends on unknown values."""
         return unknown_choice(graph, node, values)

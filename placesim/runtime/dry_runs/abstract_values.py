@@ -1,4 +1,4 @@
-"""Steps that are walked through and not computed: tensors of which only the shape and the type are known.
+"""Abstract kernels for dry runs: tensors with known shape and type but unknown elements.
 
 Kernels run as they are on small tensors that are known: the arithmetic of shapes, loop counters, predicates.  Where a tensor is
 large, or follows from one that is not known, the kernel's shape function says what comes out.  What needs a value that nothing
@@ -42,7 +42,7 @@ _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, 
 
 
 def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
-    """The kernel of a node in a step that is walked through.  It raises SketchedValueError where a shape is not known."""
+    """Return a node's abstract kernel, which raises SketchedValueError for an unknown shape."""
     if node.op in SHAPE_OPS:
         return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
@@ -101,7 +101,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-    """For a node that decides, by these values, of which nothing tells one, what runs next, or how often."""
+    """Error for a node whose decision, what runs next or how often, depends on unknown values."""
     text = f"The work of {node_tag(node.name)} depends on a value known only at run time"
     error = SketchedValueError(text, node=node.name, location=graph.location(node))
     error.roots = _roots(values)
@@ -109,7 +109,7 @@ def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedV
 
 
 def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[..., Sequence[Any]]:
-    """The kernel of a node that calls functions; what it decides by and nothing tells is guessed."""
+    """Kernel of a node that calls functions, with assumptions for its unknown decisions."""
     compute = kernel.compute
 
     def choose(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
@@ -153,7 +153,7 @@ def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[
 
 
 def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
-    """The scalar that settles a logical op of scalars though another input is not known; None where none does."""
+    """Scalar that determines a logical op despite unknown inputs; None if there is none."""
     if any(value.ndim for value in values):
         return None
     return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
@@ -177,7 +177,7 @@ def _opened_by(values: Sequence[Any]) -> frozenset[str]:
 
 
 def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], values: Sequence[Any], attrs: Attrs) -> None:
-    """Of what moves elements of small tensors of integers: those that come from known ones."""
+    """Compute the known elements of small integer tensors that an op rearranges."""
     if any(made.dtype.kind not in "iu" or made.size > MAX_VALUE_ELEMENTS for made in outputs):
         return
     given = [_partly(value) for value in values]
@@ -189,7 +189,7 @@ def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], va
 
 
 def _partly(value: Any) -> Any:
-    """A value with -1 for what is not known of it; None where that is all, or too much."""
+    """A value with -1 for unknown elements; None if all are unknown or there are too many."""
     if not isinstance(value, Sketch):
         return value
     if value.known is not None:
@@ -198,7 +198,7 @@ def _partly(value: Any) -> Any:
 
 
 def _roots(values: Sequence[Any]) -> frozenset[str] | None:
-    """The feeds that together would tell these values, None where no feed does."""
+    """Feeds that together determine these values; None if feeds do not."""
     found: frozenset[str] = frozenset()
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -212,7 +212,7 @@ def _roots(values: Sequence[Any]) -> frozenset[str] | None:
 def _needed_roots(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> frozenset[str] | None:
-    """The feeds that would tell a node's output shape: those of the values that its shape function asks for, else of all."""
+    """Feeds that would determine a node's output shape, from the values that its shape function reads, else from all."""
     asking = _ValueQuestions(*_known_of(values, attrs, context))
     with suppress(ShapeError, GraphBuildError):
         kernel.shape(asking)
@@ -256,13 +256,13 @@ def _known_of(
 
 
 def _spelled(value: Any) -> Dims:
-    """The shape that a value spells as far as it is known."""
+    """Shape given by a value, as far as it is known."""
     known = value.known if isinstance(value, Sketch) else None
     return None if known is None or known.ndim != 1 else tuple(map(int, known))
 
 
 class _ValueQuestions(ShapeContext):
-    """Keeps in mind which values were asked for and are not known."""
+    """Records which requested values were unknown."""
 
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)

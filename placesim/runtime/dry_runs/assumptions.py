@@ -20,7 +20,7 @@ CONTEXT = "/while_context"
 
 
 class BranchChoice(NamedTuple):
-    """A value that decides between branches: the node that it comes from, and how many there are."""
+    """A value that selects a branch: its node, and the number of branches."""
 
     node: str
     ways: int
@@ -31,7 +31,7 @@ class BranchChoice(NamedTuple):
 
 
 class OpenTensor(NamedTuple):
-    """A tensor whose shape is not known; `is_fed` tells a placeholder."""
+    """A tensor with an unknown shape; `is_fed` marks a placeholder."""
 
     node: str
     dims: Dims
@@ -40,7 +40,7 @@ class OpenTensor(NamedTuple):
 
 @dataclass(slots=True)
 class Assumptions:
-    """Of one walk.  Unless `is_free`, only what is given is taken: what else depends on an unknown value is an error.
+    """Assumptions of one dry run.  Unless `is_free`, only given ones are used, and other unknown decisions are errors.
 
     `iterations` by a loop's frame or node, `dimension` for each that stays open, `branches` by choice.  What was asked:
     `loops` with the number that each ran, `chosen` with the branch that was taken, in the order in which they came up, and
@@ -65,7 +65,7 @@ class Assumptions:
         return self.is_free or find_loop(self.iterations, loop) is not None
 
     def goes_on(self, loop: str, number: int) -> bool:
-        """Whether a loop whose condition is not known runs its iteration `number`, from 0 on."""
+        """Whether a loop with an unknown condition runs iteration `number`, from 0 on."""
         return number < self.iterations_of(loop)
 
     def iterations_of(self, loop: str) -> int:
@@ -77,7 +77,7 @@ class Assumptions:
         return found
 
     def branch(self, node: str, count: int) -> int:
-        """Branch of `count` that is taken if the value that decides comes from a node and is unknown."""
+        """Branch to take (of `count`) if the deciding node's value is unknown."""
         choice = BranchChoice(node, count)
         found = self.chosen.get(choice)
         if found is None:
@@ -86,7 +86,7 @@ class Assumptions:
         return found
 
     def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
-        """A tensor's shape with the assumed number for each open dimension; as it is where none is assumed."""
+        """A tensor's shape with assumed sizes for unknown dimensions, or unchanged if none are assumed."""
         if self.dimension is None or tensor.dims is None:
             return tensor.dims
         self.opened[graph, tensor.node, slot] = tensor
@@ -99,12 +99,12 @@ class Assumptions:
         return [loop for loop in self.loops if find_loop(self.iterations, loop) is None]
 
     def unused_iterations(self) -> list[str]:
-        """The loops' names that were given though nothing asked how often these run."""
+        """Names of loops with a given iteration count that was never needed."""
         used = {find_loop(self.iterations, loop) for loop in self.loops}
         return [name for name in self.iterations if name not in used]
 
     def warnings(self) -> list[str]:
-        """Assumptions that are likely to be wrong."""
+        """Warnings about assumptions that are probably wrong."""
         return [
             f"loop {loop} is assumed to run once, as its trip count is unknown: set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
@@ -135,10 +135,10 @@ class Assumptions:
 
 
 def find_loop(names: Mapping[str, object], loop: str) -> str | None:
-    """The one of these names that is a loop's: its frame, the scope of that, or what either ends with, behind a slash."""
+    """The given name that refers to a loop: its frame, the frame's scope, or the last part of either."""
     return next((name for name in names if is_loop_name(name, loop)), None)
 
 
 def is_loop_name(name: str, loop: str) -> bool:
-    """Whether a loop may be called so."""
+    """Whether a name may refer to a loop."""
     return any(full == name or full.endswith("/" + name) for full in (loop, loop.removesuffix(CONTEXT)))

@@ -78,7 +78,7 @@ def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
 def _open_shapes(
     graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
 ) -> SketchedValueError:
-    """For placeholders that are open, with the least that has to be said of them: what settles most tensors comes first."""
+    """Shortest list of placeholder shapes to ask for: those that determine most tensors come first."""
     names = {node_id: graph.nodes[node_id].name for node_id in missing}
     # the rest of such a shape is known
     of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
@@ -102,7 +102,7 @@ def _open_shapes(
 
 
 def _settles(count: int, whole: int) -> str:
-    """Number of open tensors that become known."""
+    """Describe the number of tensors that become known."""
     return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
@@ -148,7 +148,7 @@ def _declared(node: Node) -> Dims:
 
 
 def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
-    """A placeholder's shape with what was asked for it."""
+    """A placeholder's shape with the requested dimensions."""
     declared = _declared(node)
     if node.name in wanted.shapes:
         shape = tuple(wanted.shapes[node.name])
@@ -191,7 +191,7 @@ def has_open_batch(graph: Graph) -> bool:
 
 
 def check_batch(graph: Graph) -> None:
-    """UsageError where there is nothing that a batch could settle."""
+    """Raise UsageError if no placeholder has an unknown batch dimension."""
     if not has_open_batch(graph):
         error = UsageError("no batch dimension: got --batch, expected a placeholder with an unknown first dimension")
         error.help = tuple(f"{name} is declared as {shape}" for name, shape in declared_shapes(graph)[:MAX_NAMED])

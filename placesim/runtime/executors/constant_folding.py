@@ -20,8 +20,9 @@ from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
 
 LARGEST_BYTES = 10 << 20
-"""Of what a node gives, unless what it is given is no smaller: more is not kept, and computed in each step.  Found by
-experiment with TensorFlow 2.21: what its two optimizers fold between them."""
+"""Maximum size of a folded output, unless an input is as large.  Found by experiment with TensorFlow 2.21, for what its two
+optimizers fold together.
+"""
 
 
 class FoldedNodes(NamedTuple):
@@ -36,7 +37,7 @@ class FoldedNodes(NamedTuple):
 
 
 def fold(programs: Sequence[Program]) -> FoldedNodes | None:
-    """Compute what depends on constants alone; None where that was not asked for, or somebody looks at each node.
+    """Compute nodes that depend on constants alone; None if folding is off or every node is observed.
 
     A node that fails is left to its turn in the step, where it fails in the same way.
     """
@@ -84,13 +85,13 @@ class _ConstantFolder:
         return FoldedNodes(frozenset(self._done), self._stores)
 
     def _may_follow(self, instruction: Instruction) -> bool:
-        """Whether a node with constant inputs always gives the same, and does nothing else."""
+        """Whether a node with constant inputs always has the same outputs and no effects."""
         if instruction.node.op in SENDS:
             return instruction.key in self._receives
         return _is_pure(instruction)
 
     def _sent(self, number: int, instruction: Instruction) -> tuple[tuple[int, int]]:
-        """The node that receives what another one sends, which has it now."""
+        """Receiving node of a folded send, which gets the value in advance."""
         to, index = self._receives[instruction.key]
         self._stores[to][self._programs[to].instructions[index].outputs] = self._stores[number][instruction.inputs[0]]
         return ((to, index),)

@@ -33,7 +33,7 @@ LARGE_INPUT_BYTES = 1 << 15
 
 
 def deadlock_error(name: str, is_body: bool) -> OpError:
-    """For a node that has to wait when nothing else can run."""
+    """Error for a node that waits when nothing else can run."""
     if not is_body:
         return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
     found = UnimplementedError(
@@ -124,7 +124,7 @@ class DataflowRun(Propagation):
         return self.results
 
     def _turn(self) -> None:
-        """Run what is ready; else wait for the pool; else try again what had to wait."""
+        """Run ready nodes; else wait for the pool; else retry waiting nodes."""
         if self.ready:
             while self.ready:
                 self._start(self.ready.popleft())
@@ -178,7 +178,7 @@ class DataflowRun(Propagation):
         self._finish(visit, [DEAD] * instruction.output_count)
 
     def _hand_over(self, visit: Visit, pool: Pool) -> bool:
-        """Let a thread of the pool compute a node, where that is enough work."""
+        """Pass a node with enough work to a thread of the pool."""
         values = self._values(visit)
         if sum(getattr(value, "nbytes", 0) for value in values) <= LARGE_INPUT_BYTES:
             return False

@@ -1,4 +1,4 @@
-"""Runs programs whose order follows from their data: what it builds once, and which kind of run a step is."""
+"""Executor of programs in dataflow order: its compiled parts, and the kind of run for each step."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class DataflowExecutor(DataflowSetup):
             return run.run()
 
     def fold(self) -> None:
-        """Before the first step, within what serves it: what depends on constants alone needs computing no more."""
+        """Precompute nodes that depend on constants alone, before the first step."""
         if self._is_folded:
             return
         self._is_folded = True

@@ -1,4 +1,4 @@
-"""The nodes of programs as they are run by their data flow: who reads them, and what is done when they are ready."""
+"""Nodes of programs compiled for dataflow execution: their readers, and their action when ready."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KINDS = (
 
 
 class FlowNode:
-    """A node as it is run: `readers` are `(node, slot, input position)`, with -1 for control; `waits` for so many inputs.
+    """A compiled node: `readers` are `(node, slot, input position)`, with -1 for control; it waits for `waits` inputs.
 
     `reader_counts` has how often each output is read, `more_holders` the slots for which that is not once, and by how much.  A
     `Merge` counts only its control inputs in `waits`.  `stays`: its outputs are read in the iteration that it runs in.

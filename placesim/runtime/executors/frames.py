@@ -1,4 +1,4 @@
-"""Frames, iterations and dead tensors: which node is ready when, as outputs are passed on.
+"""Frames, iterations and dead tensors: propagation of outputs, and readiness of nodes.
 
 A node is ready when all its inputs have arrived, a `Merge` with its first live one.  Frames and iterations are made when a
 value enters them and forgotten when nothing in them is left to do.
@@ -43,7 +43,7 @@ class FrameRun:
 
 
 class Iteration:
-    """One iteration of a frame: what has arrived at nodes that are not ready, by their numbers, and how many are still to run.
+    """One iteration of a frame: arrived inputs of waiting nodes by number, and the count of outstanding nodes.
 
     Of a `Merge` that has run None is left.
     """
@@ -134,7 +134,7 @@ class Propagation:
                 self.ready.append(visit)
 
     def _arrive_at_merge(self, node: FlowNode, iteration: Iteration, value: Any, position: int, is_enter: bool) -> None:
-        """The first live input is taken; the merge waits for its control inputs; it is dead when all data inputs are."""
+        """Take a merge's first live input; it still waits for control inputs, and is dead if all data inputs are."""
         visit = iteration.arrived.setdefault(node.index, Visit(node, iteration))
         is_live = position >= 0 and value is not DEAD
         if visit is None or (is_live and visit.is_taken):

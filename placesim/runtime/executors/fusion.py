@@ -32,9 +32,9 @@ _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 PART_BYTES = 1 << 20
 """Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
 SHARED_BYTES = 1 << 22
-"""Of a tensor whose parts are shared between threads: with less, waking another costs what it saves."""
+"""Minimum tensor size for sharing its parts between threads; below it, waking a thread costs more than it saves."""
 ROW = 1 << 13
-"""Elements of a row, at least: rows of channels are taken several at once, beside as many copies of what they meet."""
+"""Minimum elements of a processed row: several rows of channels are processed at once, with copies of their operand."""
 
 
 class Follower(NamedTuple):
@@ -70,7 +70,7 @@ def _is_head(instruction: Instruction) -> bool:
 
 
 def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
-    """By store position: the one node that reads it, and as which of its inputs; not where there are several."""
+    """Single reader of each store position, with the number of its input; positions with several readers are left out."""
     found: dict[int, tuple[int, int]] = {}
     several: set[int] = set()
     for index, instruction in enumerate(program.instructions):
@@ -134,7 +134,7 @@ class FusionGroup:
         return lead
 
     def follow(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """The step of a follower: nothing is left to do where its head has done it, but to drop what nobody reads after it."""
+        """Step of a follower: if its head has done the work, it only releases values."""
         store = self._store
 
         def follow() -> None:
@@ -215,7 +215,7 @@ def _along_rows(in_place: Callable[..., object], flat: Tensor, channels: int) ->
 
 
 def _with_number(ufunc: np.ufunc, flat: Tensor, number: Any, is_first: bool) -> Apply:
-    """With the same number for all elements."""
+    """Apply a ufunc with one number for all elements."""
     return lambda part: _onto(ufunc, flat[part], number, is_first)
 
 

@@ -14,7 +14,7 @@ from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.executors.program import NUMBERS, Instruction, direct_binary, missing_argument_error, read_variable
 
 MANY = 1 << 62
-"""Stands for a number of elements of which nothing is known."""
+"""Stands for an unknown number of elements."""
 
 Step = Callable[[], None]
 
@@ -61,7 +61,7 @@ class StepCompiler:
         return _general(instruction, store, dropped)
 
     def _few(self, instruction: Instruction) -> int | None:
-        """Number of elements that an op's output may have without a check; None if it is known to have no more."""
+        """Largest unchecked output size in elements; None if the output is known to be small."""
         known, allocation = self._most, instruction.allocation
         if instruction.node.op == "Const":
             dtype, array = instruction.attrs["value"]
@@ -133,7 +133,7 @@ def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) 
 
 
 def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], dropped: Sequence[int]) -> Step:
-    """As `_binary`, where the second input is a constant scalar and no more than one position is dropped.
+    """Like `_binary`, for a constant scalar as second input and at most one released position.
 
     Of long chains of scalars the work is in what stands around the kernel: a call, reads and writes of the store.
     """
@@ -158,7 +158,7 @@ def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], droppe
 
 
 def _binary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
-    """As `_binary`, where the output may have more than a few elements: `compute` looks whether there is room."""
+    """Like `_binary`, for an output that may be large: `compute` checks the memory limit."""
     function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
@@ -189,7 +189,7 @@ def _unary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -
 
 
 def _unary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
-    """As `_unary`, where the output may have more than a few elements: `compute` looks whether there is room."""
+    """Like `_unary`, for an output that may be large: `compute` checks the memory limit."""
     function: Any = instruction.kernel.direct
     (one,), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 

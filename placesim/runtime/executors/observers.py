@@ -1,4 +1,4 @@
-"""Protocols of what a step tells while it runs, for those who observe it: the books of memory, and recorders.
+"""Protocols of observers of a running step: memory accounting and recorders.
 
 Where nobody observes, none of these is called: an executor builds its steps without.
 """
@@ -32,14 +32,14 @@ class ScheduleObservation(Protocol):
         """It has ended without an error."""
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """The step of a node, by program and index, with what is done about it; drops what is not read again."""
+        """Wrap the step of a node, given by program and index; `drops` are the values to release."""
 
 
 class StepObserver(Protocol):
     """Observes the steps of a session, and the functions that they call."""
 
     def observe_schedule(self, schedule: Schedule, stores: Sequence[list[Any]]) -> ScheduleObservation:
-        """For an executor of a fixed order whose tensors lie in these stores, one for each program."""
+        """Observe an executor with a fixed order, whose tensors are in one store per program."""
 
     def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
         """Makes the runs of an executor whose order follows from its data."""

@@ -84,7 +84,7 @@ class Executor:
         return self._accounted
 
     def _without_folded(self, steps: list[Step]) -> list[Step]:
-        """The steps without those of nodes that depend on constants alone, what others read of these being there beforehand."""
+        """Steps without the folded nodes; their values are in the store beforehand."""
         folded = fold(self.programs)
         if folded is None:
             return steps
@@ -98,7 +98,7 @@ class Executor:
         return [step for _, step in kept]
 
     def _fused(self, steps: list[Step]) -> list[Step]:
-        """The steps, with those of groups of ops in the place of their nodes' own, where ops may be computed together."""
+        """Steps with fused groups in place of single nodes."""
         states = [program.state for program in self.programs]
         if not all(state.fuses and not state.is_watched for state in states):
             return steps
@@ -164,7 +164,7 @@ class Executor:
         return results
 
     def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
-        """Kernels that could start when one found no room run all the same; whether these fail too is only logged."""
+        """Run the kernels that had started before one ran out of memory; their failures are only logged."""
         order = self.schedule.order
         done = set(order[:failed])
         for position in range(failed + 1, len(order)):

@@ -53,7 +53,7 @@ class AllocationCheck:
                 raise out_of_memory(shape, dtype.name, self._device)
 
     def _outputs(self, values: Sequence[Any]) -> tuple[Output, ...]:
-        """The outputs that are large enough to matter; the shape function runs once for inputs that are alike."""
+        """Outputs large enough to matter; the shape function runs once per distinct input shapes."""
         compared = [i for i in self._spelling if _is_tensor(values[i]) and values[i].size <= MAX_SPELLING]
         shapes = tuple([getattr(value, "shape", ()) for value in values])
         key = (shapes, tuple([values[i].tobytes() for i in compared]))
@@ -82,7 +82,7 @@ class AllocationCheck:
         return tuple(output for output in known if output[2] > self.memory.few)
 
     def refuse(self, error: Exception) -> OpError:
-        """TensorFlow's error where a kernel tried to make too large a tensor, as far as what it raised tells which."""
+        """TensorFlow's error for a kernel that tried to make too large a tensor, as precise as the exception allows."""
         shape, dtype = getattr(error, "shape", ()), getattr(error, "dtype", None)
         if not isinstance(dtype, str):
             declared = self._node.signature.output_dtypes

@@ -1,4 +1,4 @@
-"""A partition made ready to run: each node with its kernel, attrs and where its inputs come from.
+"""A partition compiled for execution: each node with its kernel, attrs and input positions.
 
 A program knows nothing of other devices: its store holds what its own nodes computed or received, and nothing else.
 """
@@ -51,14 +51,14 @@ class TransferObserver(Protocol):
         """A tensor goes out; in a loop its `key` is more than its `name`."""
 
     def received(self, name: TransferKey | None, key: Hashable) -> None:
-        """It is there."""
+        """The tensor has arrived."""
 
 
 class KernelObserver(Protocol):
     """Measures when kernels run and tensors travel (`recording/kernel_timing.py`); programs are built for it."""
 
     def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
-        """A kernel that tells when it ran."""
+        """Kernel that reports its run times."""
 
     def exchange(self, programs: Sequence[Program]) -> TransferObserver:
         """For one run of these programs."""
@@ -78,16 +78,16 @@ class AbstractRun(Protocol):
         """A kernel that only says what shapes come out."""
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> PlacesimError:
-        """For a node that decides by values of which nothing tells one."""
+        """Error for a node whose control decision depends on unknown values."""
 
     def tells(self, loop: str) -> bool:
         """Whether anything may be taken for how often a loop runs."""
 
     def goes_on(self, loop: str, number: int) -> bool:
-        """Whether a loop whose condition is not known runs its iteration `number`, from 0 on."""
+        """Whether a loop with an unknown condition runs iteration `number`, from 0 on."""
 
     def branch(self, node: str, count: int) -> int:
-        """Branch of `count` that is taken."""
+        """Branch to take, of `count`."""
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
 
 
 NUMBERS = frozenset((FLOAT, DOUBLE, INT32, INT64))
-"""Types whose scalars numpy has arithmetic of its own for."""
+"""Types with scalar arithmetic in numpy."""
 _OPERATORS: dict[Any, Any] = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -235,7 +235,7 @@ def missing_argument_error(index: int) -> InvalidArgumentError:
 
 
 def kernel_defect(error: Exception, program: Program, instruction: Instruction, values: Sequence[Any]) -> DefectError:
-    """A fault in a kernel of placesim's, with what is needed to find it: the node, its op, and what came in."""
+    """Bug report for a failed kernel: node, op and inputs."""
     node = instruction.node
     inputs = ", ".join(map(_described, values)) or "none"
     found = DefectError(
@@ -395,7 +395,7 @@ def _missing_kernel(graph: Graph, node: Node, state: DeviceState) -> PlacesimErr
 
 
 def _check_kernel_exists(graph: Graph, node: Node, state: DeviceState) -> None:
-    """The placer has made sure of it, except for ops of a remote task and those that are rewritten."""
+    """Check for a kernel; the placer guarantees it except for remote tasks and rewritten ops."""
     signature = node.signature
     if signature.definition is None or not graph.registry.kernels(node.op):
         return

@@ -1,4 +1,4 @@
-"""Nodes that come after an update of a reference variable and are given what was read of it before: they see the update.
+"""Nodes that run after an update of a reference variable but were given an earlier read of it: they see the update.
 
 `w.value()` is an Identity that hands on the variable's memory, which updates change in place.  So what depends on an update, by
 data or control edges, computes with the new value although its own input comes from the older Identity.  Found by experiment
@@ -59,7 +59,7 @@ def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> li
 
 
 def read_late(kernel: Kernel, handles: Mapping[int, ResourceHandle], resources: ResourceManager) -> Kernel:
-    """The kernel, with variables read when it computes."""
+    """Kernel that reads the variables when it computes."""
     compute = kernel.compute
 
     def with_new_values(inputs: Sequence[Any], *rest: Any) -> Sequence[Any]:

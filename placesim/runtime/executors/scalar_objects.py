@@ -13,7 +13,7 @@ from placesim.ops.kernels.kernel import Kernel, Trait
 
 
 def wrap_scalar_objects(kernel: Kernel, signature: Signature) -> Kernel:
-    """The kernel of such an op, where a resource or a variant goes in, on arrays; any other as it is."""
+    """Adapt a kernel with resource or variant inputs to arrays; other kernels are returned unchanged."""
     if Trait.TAKES_OBJECTS not in kernel.traits:
         return kernel
     is_object = [dtype in (RESOURCE, VARIANT) for dtype in signature.input_dtypes]

@@ -1,4 +1,4 @@
-"""An order of all nodes that is fixed before the step runs, and what is read for the last time where in it."""
+"""Fixed order of all nodes before a step runs, and the last use of each value in it."""
 
 from __future__ import annotations
 

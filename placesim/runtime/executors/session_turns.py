@@ -26,7 +26,7 @@ class Turns:
         self.running = 0
         """Number of steps that have begun and not ended, waiting ones included."""
         self.waiting_node = ""
-        """The node whose step sleeps because nothing else of it can run; empty where none does."""
+        """Node whose step sleeps because nothing else can run; empty if none does."""
 
     def __enter__(self) -> Turns:
         self._condition.acquire()
@@ -50,7 +50,7 @@ class Turns:
             self._condition.release()
 
     def let_others(self, node: str) -> bool:
-        """Let other threads' steps go on, for a moment; False where there is no thread that could begin one.
+        """Let other threads' steps run for a moment; False if no other thread could start one.
 
         `node` is what waits.  Where the step is interrupted meanwhile it stays the `waiting_node`.
 

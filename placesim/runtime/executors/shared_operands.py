@@ -27,7 +27,7 @@ Step = Callable[[], None]
 THIN_ROWS = 128
 """Of a product, at most: with more, BLAS has enough to do with the right operand once it is rearranged."""
 TALL_ROWS = 512
-"""Of a tall product, from which on no more are added: it runs at BLAS' full rate, and what it gives has to be kept."""
+"""Rows from which a combined product gets no more parts: BLAS has reached its full rate, and results must be stored."""
 LARGE_OPERAND = 1 << 14
 """Elements of a right operand, at least: with fewer, calls are what takes time."""
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
@@ -87,7 +87,7 @@ def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) 
 
 
 def _right_operand(program: Program, instruction: Instruction) -> tuple[int, bool, bool]:
-    """Common part of products: a store position, whether it is a variable that each reads by itself, and whether it is
+    """Key of a shared right operand: store position, whether it is a variable that each product reads, whether it is
     transposed.
 
     A layer reads its variable anew at each step, and as long as nothing is assigned to it gets the same tensor.
@@ -131,14 +131,14 @@ class ConcatParts(NamedTuple):
 
 
 class EarlyProducts(NamedTuple):
-    """In a store: what early parts give with a right operand, by their side."""
+    """Store entry with the precomputed products of early parts."""
 
     operand: Tensor
     products: dict[Side, Tensor]
 
 
 class SharedOperand:
-    """The products of a right operand, in one program's store: what early parts gave lies there too, and ends with a step."""
+    """Products with a common right operand in one program's store, which holds early results until the step ends."""
 
     def __init__(self, products: Sequence[ThinProduct], program: Program, store: list[Any]) -> None:
         self._products = products
@@ -149,7 +149,7 @@ class SharedOperand:
         self._last = {side: number for number, thin in enumerate(products) for side in thin.sides}
 
     def join(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """The step of a product's ConcatV2: the parts as they are, where they fit."""
+        """Step of a product's ConcatV2 that keeps its parts separate if they fit."""
         thin, store = self._products[number], self._store
         assert thin.joining is not None
         output = thin.joining.outputs
@@ -190,7 +190,7 @@ class SharedOperand:
         return value.T if instruction.attrs["transpose_b"] and isinstance(value, np.ndarray) else value
 
     def _parts(self, number: int) -> tuple[Any, ...]:
-        """The parts of a product's left operand, as far as they are there; none where its ConcatV2 has joined them."""
+        """Available parts of a product's left operand; none if its ConcatV2 has joined them."""
         thin, store = self._products[number], self._store
         left = store[thin.instruction.inputs[0]]
         if isinstance(left, ConcatParts):

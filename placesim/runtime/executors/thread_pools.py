@@ -65,7 +65,7 @@ class ThreadPools:
         return self._intra_op
 
     def close(self) -> None:
-        """Their threads end, once they have done what they are at; none may be asked for again."""
+        """End all threads after their current work; no pool can be requested afterwards."""
         for pool in (self._shared, *(pool for _, pool in self._named.values())):
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)

@@ -89,7 +89,7 @@ class _Names:
 
 
 def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
-    """Cut a client graph by device; where there are several tasks, first by task and then inside each task.
+    """Partition a client graph by device; with several tasks, first by task and then within each.
 
     Raises InvalidArgumentError for a loop over several devices without a loop condition.
     """
@@ -297,7 +297,7 @@ class _Partitioner:
                 devices[node.id] = devices[readers[node.id]]
 
     def _add_control_loops(self) -> None:
-        """Give each further device of a loop a control loop of its own, which follows the loop's condition."""
+        """Add a control loop on each further device of a loop, which follows the loop's condition."""
         frames = find_frames(self.graph)
         conditions = {f.name: node for node in self.graph.nodes if node.op == "LoopCond" and (f := frames[node.id])}
         extended = self.graph.emptied()

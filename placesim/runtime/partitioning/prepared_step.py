@@ -39,7 +39,7 @@ class StepRequest(NamedTuple):
     targets: tuple[int, ...]
 
     def in_graph(self, own: Graph, other: Graph) -> StepRequest:
-        """The same nodes of another graph, found by their names; OutOfRangeError for an output that a node has no longer."""
+        """Translate to another graph by node names; raises OutOfRangeError for an output that no longer exists."""
 
         def renumber(node_id: int) -> int:
             return other.ids[own.nodes[node_id].name]

@@ -64,7 +64,7 @@ def prune_unplaced(
     fetches: Iterable[TensorRef] = (),
     targets: Iterable[int] = (),
 ) -> ClientGraph:
-    """The same of a graph that is yet to be placed: only arguments and results have a device, and the last numbers (9.4)."""
+    """Prune a graph before placement: only arguments and results have a device, and they get the last numbers (9.4)."""
     client = _prune(PlacedGraph(graph, device_set, graph.runtime_order(), [None] * len(graph)), feeds, fetches, targets)
     client.graph.runtime_ids = list(range(2, 2 + len(client.graph)))
     return client
@@ -138,7 +138,7 @@ def _prune(
 def _check_fed_refs(
     graph: Graph, node: Node, fed: Mapping[TensorRef, int], arg_ids: Mapping[TensorRef, int], first: int
 ) -> None:
-    """InvalidArgumentError for an op that wants a variable where a value is fed; `first` is the id of argument 0."""
+    """Raise InvalidArgumentError if a value is fed for a reference input; `first` is the id of argument 0."""
     for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
         ref = TensorRef(i, slot)
         if ref in fed and node.signature.input_is_ref[position]:
@@ -179,7 +179,7 @@ def _needed(
 
 
 def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGraph:
-    """Copy each small constant on a CPU to every CPU that it is read from, where there are several (8.13)."""
+    """Copy each small constant on a CPU to every other CPU that reads it (8.13)."""
     if not client.graph.registry.rules.copies_constants:
         return client
     consumers = client.graph.consumers()

@@ -109,7 +109,7 @@ def resolve_feed(graph: Graph, feed: Feed, directory: Path, files: FileAccess) -
 
 
 def resolve_fed_tensor(graph: Graph, feed: Feed) -> TensorRef:
-    """The tensor that a feed names; RequestError in TensorFlow's words where there is none."""
+    """Tensor of a feed; raises TensorFlow's RequestError if there is none."""
     name, slot = split_tensor_name(feed.tensor)
     node_id = graph.ids.get(name)
     if node_id is None or slot >= len(graph.nodes[node_id].signature.output_dtypes):
@@ -192,7 +192,7 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
 
 
 def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and type from a header; ValueError where it is not one of numbers."""
+    """Parse shape, order and type; raises ValueError unless it is an array of numbers."""
     try:
         with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote, which are read all the same
             shape, is_fortran, dtype = reader(file)
@@ -208,7 +208,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
 
 
 def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
-    """Array of a generator: the same numbers for the same seed, on every machine.
+    """Generate an array; the same seed gives the same numbers on every machine.
 
     Raises GraphBuildError where integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
     """

@@ -14,7 +14,7 @@ class TransferKind(Enum):
 
 
 def transfer_kind(source: str, target: str, num_bytes: int | None) -> TransferKind:
-    """The kind by the devices at both ends and the bytes, None where they are not known; only TENSOR is counted."""
+    """Kind of a transfer by its devices and bytes (None if unknown); only TENSOR transfers are counted."""
     if source == target:
         return TransferKind.HOST
     return TransferKind.SIGNAL if num_bytes == 0 else TransferKind.TENSOR

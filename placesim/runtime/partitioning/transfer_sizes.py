@@ -13,7 +13,7 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> list[int | None]:
-    """The bytes of each transfer of a step: 0 on a control edge, None where the shape or the element size is not known.
+    """Bytes of each transfer of a step: 0 for a control edge, None for an unknown shape or element size.
 
     `written` are the shapes of the graph as it was written, where they were inferred: most of them hold in the step too.
     """

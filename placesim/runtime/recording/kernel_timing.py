@@ -65,7 +65,7 @@ class MeasuredNode(NamedTuple):
 
 
 class RemoteNode(NamedTuple):
-    """The same of a node whose graph is in another process."""
+    """A node whose graph is in another process."""
 
     device: str
     name: str
@@ -95,16 +95,16 @@ class Measurements:
         self.runs = array("q")
         """Node, start, end and thread of each, by when it ended."""
         self.transfers = array("q")
-        """Way, when it was sent, when it was there, and 0."""
+        """Rows of path, send time, arrival time and 0."""
         self.steps = array("q")
         """Number, start and end."""
         self.threads: dict[int, str] = {}
         self.processes: dict[str, str] = {}
-        """By device the process that has it, where that is another one."""
+        """Remote process of each remote device."""
         self.groups: dict[int, str] = {}
-        """By thread the process that it is in, where that is another one."""
+        """Remote process of each remote thread."""
         self.outputs: dict[tuple[int, int], tuple[OutputRecord, ...]] | None = {} if describes else None
-        """By node and start, what that run gave."""
+        """Outputs by node and start time."""
         self._ledger: Ledger | None = None
         self._numbers: dict[tuple[int, int], int] = {}
         self._ways: dict[int, tuple[Program, dict[Hashable, int]]] = {}
@@ -129,7 +129,7 @@ class Measurements:
         self._ledger = ledger
 
     def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
-        """A kernel that tells when it ran; what would wait did not run."""
+        """Kernel that reports its run times; attempts that had to wait are not counted."""
         number = self._numbers[id(graph), node.id] = len(self.nodes)
         self.nodes.append(MeasuredNode(device, graph, node))
         compute, runs, threads, now = kernel.compute, self.runs, self.threads, perf_counter_ns
@@ -208,7 +208,7 @@ class Measurements:
 
 
 class MeasuredClock(Clock):
-    """A clock whose moments are nanoseconds."""
+    """Clock in nanoseconds."""
 
     __slots__ = ()
 
@@ -230,14 +230,14 @@ class Exchange:
         self._sent[key] = perf_counter_ns()
 
     def received(self, name: TransferKey | None, key: Hashable) -> None:
-        """It is there."""
+        """The tensor has arrived."""
         start = self._sent.pop(key, None)
         if start is not None:
             self._moved(self._ways[name], start)
 
 
 class Rendezvous(dict[Any, Any]):
-    """Tensors that were sent and not received yet, by their names, which tells an exchange of each."""
+    """Sent tensors by name until they are received; reports each to an exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 class _Records:
-    """A copy of what was measured until now, so that a thread that goes on measuring changes nothing."""
+    """Copy of the measurements so far, unaffected by threads that go on."""
 
     def __init__(self, found: Measurements) -> None:
         self._found = found
@@ -298,7 +298,7 @@ class _Records:
         return Track(process, f"{own} {row} of {task}")  # viewers cut off the end of what is long
 
     def _tracks(self) -> Iterator[Track]:
-        """Those of the devices in their order, the threads of each by when they first ran anything."""
+        """Tracks by device, and each device's threads by their first node."""
         found: dict[str, dict[Track, None]] = {}
         for node in self._found.nodes:
             found.setdefault(node.device, {})
@@ -361,7 +361,7 @@ class _Records:
 
 
 def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, str]:
-    """Threads' names, with a number behind those that another of the same group had before."""
+    """Thread names, numbered if repeated within a group."""
     counts: Counter[tuple[str, str]] = Counter()
     found = {}
     for thread, name in names.items():
@@ -372,5 +372,5 @@ def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, 
 
 
 def rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
-    """Rows of so many numbers each."""
+    """Split numbers into rows of `width`."""
     return zip(*[iter(numbers)] * width, strict=True)

@@ -10,7 +10,7 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 BEFORE = -1
-"""Stands for an execution: the buffer was there when the step began."""
+"""Marks a buffer that existed when the step began."""
 
 
 class Lifetime(NamedTuple):
@@ -43,7 +43,7 @@ class _Step:
         self.end = first + len(executions)
 
     def execution_of(self, node: str, moment: int) -> int:
-        """The execution in which a node did something to its memory: the one that ran then, or had just been told of."""
+        """Execution in which a node used memory: the one running at the moment, or just reported."""
         number = moment - self.first
         # what nobody reads is given back when the execution has been told of, and so is what a call's functions gave
         return number if moment < self.end and self._name(number) == node else max(BEFORE, number - 1)

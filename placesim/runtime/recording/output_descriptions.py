@@ -18,7 +18,7 @@ from placesim.ops.process.memory_limit import tensor_bytes
 
 
 class Allocation:
-    """A buffer that a kernel made: its bytes, and when it was made and freed, in nanoseconds; `freed` is None until it is."""
+    """A buffer made by a kernel: bytes, and times of allocation and release in nanoseconds (`freed` is None until then)."""
 
     __slots__ = ("__weakref__", "freed", "made", "size")
 
@@ -28,7 +28,7 @@ class Allocation:
         self.freed: int | None = None
 
     def follow(self, array: Any) -> None:
-        """Learn when numpy frees this array's buffer, which views of it keep alive."""
+        """Observe when numpy frees the array's buffer, which views keep alive."""
         while isinstance(array, np.ndarray) and array.base is not None:
             array = array.base
         if isinstance(array, np.ndarray):  # a numpy scalar, which cannot be followed, goes unnoticed
@@ -50,7 +50,7 @@ class OutputRecord(NamedTuple):
 
 
 def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[OutputRecord, ...]:
-    """The outputs of a run that are tensors: resources and values that were not written have no shape to tell."""
+    """Describe the tensors among a run's outputs; resources and unwritten values have no shape."""
     found: list[OutputRecord] = []
     hands_on = has_trait(node.op, Trait.HANDS_ON)
     given = [value for value in map(_array_of, inputs) if value is not None]

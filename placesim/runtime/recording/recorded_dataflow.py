@@ -17,7 +17,7 @@ from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes,
 
 
 class RecordedRun(AccountedRun):
-    """A step that tells a recorder of each node that ran, and which executions it waited for."""
+    """A step that reports each executed node, and the executions that it waited for, to a recorder."""
 
     def __init__(
         self,

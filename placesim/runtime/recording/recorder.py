@@ -36,7 +36,7 @@ class Execution(NamedTuple):
 
 
 class BufferRead(NamedTuple):
-    """A node held a buffer that others held beside it, at a moment of the session's clock."""
+    """A node held a shared buffer at a moment of the session's clock."""
 
     buffer: Buffer
     node: str
@@ -63,13 +63,13 @@ class ExecutionRecorder:
         self._depth = 0
 
     def attach(self, ledger: Ledger) -> None:
-        """Lets a ledger, whose sources keep journals, tell of its memory."""
+        """Connect to a ledger, whose sources keep journals."""
         self.clock = ledger.clock
         self.journals = {device: source.journal for device, source in ledger.sources.items() if source.journal is not None}
         ledger.recorder = self
 
     def begin_step(self, key: Hashable) -> None:
-        """From here on it is another step; those of one key run the same."""
+        """Begin a step; steps with equal keys run the same nodes."""
         self._calls.clear()
         self._depth = 0
         self.clock.moment += 1
@@ -83,17 +83,17 @@ class ExecutionRecorder:
         self.moments.append(moment)
 
     def read(self, node: str, buffer: Buffer) -> None:
-        """A node holds a buffer as it runs."""
+        """A node holds a buffer while it runs."""
         if buffer.is_shared:
             self.reads.append(BufferRead(buffer.root, node, self.clock.moment))
 
     def finish(self) -> None:
-        """An executor has run everything; what the outermost holds still is its client's, until the step is over."""
+        """An executor has finished; buffers still held by the outermost belong to the client until the step ends."""
         self.clock.moment += self._depth == 1
 
     @property
     def executions(self) -> list[Execution]:
-        """Those of the step that runs."""
+        """Executions of the current step."""
         return self.steps[-1]
 
     def add(
@@ -120,7 +120,7 @@ class ExecutionRecorder:
         self._calls.append(_Call(self.add(site, inputs, (), sources)))
 
     def end_call(self) -> int:
-        """It has ended: what its readers wait for."""
+        """End a function call, and return the execution that its readers wait for."""
         return self._calls.pop().latest
 
     def begin_run(self) -> int:
@@ -149,7 +149,7 @@ class _Call:
 
 
 def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Sequence[Any] = ()) -> tuple[TypedShape, ...]:
-    """Shapes and types of what a kernel was given; of variables that are named those of their values."""
+    """Shapes and types of a kernel's inputs; for variable handles, those of the values."""
     if not values:
         return tuple([(memory.dims, memory.dtype) for memory in memories])
     return tuple([_input_shape(ledger, *pair) for pair in zip(memories, values, strict=True)])
@@ -163,5 +163,5 @@ def _input_shape(ledger: Ledger, memory: TensorMemory, value: Any) -> TypedShape
 
 
 def output_shapes(outputs: Iterable[Any]) -> tuple[TypedShape, ...]:
-    """Those of the tensors among the outputs."""
+    """Shapes and types of the tensors among the outputs."""
     return tuple([(output.dims, output.dtype) for output in outputs if type(output) is TensorMemory])

@@ -1,4 +1,4 @@
-"""A ledger -> the observer of steps that keeps its books, and tells its recorder where it has one."""
+"""Observer of steps that keeps a ledger's accounts, and informs its recorder if there is one."""
 
 from __future__ import annotations
 

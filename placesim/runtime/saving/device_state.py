@@ -38,7 +38,7 @@ class SavedState(NamedTuple):
     node_states: dict[str, dict[str, Any]]
 
     def before(self) -> SavedState:
-        """The same with what a session needs that begins anew: names of nodes' own resources, and no generators."""
+        """The part that a new session needs: names of nodes' own resources, without generators."""
         named = {name: {key: own[key] for key in ("resource_name",) if key in own} for name, own in self.node_states.items()}
         return SavedState(self.resources, named)
 
@@ -93,7 +93,7 @@ def restore_state(record: DeviceRecord) -> SavedState:
 
 
 def settle(found: Mapping[str, SavedState], placement: Placement, states: Mapping[str, DeviceState]) -> None:
-    """Give each device what it kept, and each variable that is placed elsewhere now to its new device.
+    """Restore each device's state; variables go to the device on which they are placed now.
 
     Raises FailedPreconditionError for what a device kept that there is no longer, but for variables and generators.
     """
@@ -126,7 +126,7 @@ def _key(handle: ResourceHandle) -> tuple[str, str, str]:
 
 
 def _move(owner: ResourceManager | None, own: ResourceManager, handle: ResourceHandle) -> None:
-    """A variable from who has it to the device that it is placed on."""
+    """Move a variable to the device on which it is placed."""
     if owner is None or owner is own or own.find(handle) is not None:
         return
     variable = owner.find(handle)

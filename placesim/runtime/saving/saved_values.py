@@ -45,7 +45,7 @@ _CLASSES = {
     "StagingBuffer": "resources.staging",
     "StagingMap": "resources.staging",
 }
-"""Each class of kernels whose objects are saved, by its name, and its module: many, of which a session has few."""
+"""Modules of the kernel classes whose objects are saved, by class name; imported on demand, as a session has few."""
 _FILE_NAMES = {
     "VariableResource": "Variable",
     "FifoOrder": "FirstInFirstOut",
@@ -74,7 +74,7 @@ def file_name(value: Any) -> str:
 
 
 class NamedTensor(NamedTuple):
-    """A tensor beside plain values; `name` is the variable's whose value it is, else empty."""
+    """A tensor among plain values; `name` is its variable's, or empty."""
 
     name: str
     dtype: DataType
@@ -82,7 +82,7 @@ class NamedTensor(NamedTuple):
 
 
 class Packer:
-    """Makes plain values of objects; what it found of tensors is in `tensors`."""
+    """Converts objects to plain values; their tensors are collected in `tensors`."""
 
     def __init__(self) -> None:
         self.tensors: list[NamedTensor] = []
@@ -127,7 +127,7 @@ class Packer:
         return self._tensor(found, variable.name, variable.dtype) if key == "value" else self._packed(found)
 
     def _tensor(self, value: Tensor | np.generic, name: str = "", dtype: DataType | None = None) -> Any:
-        """Its number, and how it lies in memory where that is not row by row: other ways of summing give other last bits."""
+        """Number of a tensor, and its memory layout if not row-major, since summation order affects the last bits."""
         array = np.asarray(value)
         if array.dtype == object:
             if not all(type(element) is bytes for element in array.flat):

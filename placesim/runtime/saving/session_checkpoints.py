@@ -24,7 +24,7 @@ from placesim.runtime.saving.saved_values import NamedTensor
 
 SESSION_KEY = "_PLACESIM_SESSION"
 _FORM = 1
-"""Of what lies behind the key."""
+"""Format version of the saved state."""
 
 
 class SavedSession(NamedTuple):

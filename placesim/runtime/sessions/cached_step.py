@@ -1,4 +1,4 @@
-"""A prepared step with what runs it, kept by a session for all steps that feed and fetch the same."""
+"""A prepared step with its executor, kept for all steps with the same feeds and fetches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.runtime.sessions.shared_variable_memory import Buffers, shared_buf
 
 @dataclass(slots=True)
 class CachedStep:
-    """A prepared step and, from its first run on, what runs it; kept for all steps that feed and fetch the same.
+    """A prepared step and, after its first run, its executor; shared by steps with the same feeds and fetches.
 
     `step_resources` are emptied before each run.  Where memory is accounted for, `fitting` are the shapes of what was fed when
     it turned out that the step fits whatever its order, and `settled` those with which all others follow from them too: nothing
@@ -45,7 +45,7 @@ class CachedStep:
         return {index: by_name[name] for index, name in enumerate(self.step.client.feeds)}
 
     def collect(self, graph: Graph, fetched: Sequence[RequestedName], results: Mapping[int, Any]) -> StepResult:
-        """Values by `_Retval` index -> what was asked for, in that order."""
+        """Order the values of `_Retval` nodes by the fetches."""
         by_name = {name: results[index] for index, name in enumerate(self.step.client.fetches)}
         values = tuple(
             FetchedValue(f.name, self._dtype(graph, f.tensor), by_name[graph.tensor_name_full(f.tensor)])
@@ -55,7 +55,7 @@ class CachedStep:
         return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
 
     def _dtype(self, graph: Graph, tensor: TensorRef) -> DataType:
-        """A tensor's type where it was placed: a lowered op's is what its functions give, whatever the op declares."""
+        """Type of a placed tensor; a lowered op has the types of its functions, not the declared ones."""
         node, placed = graph.nodes[tensor.node], self.step.placement.graph
         if node.name in placed.ids:  # else it is fed
             node = placed.node(node.name)

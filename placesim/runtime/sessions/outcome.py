@@ -89,7 +89,7 @@ class Outcome:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The doubts, and what TensorFlow would write to its log but for the lines that tell of devices as they are made."""
+        """Doubts, and TensorFlow's log lines except those about created devices."""
         of_devices = (line.text for line in self.creation_log if line.severity != "I")
         return (*self.doubts, *of_devices, *(message for placement in self.placed for message in placement.messages))
 

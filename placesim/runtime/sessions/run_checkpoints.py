@@ -50,7 +50,7 @@ class RunSaver:
         return 0 if self._saved is None else self._saved.step
 
     def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:
-        """Give a session what it had after these steps.  Raises OpError, located, for another graph's checkpoint."""
+        """Restore a session's state after these steps.  Raises OpError, with its place, for another graph's checkpoint."""
         if self._saved is None:
             return
         check_graph(self._saved, session.graph, self._prefix)

@@ -1,4 +1,4 @@
-"""A session: a graph on a machine, placed when it is first needed, and steps that share variables.
+"""A session: a graph on a machine, placed on demand, with steps that share variables.
 
 What outlives a step is here: the graph, its placements, the devices' resources, and the steps that were prepared.  A step is
 resolved (`requests.py`), cut out of the placed graph and by device (`prepared_step.py`), and run (`executor_choice.py`).
@@ -130,7 +130,7 @@ class GraphSession:
         return tuple(map(record_state, self._states.values()))
 
     def restore(self, records: Sequence[DeviceRecord], done: Sequence[GraphStep] = ()) -> None:
-        """Go on from what the devices of another session kept that had `done` steps, before the first step of this one.
+        """Continue from the state of a session that had run the steps `done`, before this one's first step.
 
         Iterators begin anew, with the feeds of the last step that began them, and skip what they gave.  Raises as
         `restore_state` does, and what running what begins them raises.
@@ -165,7 +165,7 @@ class GraphSession:
         return self._placement
 
     def place(self) -> Placement:
-        """Place the whole graph; the result holds TensorFlow's error where there is one, and what was placed before it."""
+        """Place the whole graph; the result holds TensorFlow's error if there is one, and the nodes placed before it."""
         return self._remembered(self._placer.place(self.graph))
 
     def _remembered(self, placement: Placement) -> Placement:
@@ -190,7 +190,7 @@ class GraphSession:
         self._prepared.clear()
 
     def grow(self) -> None:
-        """Nodes were added to the graph: it is placed anew when a placement is asked for next (9.6)."""
+        """Note that the graph has new nodes: the next placement includes them (9.6)."""
         self._placement = None
         self._default_fetches = None
 
@@ -234,7 +234,7 @@ class GraphSession:
         return self.prepared(step).step
 
     def prepared(self, step: GraphStep) -> CachedStep:
-        """The same with its executor, once it has run; raises what `prepare` raises."""
+        """Prepared step with its executor, once it has run; raises the errors of `prepare`."""
         fetched = self.resolve_fetches(step)
         if self._sketched is not None:
             # placeholders are fed that the step doesn't feed, so that other partitions would be run than of its own feeds
@@ -243,7 +243,7 @@ class GraphSession:
         return self._prepare(make_step_request([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
 
     def prepared_for(self, wanted: StepRequest) -> PreparedStep:
-        """Prepared step for such a request; raises what `prepare` raises."""
+        """Prepared step for a request; raises the errors of `prepare`."""
         return self._prepare(wanted).step
 
     def _prepare(self, wanted: StepRequest) -> CachedStep:
@@ -350,7 +350,7 @@ class GraphSession:
 
     @contextmanager
     def _measured(self, measurements: Measurements | None) -> Iterator[None]:
-        """Context in which built and executed steps report to these measurements, if there are any."""
+        """Context in which steps report to these measurements, if given."""
         if measurements is None:
             yield
             return
@@ -407,7 +407,7 @@ class GraphSession:
     def _run_accounted(
         self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
     ) -> dict[int, Any]:
-        """A step whose memory is accounted for; one that is known to fit whatever its order needs that only once."""
+        """Run a step with memory accounting; a step that fits in any order needs it only once."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):

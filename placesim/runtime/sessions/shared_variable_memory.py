@@ -1,4 +1,4 @@
-"""Fetches that share a reference variable's memory: they show what the variable holds when the step ends.
+"""Fetches that alias a reference variable's memory and therefore show its value at the end of the step.
 
 TensorFlow hands on a reference variable's buffer without copying it, through Identity too, and updates it in place.  A fetch of
 `w`, `w/read` or of an update's own output, on the variable's device, therefore shows every update of the step, whichever came
@@ -47,7 +47,7 @@ def shared_buffers(client: ClientGraph) -> Buffers:
 
 
 def _source(client: ClientGraph, end: Node) -> Node | None:
-    """The variable whose memory a `_Retval` is given; None where it is a value's own."""
+    """Variable whose memory a `_Retval` aliases; None for a separate value."""
     graph = client.graph
     node, slot = graph.nodes[end.input_nodes[0]], end.input_slots[0]
     while VARIABLE_OPS.get(node.op) != REF_VARIABLE_TYPE:
@@ -65,7 +65,7 @@ def _is_update(node: Node) -> bool:
 
 
 def show_ends(results: dict[int, Any], buffers: Buffers, states: Mapping[str, DeviceState]) -> None:
-    """Put what variables hold now in the place of what they held when they were fetched."""
+    """Replace fetched aliases of variables by the variables' current values."""
     for index, (device, handle) in buffers.items():
         variable = states[device].resources.find(handle)
         now, before = getattr(variable, "value", None), results[index]

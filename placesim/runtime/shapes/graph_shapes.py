@@ -1,4 +1,4 @@
-"""Static shapes over a whole graph: what is known of every tensor before anything runs.
+"""Static shapes of all tensors of a graph.
 
 Values of constants, and shapes that are computed from shapes, are followed as TensorFlow's shape refiner does it, when a shape
 function asks for them.  Nothing here raises: where a shape function refuses, or an op has none, its outputs are unknown, and
@@ -63,7 +63,7 @@ _DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, 
 
 
 class GraphShapes:
-    """The shapes of a graph's tensors, each inferred when it is first asked for; the graph may grow.
+    """Static shapes of a graph's tensors, inferred on demand; the graph may grow.
 
     `arguments` are the shapes of what is fed, by `_Arg` index.
     """
@@ -89,23 +89,23 @@ class GraphShapes:
         self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
 
     def forget(self, node_id: int) -> None:
-        """Forget the inferred shapes of a node that is removed, or whose inputs have changed."""
+        """Drop the inferred shapes of a removed node, or one with changed inputs."""
         self._known.pop(node_id, None)
         self._values.pop(node_id, None)
         self._refused.pop(node_id, None)
 
     def refusal(self, node_id: int) -> GraphBuildError | None:
-        """Infers a node that was just made; what TensorFlow's Python raises as it makes it."""
+        """Infer the shapes of a new node; returns the error that TensorFlow's Python raises when making it."""
         self.outputs(node_id)
         found = self._refused.get(node_id) if self._refused else None
         return None if found is None else self._worded(self.graph.nodes[node_id], found)
 
     def handle(self, tensor: TensorRef) -> HandleShape | None:
-        """Known contents of a resource handle."""
+        """Known content of a resource handle."""
         return self._handles.get(tensor)
 
     def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
-        """Says what a resource handle holds, where something else says it than the graph."""
+        """Set the content of a resource handle that the graph does not determine."""
         if handle is not None:
             self._handles[tensor] = handle
 
@@ -219,7 +219,7 @@ class GraphShapes:
     # --- values
 
     def value(self, tensor: TensorRef) -> Value | None:
-        """The value of a tensor whose shape has been inferred, a `Partial` where some elements are not known, or None."""
+        """Known value of a tensor with inferred shape, a `Partial` if only some elements are known, or None."""
         waiting = [tensor.node]
         entered: set[int] = set()
         while waiting:
@@ -236,7 +236,7 @@ class GraphShapes:
         return self._values[tensor.node][tensor.slot]
 
     def _is_followed(self, node: Node) -> bool:
-        """Whether a value is computed where all inputs are known: any op without state, as TensorFlow folds constants."""
+        """Whether values are computed through this node: any stateless op, as in TensorFlow's constant folding."""
         has_state = node.signature.definition is None or node.signature.is_stateful
         return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
 
@@ -244,7 +244,7 @@ class GraphShapes:
         return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
 
     def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
-        """A node's outputs as far as they follow from what is known of its inputs."""
+        """Outputs that follow from the known inputs."""
         nothing = (None,) * len(node.signature.output_dtypes)
         if node.op == "Const":
             array = node.attrs["value"].array
@@ -274,7 +274,7 @@ class GraphShapes:
         return tuple(array.view(_PartialVector) if array.ndim else None for array in computed)
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
-        """A shape, or that of the value where only this is known."""
+        """Shape of an output, or of its known value."""
         dims = self._known[node_id][slot] if node_id in self._known else None
         if is_fully_defined(dims) or node_id not in self._values:
             return dims
@@ -282,7 +282,7 @@ class GraphShapes:
         return dims if value is None or isinstance(value, _PartialVector) else value.shape
 
     def _picks_dimensions(self, node: Node) -> bool:
-        """Whether a node gives single dimensions of a tensor: what is known of these is a value like any other."""
+        """Whether a node selects single dimensions of a shape, whose known elements are then values."""
         if self.graph.nodes[node.input_nodes[0]].op != "Shape":
             return False
         if node.op == "Unpack":
@@ -292,7 +292,7 @@ class GraphShapes:
         return begins_at_constant and self._known[node.id] == ((),)
 
     def _fill_in(self, node: Node, values: list[Value | None]) -> None:
-        """Fill in unknown parts of a shape that is put together: the length of each, so that the rest is known."""
+        """Fill in unknown parts of a concatenated shape by their lengths, so that the rest is known."""
         parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
         for i in parts:
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])
@@ -303,7 +303,7 @@ class GraphShapes:
 
 
 class _NodeContext(ShapeContext):
-    """Known facts of the inputs of a graph's node; values are computed when they are asked for."""
+    """Known facts about a node's inputs; values are computed on demand."""
 
     def __init__(
         self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()
@@ -325,7 +325,7 @@ class _NodeContext(ShapeContext):
 
 
 class _PartialVector(np.ndarray[Any, Any]):
-    """A vector of dimensions of which -1 stands for those that are not known; only shapes are told by it."""
+    """A vector of dimensions with -1 for unknown ones, used for shapes only."""
 
 
 def _measured(node: Node, shape: Dims) -> Value | None:

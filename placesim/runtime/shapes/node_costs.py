@@ -12,7 +12,7 @@ from placesim.ops.kernels.shapes import Dims, element_count
 
 
 class Cost(NamedTuple):
-    """Floating point operations and bytes; None where a shape or an element's size is not known."""
+    """Floating-point operations and bytes; None for an unknown shape or element size."""
 
     flops: int | None
     bytes_read: int | None

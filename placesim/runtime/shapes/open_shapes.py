@@ -10,7 +10,7 @@ from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 MAX_PASSES = 16
-"""Loops carry a cause round; what so many passes over the graph do not bring to rest is left as it is."""
+"""Maximum passes over a graph with loops; what is unsettled then stays unknown."""
 
 Cause = TypeVar("Cause")
 Act = TypeVar("Act")

@@ -47,7 +47,7 @@ def word_refusal(
 
 
 def _refuse_unaware(kernel: Kernel, context: ShapeContext) -> tuple[ShapeError, ShapeContext] | None:
-    """The refusal of a run without values, with which TensorFlow begins; then it runs again with those that were asked for."""
+    """Refusal of a run without values, with which TensorFlow begins before it repeats the run with the requested ones."""
     unaware = ShapeContext(context.shapes, context.attrs, handles=context.handles)
     try:
         kernel.shape(unaware)
