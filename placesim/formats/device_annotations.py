@@ -18,7 +18,7 @@ def device_annotations(file: GraphFile) -> dict[str, int]:
 
 
 def clear_devices(file: GraphFile) -> GraphFile:
-    """The same with no device asked for, neither in the graph nor in functions."""
+    """Return a copy without device requests, in the graph and in functions."""
     functions = {name: _cleared(function) for name, function in file.graph.functions.items()}
     return replace(file, graph=_changed(file.graph, lambda node: "", functions))
 
@@ -34,12 +34,12 @@ def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFil
 
 
 def assign_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
-    """The same with devices by node name; a node that is not named keeps its own."""
+    """Return a copy with requested devices by node name; other nodes keep their own."""
     return replace(file, graph=_changed(file.graph, lambda node: devices.get(node.name, node.device), file.graph.functions))
 
 
 def assign_functions(file: GraphFile, devices: Mapping[str, Mapping[str, str]]) -> GraphFile:
-    """The same with devices in functions, by the functions' names and those of their nodes; all others keep their own."""
+    """Return a copy with requested devices in functions, by function and node name; other nodes keep their own."""
 
     def assigned(function: LibraryFunction) -> LibraryFunction:
         given = devices.get(function.name, {})

@@ -1,4 +1,4 @@
-"""The words of a JSON Schema (draft 2020-12), and which JSON a reader of ours takes, found out by asking it."""
+"""JSON Schema (draft 2020-12) building blocks, and detection of the JSON types that a reader accepts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SAMPLES: Mapping[str, tuple[Any, ...]] = {
     "array": ([], ["x"]),
     "object": ({},),
 }
-"""For each type of JSON what may stand for it: a type is taken where one of its values is."""
+"""Sample values of each JSON type: a reader accepts a type if it accepts one of them."""
 
 
 def integer_schema(low: int, high: int) -> Schema:
@@ -48,7 +48,7 @@ def closed_schema(properties: Mapping[str, Schema], required: Sequence[str] = ()
 
 
 def mapping_schema(keys: Iterable[str], known: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
-    """A mapping of these keys, each with what is known of its values; any value where nothing is."""
+    """Schema of a mapping with these keys and their known value schemas; other values are unrestricted."""
     return closed_schema({key: known.get(key, {}) for key in keys}, required)
 
 

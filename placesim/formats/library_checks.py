@@ -18,7 +18,7 @@ def check_library(
     problems: FileProblems,
     tree_of: Callable[[str], Any] = lambda name: None,
 ) -> None:
-    """Note what is wrong with any function.  `tree_of` gives the mapping that a function was read from, where there is one."""
+    """Report problems of all functions; `tree_of` returns the mapping from which a function was read, if any."""
     checks = NodeChecks(registry, functions, problems)
     for function in functions.values():
         tree = tree_of(function.name)
@@ -37,7 +37,7 @@ def check_library(
 
 
 def recursion(functions: Mapping[str, LibraryFunction]) -> list[str] | None:
-    """The names along a circle of functions that call each other, the first again at the end; None where there is none."""
+    """Names along a cycle of function calls, with the first repeated at the end; None if there is none."""
     called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
     return next((circle for name, circle in calls_first(called) if circle is not None), None)
 

@@ -41,7 +41,7 @@ class NodeChecks:
         self._checked: dict[tuple[str, int], Attrs] = {}
 
     def check(self, node_def: NodeDef, tree: Any = None, where: str = "") -> bool:
-        """Whether a node's op and attrs are allowed.  `where` names the function whose body the node is in."""
+        """Whether a node's op and attrs are allowed; `where` names the enclosing function."""
         op, attrs = node_def.op, node_def.attrs
         if (op, id(attrs)) in self._checked:
             return True
@@ -108,7 +108,7 @@ class NodeChecks:
         self._report(key_position(holder, name) if holder is not None else 0, message + (near or _OUTDATED), where)
 
     def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
-        """Whether every attr that has no default is there, and what says how many tensors flow in and out is such a number."""
+        """Whether all attrs without defaults are present, and attrs that determine numbers of tensors are numbers."""
         attrs = node_def.attrs
         missing = missing_attrs(definition, attrs)
         is_good = not missing or (node_def.op, *missing) in _LEFT_AWAY

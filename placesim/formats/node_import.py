@@ -21,7 +21,7 @@ _MAX_CYCLE_NAMES = 20
 
 
 class NodeImport:
-    """Takes nodes, in any order; `finish` ties those whose inputs came later.  What is wrong is noted, never raised."""
+    """Imports nodes in any order; `finish` connects inputs that came later.  Problems are noted, never raised."""
 
     def __init__(self, graph: Graph, problems: FileProblems) -> None:
         self._graph = graph
@@ -35,7 +35,7 @@ class NodeImport:
         self._fitting: set[tuple[Signature, ...]] = set()
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
-        """Nodes, one after the other; `tree` is the mapping that the only one was read from, where there is one."""
+        """Add nodes; `tree` is the mapping of a single one, if there is one."""
         ids, nodes = self._graph.ids, self._graph.nodes
         broken, signatures, fitting = self._broken, self._signatures, self._fitting
         made, id_of, signature_of = self._made, ids.get, self._made.__getitem__
@@ -68,7 +68,7 @@ class NodeImport:
                 self._tie_slowly(node, inputs, tree)
 
     def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:
-        """Resolve inputs of which anything may be wrong; those that are not there yet are left for later."""
+        """Resolve inputs with full checks; missing ones are resolved later."""
         places = None if tree is None else tree.get("inputs")
         problems = len(self._problems)
         if not self._tie(node, inputs, places, False):
@@ -78,7 +78,7 @@ class NodeImport:
             self._fitting.add((node.signature, *map(self._made.__getitem__, node.input_nodes)))
 
     def mark_broken(self, name: str, location: int) -> None:
-        """There is a node of that name of which all that is wrong has been noted."""
+        """Note a node whose problems have all been reported."""
         if name not in self._graph.ids:
             self._broken.setdefault(name, location)
 
@@ -100,7 +100,7 @@ class NodeImport:
         self._report(part_position(tree, "name"), f"Node '{name}' is not unique{where}")
 
     def _signature(self, node_def: NodeDef, tree: Any) -> Signature | None:
-        """The node's signature, made once for attrs that are one mapping and for constants of one type; None where wrong."""
+        """Signature of a node, cached by attrs object and for constants by type; None if invalid."""
         op, attrs = node_def.op, node_def.attrs
         is_constant = op == "Const" and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
         key = attrs.get("dtype") if is_constant else id(attrs)
@@ -181,7 +181,7 @@ class NodeImport:
                 self._report(_input_position(node, places, index), message)
 
     def finish(self) -> None:
-        """Tie what waited for later nodes; note what is dangling, and the first cycle that no Merge breaks."""
+        """Connect inputs from later nodes; report missing ones, and the first cycle without Merge."""
         pending, self._pending = self._pending, []
         for node, inputs, places in pending:
             self._tie(node, inputs, places, True)

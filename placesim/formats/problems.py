@@ -12,13 +12,13 @@ from placesim.formats.graph_file.parsing.yaml_tree import key_position, own_posi
 from placesim.graph.graph import COLUMNS
 
 WRONG: Any = object()
-"""Stands for a value that is not what it should be, which has been reported."""
+"""Marks an invalid value that has been reported."""
 _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 
 
 class InvalidValue(Exception):  # never seen outside: it becomes a Problem
-    """A value that is not what it should be; the text lacks only the place."""
+    """An invalid value; the message lacks only the place."""
 
 
 class FileProblems:
@@ -42,7 +42,7 @@ class FileProblems:
         return len(self._found)
 
     def add(self, position: int, message: str, error: str = "") -> None:
-        """`position` as `yaml_tree.packed` gives it.  Raises GraphFileError when there are too many to go on."""
+        """Report a problem at `position` (from `yaml_tree.packed`).  Raises GraphFileError if there are too many."""
         self._found.append((position, Problem(self.location(position), shorten_message(message), error)))
         if self._most is not None and len(self._found) >= self._most:
             self.raise_if_any()
@@ -52,7 +52,7 @@ class FileProblems:
         self.add(position, error.message, error.type_name)
 
     def doubt(self, position: int, message: str) -> None:
-        """Report something that is valid but probably unintended."""
+        """Warn about something valid but probably unintended."""
         self._doubts.append(f"{self.location(position)}: {shorten_message(message)}")
 
     @property
@@ -62,7 +62,7 @@ class FileProblems:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """In the order in which they were met."""
+        """Warnings in order of discovery."""
         return tuple(dict.fromkeys(self._doubts))
 
     def location(self, position: int) -> Location:
@@ -76,11 +76,11 @@ class FileProblems:
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))
 
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
-        """As the function, for words that are many: only so many searches are made."""
+        """Like the function, with a limited number of searches over many words."""
         return self._suggest(word, word, words)
 
     def _suggest(self, asked: Any, word: Any, words: Iterable[str]) -> str:
-        """A word that was asked for before gets the same answer."""
+        """Suggestion for a word, cached."""
         if asked not in self._suggested:
             if len(self._suggested) >= self._searches:
                 return ""
@@ -106,14 +106,14 @@ class FileProblems:
             return WRONG
 
     def mapping(self, tree: Any, position: int, what: str) -> dict[Any, Any]:
-        """The tree where it is a mapping; else an empty one, and a problem."""
+        """The tree if it is a mapping; else an empty one, with a problem reported."""
         if isinstance(tree, dict):
             return tree
         self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a mapping")
         return {}
 
     def sequence(self, tree: Any, position: int, what: str) -> list[Any]:
-        """The tree where it is a list; else an empty one, and a problem."""
+        """The tree if it is a list; else an empty one, with a problem reported."""
         if isinstance(tree, list | tuple):
             return tree  # type: ignore[return-value]
         self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a list")
@@ -121,7 +121,7 @@ class FileProblems:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`a, b or c`; `none` where there is no word."""
+    """`a, b or c`; `none` for no words."""
     listed = list(words) or ["none"]
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
 
@@ -138,7 +138,7 @@ def part_position(tree: Any, *path: Any) -> int:
 
 
 def shorten_message(message: str) -> str:
-    """A message without the middle of it where a name in it is out of all measure."""
+    """Cut the middle of a message that contains an extremely long name."""
     if len(message) <= _MAX_MESSAGE_CHARACTERS:
         return message
     half = _MAX_MESSAGE_CHARACTERS // 2

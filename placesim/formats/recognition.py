@@ -76,7 +76,7 @@ class ScriptGraph(bytes):
 
 
 def is_script(path: str | Path) -> bool:
-    """Whether a path is a Python script's, which builds a graph when it is run."""
+    """Whether a path is a Python script, which builds a graph when run."""
     return str(path).endswith(".py") and not Path(path).is_dir()
 
 
@@ -86,7 +86,7 @@ def is_text(data: bytes | memoryview) -> bool:
 
 
 def find_model_file(directory: str | Path) -> Path | None:
-    """The file that makes a directory a SavedModel's; None where there is none."""
+    """File that makes a directory a SavedModel; None if there is none."""
     return next((path for name in MODEL_FILES if (path := Path(directory, name)).exists()), None)
 
 

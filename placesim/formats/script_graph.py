@@ -82,7 +82,7 @@ class _Values(pickle.Unpickler):
 
 
 def write_script_graph(file: GraphFile) -> ScriptGraph:
-    """A graph file, whose graph's `file` is the script, as bytes.  Raises GraphFileError for what a GraphDef cannot say."""
+    """Serialise a graph file whose graph comes from a script.  Raises GraphFileError if a GraphDef can't hold it."""
     recorded = _RecordedParts(
         script=file.graph.file,
         files=tuple(file.graph.files),

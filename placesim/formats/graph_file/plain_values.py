@@ -76,7 +76,7 @@ def shape_value(value: Any) -> Shape:
 
 
 def known_shape(value: Any) -> tuple[int, ...]:
-    """A shape of which all is known, as a tensor's."""
+    """Fully known shape of a tensor."""
     dims = shape_value(value).dims
     if dims is None or -1 in dims:
         raise InvalidValue(
@@ -152,7 +152,7 @@ def number_value(value: Any, what: str) -> float:
 
 
 def figure_value(value: Any, what: str) -> int | float:
-    """A number, whole where it is written so."""
+    """A number, an integer if written as one."""
     number = number_value(value, what)
     return value if type(value) is int else number
 
@@ -184,7 +184,7 @@ def literal(value: Any) -> Any:
 
 
 def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorValue:
-    """`value`, `dtype` and `shape` as a `Const` has them; null stands for one that is not given."""
+    """Tensor of a `Const` from `value`, `dtype` and `shape`; None for a missing one."""
     if value.__class__ is float and dtype is None and not shape and shape.__class__ is not str:
         return make_constant(value)
     value = literal(value)

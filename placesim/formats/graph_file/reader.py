@@ -97,7 +97,7 @@ class _EntryStream(yaml_tree.Sequence):
 
 
 class _TextReader:
-    """Reads a text once, or twice where what decides the meaning of `nodes` follows them."""
+    """Reads a text once, or twice if keys after `nodes` change the meaning of `nodes`."""
 
     def __init__(self, text: str, file: str, registry: Registry | None) -> None:
         self._text = text
@@ -122,7 +122,7 @@ class _TextReader:
 
 
 def _seems_raw(text: str) -> bool:
-    """A guess, which saves reading a converted graph twice where `raw` stands last."""
+    """Guess whether a file is raw, to avoid reading a converted graph, where `raw` is last, twice."""
     return "\nraw: true" in text or '"raw": true' in text
 
 
@@ -145,7 +145,7 @@ class _Content:
         return found == (self._is_raw, self._has_functions, self._leaves_marks, self._registry)
 
     def _registry_of(self, tree: dict[Any, Any]) -> Registry:
-        """The one given, else that of the release which `tensorflow` names; of no release the current one's."""
+        """The given registry, else that of the release in `tensorflow`, else the current release's."""
         if self._given is not None:
             return self._given
         try:
@@ -168,7 +168,7 @@ class _Content:
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
-        """The file, once all of its tree is there; GraphFileError with all that is wrong."""
+        """Finish the file after its whole tree is read; raises GraphFileError with all problems."""
         problems = self._problems
         self._check_root(tree)
         if not self.is_begun:

@@ -109,7 +109,7 @@ def graph_file_schema() -> Schema:
 
 
 def _entry(kinds: list[str]) -> Schema:
-    """An entry of `nodes`: what it is, is told by the first key of a kind that it has."""
+    """Schema of an entry of `nodes`, whose kind is given by its first identifying key."""
     first, *others = kinds
     kind = {"$ref": f"#/$defs/{first}"}
     return {"if": {"type": "object", "required": [first]}, "then": kind, "else": _entry(others) if others else kind}
@@ -128,7 +128,7 @@ def _literal() -> Schema:
 
 
 def _attr() -> Schema:
-    """An attr's value: as its definition reads it, or one that says itself what it is."""
+    """Schema of an attr's value: by its definition, or in a self-describing form."""
     kinds: dict[str, Schema] = {
         "type": _TYPE,
         "shape": union_schema(_DIMS, {"const": "unknown"}),

@@ -39,11 +39,11 @@ from placesim.graph.graph import TensorRef
 from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 
 _MOST_COPIED_BYTES = 256
-"""A constant as small as this is written into a body, where its content is then known; a larger one comes in as an argument."""
+"""Constants up to this size are copied into a body, where their content is known; larger ones become arguments."""
 _MOST_TRIALS = 4
 """Number of times that a loop's body is read to find the constant sizes, before all are taken as open."""
 _MOST_NESTED_TRIALS = 3
-"""Loops within loops whose sizes are learned: each such level reads what is in it again."""
+"""Maximum depth of nested loops whose sizes are learned, since each level reads its content again."""
 
 
 _TRUE = TensorValue(BOOL, np.array(True))
@@ -95,7 +95,7 @@ class BodyReader(GraphReader):
 
 
 class TrialReader(BodyReader):
-    """Reads a body into a graph that is thrown away, to learn the types of what it gives."""
+    """Reads a body into a scratch graph to learn its result types."""
 
     def __init__(self, outer: GraphReader) -> None:
         builder = ScopedGraphBuilder(outer.builder.registry)
@@ -109,7 +109,7 @@ class TrialReader(BodyReader):
         return cast("TensorRef", self.given(value, type_of(emitter_of(self.outer), value)).ref)
 
     def given(self, value: Value, kind: Any) -> Value:
-        """An argument of a type, of which nothing else is known."""
+        """Argument of a type without further facts."""
         dims = _handle_dims(kind)
         dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if kind.WhichOneof("value") == "tensor_type" else VARIANT
         shape = UNKNOWN_RANK if dims is None else Shape(open_sizes(dims))
@@ -139,7 +139,7 @@ def maker_of(reading: GraphReader) -> FunctionMaker:
 
 
 def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ()) -> list[Value]:
-    """Read a GraphProto into the graph that `reading` reads; what it gives.  Raises UnsupportedNodeError."""
+    """Read a GraphProto into the graph of `reading`, and return its results.  Raises UnsupportedNodeError."""
     if len(graph.input) > len(arguments):
         raise UnsupportedNodeError(f"body '{graph.name}' of {len(graph.input)} inputs: expected {len(arguments)}")
     for given, value in zip(graph.input, arguments, strict=False):
@@ -193,7 +193,7 @@ class IterationResult(NamedTuple):
 
 
 Turn = Callable[[OnnxNode, Value, Value, list[Value]], IterationResult]
-"""Writes a turn, of its number (an int64 scalar), whether the loop goes on, and what is carried; the node adds its ops."""
+"""Adds one iteration's ops, given its number (an int64 scalar), the loop condition, and the carried values."""
 
 
 class Loop(NamedTuple):
@@ -260,7 +260,7 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
 
 
 def _always(node: OnnxNode) -> Value:
-    """A condition that is known to hold."""
+    """Condition known to be true."""
     return node.reading.by_ref[node.constant(np.bool_(True))]
 
 
@@ -295,7 +295,7 @@ class _Trial(NamedTuple):
 
 
 def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
-    """The types that carried values have in every turn, and what is known of turns; `is_counted`: the first one is made."""
+    """Types of carried values in all iterations, and known facts of iterations; with `is_counted`, the first always runs."""
     kinds = [type_of(node, value) for value in first]
     is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
     types = [_without_shape(kind) for kind in kinds] if is_deep else kinds
@@ -328,7 +328,7 @@ def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: boo
 
 
 def _holds(value: Value) -> bool:
-    """Whether a condition is known to hold."""
+    """Whether a condition is known to be true."""
     return value.content is not None and bool(value.content.all())
 
 

@@ -20,7 +20,7 @@ LAYER_KEY = "layer_ann"
 CONFIGURATION_FIELD, DEVICE_CONFIGURATIONS_FIELD = 26, 10
 """Of ModelProto and of NodeProto."""
 DeviceOf = Callable[[Any], str | None]
-"""The device that a NodeProto asks for; None where it asks for none."""
+"""Requested device of a NodeProto; None if it has none."""
 
 
 # --- configurations -------------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class NodeDevices:
 
 
 def _numbers(spec: Any) -> Iterator[int]:
-    """The devices that a tensor lies on."""
+    """Devices of a tensor, by number."""
     groups = {entry.key: entry.value for entry in spec.index_to_device_group_map}
     for number in spec.device:
         yield from groups.get(number, (number,))
@@ -84,7 +84,7 @@ _SHORT = re.compile(r"(cpu|gpu|cuda)(?:[:_ ]?(\d+))?", re.IGNORECASE)
 
 
 def _named_device(text: str, where: str) -> str:
-    """`cuda:1`, `GPU1` and whatever `tf.device` takes."""
+    """Device of `cuda:1`, `GPU1` or a name that `tf.device` accepts."""
     short = _SHORT.fullmatch(text)
     if short is not None:
         kind = "CPU" if short[1].lower() == "cpu" else "GPU"
@@ -160,7 +160,7 @@ def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
 
 
 def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
-    """Devices requested by the nodes of a ModelProto: that of their layer, else that of the model's first configuration."""
+    """Requested device of each node of a ModelProto: that of its layer, else that of the model's first configuration."""
     configured = NodeDevices(proto.configuration, proto.graph.node)
 
     def device_of(node: Any) -> str | None:

@@ -31,6 +31,6 @@ _NAMES = {
     25: "uint2",
     26: "int2",
 }
-"""24 is FLOAT8E8M0, which TensorFlow does not have."""
+"""Types by ONNX's number; 24 is FLOAT8E8M0, which TensorFlow lacks."""
 BY_ONNX_NUMBER: dict[int, DataType] = {number: DTYPES[name] for number, name in _NAMES.items()}
 ONNX_NUMBER: dict[DataType, int] = {dtype: number for number, dtype in BY_ONNX_NUMBER.items()}

@@ -1,4 +1,4 @@
-"""Ops that are computed while the graph is read, where all that they take is known: sizes, coordinates, weights of samples.
+"""Ops computed while the graph is read, if all inputs are known: sizes, coordinates, sample weights.
 
 What is known is a numpy array, what is not a tensor of the graph; `ConstantFolder` takes either and gives an array as long as
 it can. Its types are the operands': nothing is promoted, as TensorFlow promotes nothing.
@@ -50,8 +50,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 def int32(value: Any) -> Known:
-    """A known number, or numbers, as TensorFlow's sizes and indices are.  Raises UnsupportedNodeError for one that is too
-    large."""
+    """Known numbers as int32, like TensorFlow's sizes and indices.  Raises UnsupportedNodeError for one that is too large."""
     try:
         return np.array(value, np.int32)
     except OverflowError:
@@ -59,12 +58,12 @@ def int32(value: Any) -> Known:
 
 
 def float32(value: Any) -> Known:
-    """The same, as coordinates are."""
+    """Known numbers as float32, like coordinates."""
     return np.array(value, np.float32)
 
 
 MOST_KNOWN = 1 << 20
-"""Elements that a constant comes to at most (our choice): what is larger is computed by nodes when it runs."""
+"""Maximum elements of a folded constant (our choice); larger ones are computed at run time."""
 
 
 def _size(op: str, inputs: Sequence[Any]) -> int:
@@ -95,7 +94,7 @@ class ConstantFolder:
         return self.node.emit(op, *inputs)
 
     def value(self, tensor: Tensor) -> Value:
-        """A tensor's elements where they are known, else the tensor."""
+        """A tensor's elements if known, else the tensor."""
         content = self.node.content(tensor)
         return tensor if content is None else np.asarray(content)
 
@@ -104,7 +103,7 @@ class ConstantFolder:
         return np.array(value.shape, np.int32) if isinstance(value, np.ndarray) else self.node.emit("Shape", value)
 
     def cast(self, value: Value, dtype: DataType) -> Value:
-        """`Cast`, left out where the type is that already.  UnsupportedNodeError for known integers that are too large."""
+        """`Cast`, left out for equal types.  Raises UnsupportedNodeError for known integers that are too large."""
         if not isinstance(value, np.ndarray):
             return self.node.cast(value, dtype)
         check_range(value, dtype)
@@ -127,7 +126,7 @@ class ConstantFolder:
         return self.node.emit("ConcatV2", list(values), np.int32(axis)) if len(values) > 1 else values[0]
 
     def sizes(self, tensor: Tensor) -> list[Value]:
-        """Each axis's size, an int32 scalar.  Raises UnsupportedNodeError where the rank is not known."""
+        """Size of each axis as an int32 scalar.  Raises UnsupportedNodeError for an unknown rank."""
         self.node.known_rank(tensor)
         shape: Tensor | None = None
         found: list[Value] = []

@@ -27,11 +27,11 @@ DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_NESTED = 50
 """Functions within functions: a function that calls itself is no ONNX."""
 _MOST_KNOWN = 4096
-"""Elements of a constant that what reads it is told when its outputs are inferred."""
+"""Maximum elements of a constant that is passed to type inference."""
 
 
 FindRow = Callable[[str, str, int], Row | None]
-"""The row of an op: `(domain, op, version since which it is as it is here)`."""
+"""Finds the row of `(domain, op, version of its definition)`."""
 KnownVersions = Callable[[str, str], Sequence[int]]
 """The versions of an op that have rows: `(domain, op)`."""
 
@@ -53,7 +53,7 @@ class Model:
 
 
 class GraphReader:
-    """Reads the nodes of one graph: `names` are the values that can be read so far, those of `outer` graphs beside them.
+    """Reads the nodes of one graph: `names` are its readable values so far; those of `outer` graphs are visible too.
 
     `inferred` are the types of values as far as they are known, `declared` what the file says of them beside that; `by_ref` is
     what is known of tensors of the built graph, `given_attrs` are the attributes that a function was called with.
@@ -176,7 +176,7 @@ class GraphReader:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
-        """Add what the nodes mean, each behind those that it reads.  What is wrong goes into the model's problems.
+        """Add the ops of nodes in topological order; problems go to the model's problems.
 
         Raises UnsupportedNodeError where nodes read each other in a circle, and for what is wrong in a body.
         """
@@ -220,7 +220,7 @@ class GraphReader:
                 self.define(name, value)
 
     def _given(self, attr: Any) -> Any:
-        """An attribute, which in a function may stand for one that the function was called with."""
+        """Value of an attribute, which inside a function may refer to the call's attribute."""
         if not attr.ref_attr_name:
             return attr
         found = self.given_attrs.get(attr.ref_attr_name)
@@ -266,7 +266,7 @@ class GraphReader:
         return found
 
     def _value(self, node: OnnxNode, index: int, made: Any, known: Sequence[Any] | None) -> Value | None:
-        """Value of an output that a row made, with the known facts of it."""
+        """Value of an output made by a row, with its known facts."""
         if made is None:
             return None
         value = made if isinstance(made, Value) else Value(made)
@@ -352,7 +352,7 @@ class GraphReader:
         return self.expand(body, node.values, {**_defaults(schema), **attrs})
 
     def _body(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> Any:
-        """ONNX's own composition of an op, as a FunctionProto, which says its opsets; None where it has none."""
+        """ONNX's composition of an op as a FunctionProto with opsets; None if there is none."""
         import onnx
 
         depends = schema.has_context_dependent_function
@@ -419,7 +419,7 @@ _DATA = {
     "uint32": 12,
     "uint64": 13,
 }
-"""ONNX's numbers of the types whose content inference may be told, by numpy's names."""
+"""ONNX numbers, by numpy name, of types whose content inference may use."""
 
 
 def _applied(row: Row, node: OnnxNode) -> Outputs:

@@ -21,7 +21,7 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 
 def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Value]:
-    """An input as a Placeholder of its name, which is fed, and what it means.  Raises UnsupportedNodeError."""
+    """Add an input as a fed Placeholder of its name, and return it with its value.  Raises UnsupportedNodeError."""
     which = kind.WhichOneof("value")
     if which == "optional_type":
         ref, content = model_input(reading, name, kind.optional_type.elem_type)

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
-    """The content of a node's outputs as far as its inputs tell; None where nothing is known."""
+    """Known content of a node's outputs, from its inputs; None if nothing is known."""
     rule = _RULES.get(node.op)
     if rule is None:
         return None
@@ -41,7 +41,7 @@ def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
 
 
 def shape_of_outputs(proto: Any, values: Sequence[Value | None]) -> dict[str, Dims]:
-    """The shape of a node's output where ONNX's inference wants all of a size list, and only some sizes are known."""
+    """Shapes of outputs from a partly known size list, for which ONNX's inference needs all sizes."""
     place = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}.get(proto.op_type)
     value = values[place] if place is not None and place < len(values) else None
     if value is None or value.known is None or value.known.ndim != 1:
@@ -70,7 +70,7 @@ def _joined(one: int | None, other: int | None) -> int | None:
 
 
 def _typed(node: OnnxNode, found: Array) -> Array:
-    """An array of the output's type, unless elements of it are not known."""
+    """Array of the output's type, unless elements are unknown."""
     if any(item is None for item in found.flat):
         return found.astype(object)
     dtype = node.output_dtype()

@@ -34,7 +34,7 @@ def tensor_value(node: OnnxNode, tensor: TensorRef, dims: Dims | None) -> Value:
 
 
 def open_sizes(dims: Dims) -> tuple[int, ...]:
-    """A shape as TensorFlow has it: -1 for a size that is not known."""
+    """A shape in TensorFlow's form, with -1 for an unknown size."""
     return tuple(-1 if size is None else size for size in dims)
 
 
@@ -49,7 +49,7 @@ def type_of(node: OnnxNode, value: Value) -> Any:
 
 
 def items_type(items: Sequence[Value], kind: Any) -> Any:
-    """The type of a sequence or an optional of these items; `kind` says which it is, and of what where there are none."""
+    """Type of a sequence or optional of these items; `kind` gives the container, and the element type if there are none."""
     if not items:
         return kind
     found = items[0].type
@@ -124,7 +124,7 @@ def common_type(one: Any, other: Any) -> Any:
 
 
 def as_tensor(node: OnnxNode, value: Value) -> Value:
-    """The same as one tensor: a sequence as a TensorList, an optional as an Optional."""
+    """A sequence as a TensorList, or an optional as an Optional."""
     if value.ref is not None:
         return value
     assert value.items is not None

@@ -13,13 +13,15 @@ _NO_START = re.compile(r"^[^A-Za-z0-9.]+")
 
 
 def check_names(*names: Any) -> None:
-    """GraphBuildError for a name that is no text, as protobuf hands one on that is not UTF-8."""
+    """Raise GraphBuildError for a name that is not text (protobuf passes invalid UTF-8 on as bytes)."""
     for name in names:
         if not isinstance(name, str):
             raise GraphBuildError(f"name is not UTF-8: got {bytes(name)!r}")
 
 
 def scope_name(name: str, otherwise: str) -> str:
-    """`/layer1/conv/Conv` -> `layer1/conv/Conv`: what a name may not hold becomes `_`; `otherwise` where nothing is left."""
+    """Node name for `/layer1/conv/Conv`: `layer1/conv/Conv`, with `_` for invalid characters; `otherwise` if nothing is
+    left.
+    """
     kept = _NO_START.sub("", _SLASHES.sub("/", _NOT_ALLOWED.sub("_", name))).rstrip("/")
     return kept or otherwise

@@ -1,4 +1,4 @@
-"""A node of an ONNX graph as its row meets it: its inputs as tensors of the graph that is built, and what adds ops to that."""
+"""A node of an ONNX graph for its row: inputs as tensors, and methods that add ops to the graph being built."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ Outputs = TensorRef | Value | None | Sequence[TensorRef | Value | None]
 Row = Callable[["OnnxNode"], Outputs]
 """Converter of a node into ops: it returns the node's outputs, None for one that cannot be read."""
 Rows = dict[tuple[Any, ...], Row]
-"""`{("Gemm", 7, 9, 11, 13): gemm}`: an op of ONNX (with its domain, `com.x::Op`, where it is another than ONNX's own), the
-versions since which it is as the row takes it, and the row."""
+"""Rows by op and versions, such as `{("Gemm", 7, 9, 11, 13): gemm}`: an op (with its domain, `com.x::Op`, if it is not ONNX's),
+the versions of its definition that the row handles, and the row.
+"""
 
 
 def describe_row(row: Row, text: str) -> Row:
-    """A row that was made for an op, with what the manual says of it."""
+    """Attach the manual's description to a generated row."""
     row.__doc__ = text
     return row
 
@@ -45,7 +46,7 @@ def check_range(content: np.ndarray, dtype: DataType) -> None:
 
 
 class NodeReading(Protocol):
-    """The graph around a node while it is read (`GraphReader`); the fields mean the same there."""
+    """Graph around a node while it is read (`GraphReader`), with the same fields."""
 
     builder: ScopedGraphBuilder
     by_ref: dict[TensorRef, Value]
@@ -66,7 +67,7 @@ class NodeReading(Protocol):
 
 
 class OnnxNode:
-    """A node: `op`, `since` (the version since which its op is as it is here), `inputs`, None where one is left out."""
+    """A node: `op`, `since` (version of its op's definition), and `inputs`, None for an omitted one."""
 
     __slots__ = ("_attrs", "inputs", "name", "op", "proto", "reading", "since", "values")
 
@@ -85,23 +86,23 @@ class OnnxNode:
     # --- what the node says -----------------------------------------------------------------------------------------
 
     def __getitem__(self, index: int) -> TensorRef:
-        """An input that must be there.  Raises UnsupportedNodeError where it is not, or is no tensor."""
+        """Required input.  Raises UnsupportedNodeError if it is missing or not a tensor."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
             raise UnsupportedNodeError(f"no input {index}: got {len(self.inputs)} inputs, expected a tensor there")
         return found
 
     def input(self, index: int) -> TensorRef | None:
-        """An input; None where it is left out."""
+        """Optional input; None if omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute: an int, a float, a str (bytes where it is no UTF-8), a tuple of these, a TensorValue, a GraphProto."""
+        """Attribute: an int, float, str (bytes if not UTF-8), tuple of these, TensorValue or GraphProto."""
         found = self._attrs.get(name)
         return default if found is None else self.reading.attribute(found)
 
     def has_output(self, index: int) -> bool:
-        """Whether an output is asked for."""
+        """Whether an output is used."""
         return index < len(self.proto.output) and bool(self.proto.output[index])
 
     @property
@@ -117,7 +118,7 @@ class OnnxNode:
         return found
 
     def shape(self, tensor: TensorRef) -> Dims | None:
-        """A tensor's shape as far as it is known, None where its rank is not; of what rows emit only constants are known."""
+        """Known shape of a tensor, None for an unknown rank; of tensors emitted by rows, only constants are known."""
         value = self.reading.by_ref.get(tensor)
         return None if value is None else value.shape
 
@@ -127,19 +128,19 @@ class OnnxNode:
         return None if shape is None else len(shape)
 
     def known_rank(self, tensor: TensorRef) -> int:
-        """The same, where the row has no ops for a rank that is not known.  Raises UnsupportedNodeError."""
+        """Rank of a tensor, for rows that need it.  Raises UnsupportedNodeError if it is unknown."""
         rank = self.rank(tensor)
         if rank is None:
             raise UnsupportedNodeError("unknown rank: expected an input whose rank can be inferred before the model runs")
         return rank
 
     def content(self, tensor: TensorRef | None) -> np.ndarray[Any, Any] | None:
-        """A tensor's elements where they are known before anything runs."""
+        """Elements of a tensor known before the graph runs, else None."""
         value = None if tensor is None else self.reading.by_ref.get(tensor)
         return None if value is None else value.content
 
     def sizes_known(self, vector: TensorRef) -> list[int | None] | None:
-        """The elements of a shape as far as they are known, None for one that is not; None where not even their number is."""
+        """Elements of a shape vector, None for unknown ones; None if even their number is unknown."""
         value = self.reading.by_ref.get(vector)
         if value is None or value.known is None:
             return None
@@ -150,7 +151,7 @@ class OnnxNode:
         return self.reading.inferred.get(self.proto.output[index]) if self.has_output(index) else None
 
     def output_dtype(self, index: int = 0) -> DataType | None:
-        """The element type of an output that is a tensor, where it can be inferred."""
+        """Element type of a tensor output, if it can be inferred."""
         found = self.output_type(index)
         return None if found is None else BY_ONNX_NUMBER.get(found.tensor_type.elem_type)
 
@@ -165,7 +166,7 @@ class OnnxNode:
         return self.emit_all(op, *inputs, name=name, **attrs)[0]
 
     def emit_all(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> tuple[TensorRef, ...]:
-        """The same; gives all outputs."""
+        """Like `emit`, returning all outputs."""
         made = self.reading.builder.add(op, list(_flat(inputs)), name=name, attrs=attrs)
         return tuple(TensorRef(made.id, slot) for slot in range(len(made.signature.output_dtypes)))
 
@@ -191,7 +192,7 @@ class OnnxNode:
         return self.emit("Cast", tensor, DstT=dtype)
 
     def narrow(self, scalar: TensorRef, what: str) -> TensorRef:
-        """Cast a scalar of integers to `int32`.  Too large a one is an error: here where it is known, else by an Assert."""
+        """Cast an integer scalar to `int32`; a value that is too large is an error, now if known, else by an Assert."""
         found = self.cast(scalar, INT32)
         if found == scalar or self.content(scalar) is not None:
             return found
@@ -206,11 +207,11 @@ class OnnxNode:
         return self.constant(np.asarray(value).astype(dtype.numpy), dtype)
 
     def vector(self, values: Sequence[int], name: str | None = None) -> TensorRef:
-        """A Const of numbers as `int64`, which is what ONNX has for shapes and axes."""
+        """Const of `int64` numbers, ONNX's type for shapes and axes."""
         return self.constant(np.asarray(values, np.int64).reshape(-1), INT64, name)
 
     def sizes(self, tensor: TensorRef) -> TensorRef:
-        """A tensor's shape as a vector of `int64`: a Const where it is known, else by Shape."""
+        """Shape of a tensor as an `int64` vector: a Const if known, else by Shape."""
         shape = self.shape(tensor)
         if shape is not None and None not in shape:
             return self.vector([size for size in shape if size is not None], "shape")
@@ -218,7 +219,7 @@ class OnnxNode:
         return found if shape is None else self.know_shape(found, (len(shape),))
 
     def size(self, tensor: TensorRef, axis: int) -> int | TensorRef:
-        """One size of a tensor: a number where it is known, else a scalar of `int64`."""
+        """One size of a tensor: a number if known, else an `int64` scalar."""
         shape = self.shape(tensor)
         known = None if shape is None or not -len(shape) <= axis < len(shape) else shape[axis]
         if known is not None:
@@ -249,7 +250,7 @@ class OnnxNode:
         return self.emit("Pack", [self.scalar(size) for size in sizes], axis=0)
 
     def permuted(self, tensor: TensorRef, order: Sequence[int]) -> TensorRef:
-        """Transpose; the tensor itself where the order is as it is."""
+        """Transpose; returns the tensor itself for the identity order."""
         if list(order) == list(range(len(order))):
             return tensor
         made = self.emit("Transpose", tensor, self.constant(np.asarray(order, np.int32), name="perm"))
@@ -257,8 +258,7 @@ class OnnxNode:
         return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
 
     def axis(self, axis: int, tensor: TensorRef) -> int:
-        """An axis as a number from 0 on.  Raises UnsupportedNodeError where it is none of the tensor's, or is negative for a
-        rank that is not known."""
+        """Axis as a number from 0 on.  Raises UnsupportedNodeError if it is out of range, or negative with an unknown rank."""
         if axis >= 0 and self.rank(tensor) is None:
             return axis
         rank = self.known_rank(tensor)
@@ -285,7 +285,7 @@ class OnnxNode:
         return self.reading.has_kernel(op, attrs)
 
     def emit_widened(self, op: str, *inputs: Any, type_attr: str = "T", **attrs: Any) -> TensorRef:
-        """As `emit`, computed in a wider type where no CPU has a kernel for that of the inputs, and cast back.
+        """Like `emit`, computed in a wider type and cast back if no CPU kernel exists for the inputs' type.
 
         All tensors among the inputs have the one type, that of `type_attr`.
         """
@@ -299,7 +299,7 @@ class OnnxNode:
         return self.cast(made, own) if self.dtype(made) is wide else made
 
     def wider(self, op: str, dtype: DataType, type_attr: str = "T") -> DataType:
-        """The type itself, or the nearest that holds all its values and for which an op has a CPU kernel.
+        """The type, or the nearest type with a CPU kernel for the op that holds all its values.
 
         Raises UnsupportedNodeError where there is none.
         """
@@ -309,14 +309,14 @@ class OnnxNode:
         raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a supported type")
 
     def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
-        """Note that a tensor has the shape that another is known to have; gives the tensor."""
+        """Record that a tensor has the known shape of another; returns the tensor."""
         value = self.reading.by_ref.get(like)
         if value is not None and value.shape is not None:
             self.know_shape(tensor, value.shape)
         return tensor
 
     def know_shape(self, tensor: TensorRef, dims: Dims) -> TensorRef:
-        """Note what shape a tensor that the row emitted has, for other rows' helpers; gives the tensor."""
+        """Record the shape of an emitted tensor for other rows' helpers; returns the tensor."""
         from onnx import helper
 
         number = ONNX_NUMBER.get(self.dtype(tensor), 0)
@@ -363,4 +363,4 @@ def _wider() -> dict[str, tuple[DataType, ...]]:
 
 
 _WIDER = _wider()
-"""The last resorts of `int64` and `uint64`, whose largest values `double` does not tell apart, are better than nothing runs."""
+"""Fallback types; for `int64` and `uint64`, `double` can't represent the largest values, which is better than no kernel."""

@@ -1,4 +1,4 @@
-"""Ops that nothing here knows, placed all the same: each is an op of its own in the registry, with kernels where it is told.
+"""Placement of unknown ops: each becomes an op of the registry, with kernels for the requested device types.
 
 Nothing computes it, so that it is placed, explained and shown, and neither run nor simulated.
 """
@@ -19,7 +19,7 @@ _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9]+")
 
 
 class OpaqueOps:
-    """Ops that are added to a registry as they are met; `device_types` are those that all of them have kernels for."""
+    """Ops added to a registry on demand, all with kernels for `device_types`."""
 
     def __init__(self, registry: Registry, device_types: Sequence[str]) -> None:
         self._ops: dict[str, OpDef] = {}
@@ -31,8 +31,7 @@ class OpaqueOps:
         return bool(self._device_types)
 
     def add(self, node: OnnxNode, domain: str) -> tuple[Tensor, ...]:
-        """The node as one op that takes all of its inputs.  Raises UnsupportedNodeError where the type of an output is not
-        known."""
+        """Add a node as one op with all its inputs.  Raises UnsupportedNodeError for an unknown output type."""
         op = op_name(domain, node.op)
         if op not in self._ops:
             lists = {name: AttrDef(name, "list(type)", minimum=0) for name in ("Tin", "Tout")}

@@ -1,4 +1,4 @@
-"""Nodes in an order in which each stands behind those that it reads, as a file has them or else as they can be brought."""
+"""Topological order of nodes, the file's own order if that is valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_names(proto: Any) -> Iterator[str]:
 
 
 def outer_names(graph: Any) -> dict[str, None]:
-    """The names that a body reads and does not give itself, in the order in which it reads them."""
+    """Names that a body reads from outside, in order of use."""
     own = {given.name for given in graph.input} | {tensor.name for tensor in graph.initializer}
     own |= {tensor.values.name for tensor in graph.sparse_initializer}
     own |= {name for node in graph.node for name in node.output}
@@ -28,7 +28,7 @@ def outer_names(graph: Any) -> dict[str, None]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
-    """The nodes with their places in the file.  Raises UnsupportedNodeError where some read each other in a circle."""
+    """Nodes with their positions in the file.  Raises UnsupportedNodeError for a cycle."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     waits = [{makers[name] for name in read_names(node) if name in makers} for node in nodes]
     if all(maker < index for index, needed in enumerate(waits) for maker in needed):

@@ -1,4 +1,4 @@
-"""A node against ONNX's definition of its op: how many inputs and outputs, of which types, and which attributes."""
+"""Check of a node against ONNX's definition of its op: numbers of inputs and outputs, types, attributes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _read_rules(schema: Any) -> _Rules:
 
 
 def check_node(schema: Any, proto: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> None:
-    """Raises UnsupportedNodeError for a node that is not as the definition of its op wants it."""
+    """Raise UnsupportedNodeError for a node that violates its op's definition."""
     rules = _rules(schema)
     _check_number("inputs", len(proto.input), rules.least_inputs, rules.most_inputs)
     _check_number("outputs", len(proto.output), rules.least_outputs, rules.most_outputs)

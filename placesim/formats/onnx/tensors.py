@@ -1,4 +1,4 @@
-"""TensorProtos -> constants, whose arrays are views of the file where they are large; also of files beside the model."""
+"""TensorProtos to constants; large arrays are views of the model or of files beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from placesim.graph.constants import check_size
 from placesim.ops.attributes import TensorValue
 
 _PACKED = {"uint4": 4, "int4": 4, "float4_e2m1fn": 4, "uint2": 2, "int2": 2}
-"""Types of which a byte holds more than one element, and their bits; the first element stands in the lowest."""
+"""Types with several elements per byte, and their bits; the first element is in the lowest bits."""
 Message = Any
 
 
@@ -37,7 +37,7 @@ class TensorReader:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The files beside the model that were read."""
+        """External data files that were read."""
         return (
             ()
             if self._directory is None
@@ -45,7 +45,7 @@ class TensorReader:
         )
 
     def read(self, tensor: Message) -> TensorValue:
-        """Raises GraphBuildError for a tensor that is none, that TensorFlow has no type for, or whose file is not there."""
+        """Read a tensor.  Raises GraphBuildError for an invalid one, an unsupported type, or a missing file."""
         dtype = BY_ONNX_NUMBER.get(tensor.data_type)
         if dtype is None:
             raise GraphBuildError(f"no such element type: got number {tensor.data_type}, expected a TensorFlow type")
@@ -91,7 +91,7 @@ class TensorReader:
         return self._external(entries, size)
 
     def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
-        """A part of a file beside the model, of which no more is read than the tensor's type and shape ask for."""
+        """Part of an external data file; no more is read than type and shape need."""
         location = entries.get("location", "")
         if self._directory is None:
             raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")

@@ -1,4 +1,4 @@
-"""Meaning of an ONNX name while a graph is read: a tensor of the graph that is built, and its known facts."""
+"""Value of an ONNX name while a graph is read: a tensor of the graph being built, with its known facts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from placesim.graph.graph import TensorRef
 
 Dims = tuple[int | None, ...]
-"""Sizes of a shape's dimensions; None for one that is not known."""
+"""Sizes of dimensions; None for an unknown one."""
 
 
 @dataclass(slots=True)
@@ -29,14 +29,14 @@ class Value:
 
     @property
     def shape(self) -> Dims | None:
-        """None where the rank is not known."""
+        """Known shape; None for an unknown rank."""
         if self.known is not None:
             return tuple(self.known.shape)
         return dims_of(self.type)
 
     @property
     def content(self) -> np.ndarray[Any, Any] | None:
-        """The elements, where all are known."""
+        """Elements if all are known, else None."""
         known = self.known
         return None if known is None or (known.dtype == object and any(item is None for item in known.flat)) else known
 

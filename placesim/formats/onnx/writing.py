@@ -95,7 +95,7 @@ def _text_in(view: memoryview, message: Field, number: int) -> str:
 
 
 def node_devices(found: OnnxFile, nodes: Mapping[str, str]) -> dict[str, str]:
-    """The device of each of ONNX's nodes, by the first of its outputs: that on which most of the nodes are which it became.
+    """Device of each ONNX node: that of most nodes made from it, given by its first output.
 
     `nodes` are these nodes' devices, by name; of as many on two devices the one of the last node counts.
     """

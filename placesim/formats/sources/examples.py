@@ -19,7 +19,7 @@ def titles() -> dict[str, str]:
 
 
 def read_example(name: str) -> str:
-    """The text of one, named with or without its ending.  Raises UsageError where there is none of this name."""
+    """Text of an example, by name with or without extension.  Raises UsageError for an unknown one."""
     name, known = name.removesuffix(ENDING), _paths()
     if name not in known:
         listed = ", ".join(sorted(known)) or "none, as graphs/ was not installed"

@@ -107,7 +107,7 @@ class GraphBuilder:
         return f"<placesim.GraphBuilder {self.name}: {len(self)} nodes>"
 
     def __len__(self) -> int:
-        """Number of nodes, without those of functions."""
+        """Number of nodes outside functions."""
         return len(self._file.graph)
 
     def add(
@@ -142,7 +142,7 @@ class GraphBuilder:
     def constant(
         self, value: Any, dtype: str | None = None, shape: Sequence[int] | None = None, name: str | None = None
     ) -> NodeHandle:
-        """A `Const`, as `tf.constant` makes it: the dtype is that of the value, where none is given."""
+        """Add a `Const` as `tf.constant` does; the default dtype is the value's."""
         from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import constant_value
         from placesim.formats.problems import InvalidValue
@@ -214,7 +214,7 @@ class GraphBuilder:
         body: Callable[..., Any],
         attrs: Mapping[str, Any] | None = None,
     ) -> str:
-        """A function of the library, whose name it gives: the `op` of nodes that call it, or `{"func": name}` in their attrs.
+        """Add a function to the library and return its name, for use as an `op` or in attrs as `{"func": name}`.
 
         `inputs` are arguments with their types, as in a graph file (`{"x": "float32"}`, `{"x": {"type_attr": "T"}}`).  `body`
         is called with them, and adds its nodes to this builder; it gives `{NAME: node}`, or a node, or a list of nodes, which
@@ -248,7 +248,7 @@ class GraphBuilder:
         return name
 
     def cond(self, pred: Any, then: Callable[[], Any], otherwise: Callable[[], Any], name: str | None = None) -> Any:
-        """`tf.cond` of version 2: what `then` gives where `pred` is true, else what `otherwise` gives.
+        """`tf.cond` of version 2: the results of `then` if `pred` is true, else those of `otherwise`.
 
         Both are called here, and add their nodes to this builder; what they use from outside comes in as an argument.  They
         give a node each, or lists of as many; so does this.
@@ -385,14 +385,14 @@ class GraphBuilder:
 
     @contextmanager
     def control_dependencies(self, made: Iterable[NodeHandle] | None) -> Iterator[None]:
-        """`tf.control_dependencies`; None clears what encloses it."""
+        """`tf.control_dependencies`; None clears the enclosing ones."""
         with self._builder.control_dependencies(None if made is None else self._controls(made)):
             yield
 
     # --- what was built ---------------------------------------------------------------------------------------------
 
     def graph_file(self) -> GraphFile:
-        """The graph as it is now, as a file holds it."""
+        """Current graph as a graph file."""
         from placesim.graph.session_steps import GraphFile
 
         return GraphFile(self.name, self._file.graph)

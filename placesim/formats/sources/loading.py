@@ -1,4 +1,4 @@
-"""Whatever holds a graph -> a graph file: YAML, JSON, a mapping, or TensorFlow's own files, told apart by their content.
+"""Loader of graphs from YAML, JSON, mappings and TensorFlow's files, recognised by their content.
 
 A Python script, which its name tells, is run in a process of its own, and what it built is read.
 """
@@ -68,7 +68,7 @@ class LoadedGraph:
 
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
-    """Read a graph, whatever it comes from; what is wrong with it is in the result.  `name` is what its locations say."""
+    """Load a graph from any source; its problems are in the result.  `name` is used in locations."""
     from placesim.formats.recognition import is_script
 
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
@@ -183,7 +183,7 @@ _BINARY_NAMES = {
 
 
 def _check_content(content: bytes, name: str) -> None:
-    """GraphFileError for a file without a graph whose name says of what kind it ought to be."""
+    """Raise GraphFileError for a file without a graph whose name implies a format."""
     from placesim.formats.recognition import is_text
 
     expected = _BINARY_NAMES.get(os.path.splitext(name)[1].lower())
@@ -227,7 +227,7 @@ def _check_directory(directory: Path) -> None:
 
 
 def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
-    """A file's bytes; `what` is what it ought to be.  Raises GraphFileError where it cannot be read, or is none."""
+    """Read a file; `what` is its expected kind.  Raises GraphFileError if it is not a readable file."""
     try:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:
@@ -238,7 +238,7 @@ def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
 
 
 def _nearest_file(path: str | Path) -> str:
-    """`; did you mean 'graphs/towers.yaml'?` where a file of nearly that name lies in the folder."""
+    """`; did you mean 'graphs/towers.yaml'?` for a similar file name in the folder."""
     folder, name = os.path.split(path)
     try:
         near = did_you_mean(name, sorted(os.listdir(folder or ".")))
@@ -248,7 +248,7 @@ def _nearest_file(path: str | Path) -> str:
 
 
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
-    """Run a Python script as far as `options` say; what it built, which `load` reads.
+    """Run a Python script as far as `options` say, and return its graph for `load`.
 
     `tell` is told how far it ran.  Raises GraphFileError where there is no such file, and what `scripts.record_script` raises.
     """
@@ -284,7 +284,7 @@ def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[
 
 
 def named_lines(path: str) -> Iterator[tuple[str, bytes]]:
-    """The lines of a `.jsonl` file that are not empty, each with its name.  Raises GraphFileError where it can't be read."""
+    """Non-empty lines of a `.jsonl` file, each with its name.  Raises GraphFileError if it can't be read."""
     lines = read_bytes(path).splitlines()
     return ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
 
@@ -309,7 +309,7 @@ def kept_source(source: Any, options: SimulationOptions) -> Any:
 
 
 def source_again(kept: Any) -> Any:
-    """A source to load, of what was kept."""
+    """Source to load again from kept data."""
     from io import BytesIO
 
     from placesim.formats.recognition import ScriptGraph
@@ -340,7 +340,7 @@ def _loaded(file: GraphFile, directory: Path, options: SimulationOptions) -> Loa
 
 
 def _check_no_model(options: SimulationOptions, got: str) -> None:
-    """UsageError for options that choose among what a model holds."""
+    """Raise UsageError for options that select parts of a model."""
     for option, value in (("tag", options.tags), ("signature", options.signature)):
         if value:
             raise UsageError(f"--{option} does not apply: got {got}, expected a TensorFlow model")

@@ -1,4 +1,4 @@
-"""A Python script -> what it built: it runs in a process of its own, in which `tensorflow` is answered by `placesim.tf1`.
+"""Runs a Python script in a process of its own, where `import tensorflow` gives `placesim.tf1`, and returns its graph.
 
 No code of the script's runs in the process that asks: what it built comes back as bytes (`formats/script_graph`), and how it
 ended as plain values.  It runs with its user's rights, as any program does.
@@ -54,7 +54,7 @@ MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link",
 
 
 def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
-    """Run a script on the machine of the options as far as their `until` says, and give what it built by then.
+    """Run a script on the options' machine up to their `until`, and return the graph built so far.
 
     What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the
     script's, DeadlineExceededError after `timeout` seconds, and UnavailableError where its process is lost.
@@ -77,7 +77,7 @@ def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[
 
 
 def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
-    """The exit code of the script's process, which is ended where this one is interrupted."""
+    """Exit code of the script's process, which is killed if this one is interrupted."""
     sys.stdout.flush()
     process = subprocess.Popen(command, stdout=_standard_error())
     try:
@@ -112,7 +112,7 @@ def _read(answer: Path) -> bytes | None:
 
 
 def _ended(path: str | Path, code: int) -> PlacesimError:
-    """For a script whose process gave no answer."""
+    """Error for a script whose process returned nothing."""
     if code < 0:
         return UnavailableError(f"the process of {path} died of signal {-code}, perhaps out of memory")
     found = ScriptFailedError("SystemExit", str(code), Location(str(path), 0, 0))
@@ -121,7 +121,7 @@ def _ended(path: str | Path, code: int) -> PlacesimError:
 
 
 def _fail(error: Mapping[str, Any]) -> NoReturn:
-    """Raise what became of a script."""
+    """Raise the error that ended a script."""
     kind = ScriptRefusedError if error["raised_by_tensorflow"] else ScriptFailedError
     found = kind(error["kind"], error["message"], Location(error["file"], error["line"], error["column"]))
     found.help = tuple(error["help"])

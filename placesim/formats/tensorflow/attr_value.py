@@ -31,14 +31,14 @@ _TENSOR_CONTENT = 4
 
 
 class UnrepresentableValue(Exception):  # never seen outside: the reader keeps the bytes instead
-    """A value for which there is no attr value: none at all, or a type that has no number here."""
+    """A value without an attr value: an empty one, or a type without a number here."""
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
 def read_attr(message: Message) -> AttrValue:
-    """An AttrValue as it is held.  Raises WireError for a broken tensor, UnrepresentableValue for what cannot be held."""
+    """Convert an AttrValue.  Raises WireError for a broken tensor, UnrepresentableValue for an unsupported value."""
     kind = message.WhichOneof("value")
     if kind == "list":
         return _read_list(message.list)
@@ -56,7 +56,7 @@ def _read_list(message: Message) -> tuple[AttrValue, ...]:
 
 
 def read_string(data: bytes) -> str | bytes:
-    """A text where the bytes are UTF-8."""
+    """Text if the bytes are UTF-8, else the bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -135,7 +135,7 @@ def _is_plain(tensor: Message) -> bool:
 
 
 def _set_content_aside(entry: Buffer) -> tuple[bytes, memoryview | None]:
-    """An entry without the content of its tensor, and that content where it stands; None where there is no such content."""
+    """An entry without its tensor's content, and a view of the content (None if there is none)."""
     view = memoryview(entry)
     path = []
     start, end = 0, len(view)

@@ -108,7 +108,7 @@ def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> 
 
 
 def stateful_attrs(is_stateful: bool) -> dict[str, AttrValue]:
-    """The attr of a function that says, where it is so, that one of its ops has state."""
+    """Attr that marks a function as stateful; empty for a stateless one."""
     if not is_stateful:
         return {}
     rest = message_class("FunctionDef")()

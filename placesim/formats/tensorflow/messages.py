@@ -1,4 +1,4 @@
-"""TensorFlow's protocol buffer messages: a table of facts, and the classes that protobuf makes of it when one is asked for.
+"""TensorFlow's protocol buffer messages: a table of fields, from which protobuf makes classes on demand.
 
 The only module that imports protobuf.  Fields that the table does not name survive, as protobuf keeps what it does not know.
 Source of names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framework` and `core/protobuf`).
@@ -228,14 +228,14 @@ def message_class(name: str) -> Any:
 
 
 def enum_wrapper(name: str) -> Any:
-    """An enum of no message, with protobuf's `Name` and `Value`.  Raises KeyError where there is none."""
+    """Top-level enum with protobuf's `Name` and `Value`.  Raises KeyError for an unknown one."""
     home = _home(name)
     pool = _pool() if name in ENUMS else _session_pool()
     return getattr(message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{home}")), name)
 
 
 def enum_value(name: str) -> int:
-    """The number of a value of an enum of no message.  Raises KeyError where there is none."""
+    """Number of a top-level enum's value.  Raises KeyError for an unknown one."""
     for enum, numbers in (ENUMS | SESSION_ENUMS).items():
         if "." not in enum and name in numbers:
             return numbers[name]
@@ -251,7 +251,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 @cache
 def _session_pool() -> descriptor_pool.DescriptorPool:
-    """The same pool with the messages of sessions, which few commands need."""
+    """The pool extended by the messages of sessions, which few commands need."""
     file = _file("session.proto", SESSION_MESSAGES, SESSION_ENUMS)
     file.dependency.append("tensorflow.proto")
     _pool().Add(file)
@@ -358,12 +358,12 @@ def parse_text(name: str, data: Buffer) -> Message:
 
 
 def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:
-    """A message's bytes or text -> its bytes; `is_text` is asked of the data where nobody knows.  Raises WireError."""
+    """Binary form of a message in binary or text form; `is_text` None means to detect it.  Raises WireError."""
     return serialise(parse_text(name, data)) if (looks_like_text(data) if is_text is None else is_text) else data
 
 
 def serialise(message: Message) -> bytes:
-    """The same bytes for the same message: maps are written in the order of their keys."""
+    """Serialise a message deterministically: maps in key order."""
     return bytes(message.SerializeToString(deterministic=True))
 
 

@@ -1,4 +1,4 @@
-"""MetaGraphDef -> a raw graph with what is said about it: signatures, collections, variables, how it is saved and restored."""
+"""MetaGraphDef to a raw graph with signatures, collections, variables, and saving and restoring information."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
 class TensorUse(NamedTuple):
-    """An argument of a signature: the tensor that it stands for, with its type and shape where they are known."""
+    """Argument of a signature: its tensor, with type and shape if known."""
 
     tensor: str
     dtype: DataType | None
@@ -58,7 +58,7 @@ class VariableUse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MetaGraph:
-    """A graph file, and what its MetaGraphDef says beside the graph.
+    """A graph file, with the other content of its MetaGraphDef.
 
     `collections` maps a name to node names, texts, bytes or numbers; `assets` a tensor to a file's name.
     """
@@ -173,7 +173,7 @@ def _uses(infos: Any) -> dict[str, TensorUse]:
 
 
 def _use(name: str, info: Message) -> dict[str, TensorUse]:
-    """An argument, or each of the parts of one that is made of several tensors."""
+    """An argument, or the parts of a composite one."""
     kind = info.WhichOneof("encoding")
     if kind == "coo_sparse":
         parts = {"indices": "indices_tensor_name", "values": "values_tensor_name", "dense_shape": "dense_shape_tensor_name"}
@@ -188,7 +188,7 @@ def _use(name: str, info: Message) -> dict[str, TensorUse]:
 
 
 def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str, tuple[Any, ...]]) -> str:
-    """The op that a loader runs once, after the variables have their values; empty where there is none."""
+    """Op that a loader runs once after restoring variables; empty if there is none."""
     if _INIT_SIGNATURE in signatures:
         outputs = signatures[_INIT_SIGNATURE].outputs
         return next((use.tensor.partition(":")[0] for use in outputs.values()), "")

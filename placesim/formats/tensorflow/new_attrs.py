@@ -1,4 +1,4 @@
-"""Attrs that a newer TensorFlow gave to ops: where a node has the default, it means what the op did before there was the attr.
+"""Attrs added to ops by newer releases of TensorFlow; their defaults keep the old meaning.
 
 A MetaGraphDef holds the definitions of its ops.  Rule: `import_graph_def` with `producer_op_list`.
 """
@@ -31,7 +31,7 @@ class NewAttrs:
         return bool(self._defaults)
 
     def without(self, node: NodeDef) -> NodeDef:
-        """The node without those of its attrs that are new and have their default.  Raises WireError as `write_entry`."""
+        """Node without new attrs that have their default.  Raises WireError as `write_entry`."""
         defaults = self._defaults.get(node.op)
         if defaults is None:
             return node
@@ -45,7 +45,7 @@ class NewAttrs:
 
 
 def _default(attr: Message) -> bytes:
-    """The default as an entry of a node's attrs; empty where there is none."""
+    """Default as a serialised attr entry; empty if there is none."""
     if not attr.HasField("default_value"):
         return b""
     try:

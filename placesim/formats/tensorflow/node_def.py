@@ -40,7 +40,7 @@ class _NodeTemplate(NamedTuple):
 
 
 _UNLIKE = _NodeTemplate("", "", {})
-"""Stands for a node that was read by itself."""
+"""Marks a node that was read individually."""
 
 
 class NodeReader:
@@ -178,7 +178,7 @@ def _with_rest(attrs: Attrs, data: Buffer) -> Attrs:
 
 
 def keep_unread_attrs(attrs: Attrs, names: Sequence[str]) -> Attrs:
-    """The attrs without some of them, which are kept to be written again.  Raises WireError as `write_entry`."""
+    """Attrs with some replaced by their unread bytes, which are written back later.  Raises WireError as `write_entry`."""
     kept = attrs.get(REST, "")
     before = kept.encode() if isinstance(kept, str) else kept
     entries = [write_entry(name, attrs[name]) for name in names]
@@ -250,7 +250,7 @@ def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
 
 
 def read_rest(name: str, value: AttrValue) -> Message | None:
-    """The message that was kept in an attr; None where it is none, as where a person wrote it."""
+    """Unread message kept in an attr; None if a person wrote the attr."""
     try:
         return parse(name, value.encode() if isinstance(value, str) else value)
     except (WireError, TypeError):

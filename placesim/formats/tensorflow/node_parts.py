@@ -22,13 +22,13 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _NAME_TAG, _OP_TAG, _INPUT_TAG = (number << 3 | BYTES for number in (1, 2, 3))
 _HEAD = 2
-"""Bytes of a tag and of a length, where that is short."""
+"""Size of a tag and a short length."""
 _SHORT = 127
 _MAX_NODE_BYTES = 512
 """A larger node has hardly one that is like it."""
 _RUN_BYTES = 1 << 20
 _PAD = bytes(_HEAD)
-"""Behind the last node, so that its end can be asked for a tag."""
+"""Padding after the last node, so that a tag can be read at its end."""
 _CONST = b"Const"
 NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dtype in (FLOAT, DOUBLE)}
 """Bytes before the only number of a constant."""

@@ -1,4 +1,4 @@
-"""Any of TensorFlow's own files -> one record: the graph, what it can be asked, and what came with it."""
+"""Reader of all TensorFlow file formats: the graph, its signatures, and accompanying data."""
 
 from __future__ import annotations
 

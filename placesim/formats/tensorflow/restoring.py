@@ -29,7 +29,7 @@ _OBJECT_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 class RestoredVariable(NamedTuple):
-    """A variable's node, the checkpoint's tensor that it gets, and which part of it (`6 5 0,3:-`; empty for all)."""
+    """A variable's node, its tensor in the checkpoint, and the part to restore (`6 5 0,3:-`; empty for all)."""
 
     variable: str
     key: str

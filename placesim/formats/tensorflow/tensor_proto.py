@@ -29,7 +29,7 @@ from placesim.ops.attributes import TensorValue
 
 
 def read_tensor(message: Message, content: Buffer | None = None) -> TensorValue:
-    """The tensor of a TensorProto; `content` stands for a `tensor_content` that was left where it is.  Raises WireError."""
+    """Convert a TensorProto; `content` replaces a `tensor_content` that was set aside.  Raises WireError."""
     dtype = element_type(message.dtype)
     shape = _shape(message.tensor_shape)
     if not shape and dtype in PLAIN and content is None:
@@ -66,7 +66,7 @@ def _values(message: Message, dtype: DataType, count: int) -> Array:
 
 
 def raw_content(tensor: TensorValue) -> memoryview | None:
-    """The bytes of `tensor_content`, a view of the array where that has them in order; None where there is no content."""
+    """Bytes of `tensor_content`, if possible as a view of the array; None if there is no content."""
     array = np.asarray(tensor.array)
     if tensor.dtype.size == 0 or array.size <= 1 or has_one_value(array):
         return None
@@ -96,7 +96,7 @@ def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Messa
 
 
 _BY_ELEMENT = frozenset(("bool", "float16", "bfloat16", "complex64", "complex128"))
-"""Types whose elements TensorFlow's Python writes one by one, where it is asked for a tensor and not for a node."""
+"""Types whose elements TensorFlow's Python writes one by one in a tensor (not in a node)."""
 
 
 def write_own_tensor(tensor: TensorValue) -> Message:

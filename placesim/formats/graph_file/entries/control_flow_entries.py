@@ -34,15 +34,15 @@ COND_KEYS = ("if", "then", "else", "outputs")
 _OPTIONS = ("maximum_iterations", "parallel_iterations")
 WHILE_KEYS = ("loop_vars", "cond", "body", "shape_invariants", *_OPTIONS)
 OP_ITSELF = -1
-"""The slot of a TensorRef that means a node which gives nothing."""
+"""Slot of a TensorRef for a node without outputs."""
 _INT32_MAX = (1 << 31) - 1
 
 _Texts = list[tuple[Any, Any, str]]
-"""Texts, each with what it stands in and under which key."""
+"""Texts, each with its container and key."""
 
 
 class Level(NamedTuple):
-    """A graph whose entries are being read while those of a body in it are."""
+    """A graph whose entries are being read, while those of a body inside it are."""
 
     names: ScopedNames
     functions: FunctionMaker
@@ -58,14 +58,14 @@ class Level(NamedTuple):
 
 
 class OuterTensor(NamedTuple):
-    """A tensor of a graph around the one in which it is named."""
+    """A tensor of an enclosing graph."""
 
     functions: FunctionMaker
     tensor: TensorRef
 
 
 class OuterVariable(NamedTuple):
-    """A variable of a graph around the one in which it is named."""
+    """A variable of an enclosing graph."""
 
     functions: FunctionMaker
     variable: VariableNodes
@@ -79,7 +79,7 @@ class Surroundings:
         self._around = around
 
     def has_handle(self, text: str) -> bool:
-        """Whether a text names a variable whose value is read where it is used."""
+        """Whether a text names a resource variable, whose value is read at each use."""
         found = self._around.find(text)
         if found is None:
             return False
@@ -101,7 +101,7 @@ class Surroundings:
         return [WRONG if node is None else self._item(level, node, slot, name == text, reader, as_handle) for node in targets]
 
     def node_names(self, name: str) -> list[str] | None:
-        """The names that the nodes have in their graph; None where nothing has the name, or what has it is broken."""
+        """Names of the nodes in their graph; None for an unknown or broken name."""
         found = self._around.find(name)
         if found is None or None in found[1]:
             return None
@@ -114,7 +114,7 @@ class Surroundings:
         return capture_outer(self._functions, level.functions, item, reader, as_handle)
 
     def wait_for(self, name: str) -> bool:
-        """Whether there is such a node, which the body's calls then wait for."""
+        """Whether the node exists; if so, the body's calls wait for it."""
         found = self._around.find(name)
         if found is None:
             return False
@@ -125,7 +125,7 @@ class Surroundings:
         return True
 
     def all_names(self) -> Iterator[str]:
-        """Every name that a reader may have meant."""
+        """Yield all names, for suggestions."""
         level: Level | None = self._around
         while level is not None:
             yield from level.names.all_names()
@@ -161,17 +161,17 @@ class BodyEntryReader(Protocol):
     """The entries of one body."""
 
     def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
-        """Its entries, with what names stand for its arguments."""
+        """Read a body's entries, with names for its arguments."""
 
     def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
-        """The tensor or variable that a text means at the end of 'then', say; WRONG, and reported, where it is none."""
+        """Tensor or variable named as a result of `body`, such as 'then'; WRONG, with a report, if there is none."""
 
     @property
     def last(self) -> list[TensorRef]:
         """Outputs of its last entry."""
 
     def finish(self) -> None:
-        """Report what only all entries show."""
+        """Report problems that need all entries."""
 
 
 class BodyEntries:
@@ -243,7 +243,7 @@ class BodyEntries:
         return results
 
     def _outputs(self, tree: dict[Any, Any]) -> _Texts | None:
-        """The names of what both branches give; None where that is what the last entry does."""
+        """Names of the results of both branches; None if the last entry is the result."""
         if "outputs" not in tree:
             return None
         given = tree["outputs"]
@@ -332,7 +332,7 @@ class BodyEntries:
         return name, tree
 
     def _item(self, tree: dict[Any, Any], key: Any, waits: list[UnresolvedName]) -> Any:
-        """The one tensor, variable or literal that stands under a key; WRONG where it is none."""
+        """The single tensor, variable or literal under a key; WRONG if there is none."""
         if key not in tree:
             return WRONG
         value = tree[key]
@@ -390,7 +390,7 @@ class BodyEntries:
         return EntryBreak()
 
     def _bind(self, entry: dict[Any, Any], bound: Sequence[str], results: Sequence[TensorRef]) -> None:
-        """Let names stand for results from here on; the entry's id, and its name where it has one result, for all of them."""
+        """Bind names to results from here on; the entry's id, and its name if there is one result, refer to all of them."""
         targets = [ref.node if not ref.slot else NodeOutput(ref.node, ref.slot) for ref in results]
         for text, target in zip(bound, targets, strict=False):
             self._names.bind(text, (target,))

@@ -88,7 +88,7 @@ class Entries:
             self.take(entry, position if isinstance(entry, dict) else value_position(entries, index))
 
     def take(self, entry: Any, position: int = 0) -> None:
-        """One entry of any kind; what is wrong with it is reported, never raised."""
+        """Read one entry of any kind; problems are reported, never raised."""
         if self._names.is_copy and not self._counter.count_copy(entry):
             return
         if not isinstance(entry, dict):
@@ -126,7 +126,7 @@ class Entries:
             pass
 
     def _take_raw(self, entry: dict[Any, Any]) -> None:
-        """A NodeDef among the entries: as it stands, whatever the scopes around it."""
+        """Read a NodeDef among the entries, unaffected by scopes."""
         if entry["raw"] is not True:
             message = f"wrong type of 'raw': got {spell(entry['raw'])}, expected true or false"
             self._problems.add(value_position(entry, "raw"), message)
@@ -171,7 +171,7 @@ class Entries:
             self.take_all(entries, position)
 
     def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
-        """The tensor or variable that a text means at the end of 'then', say; WRONG, and reported, where it is none."""
+        """Tensor or variable named as a result of `body`, such as 'then'; WRONG, with a report, if there is none."""
         waits: list[UnresolvedName] = []
         found = self._references.tensors(tree, key, text, "", waits)
         if len(found) == 1 and not isinstance(found[0], UnresolvedName):
@@ -194,7 +194,7 @@ class Entries:
         self._names.mark_named(node)
 
     def note_broken(self, name: Any) -> None:
-        """An argument that could not be made: what names it is not reported as well."""
+        """Note an invalid argument, so that references to it are not reported too."""
         if isinstance(name, str):
             self._names.bind(name, (None,))
 

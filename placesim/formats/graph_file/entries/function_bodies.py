@@ -1,4 +1,4 @@
-"""Functions whose bodies are entries like those of `nodes` -> entries of the library."""
+"""Functions whose bodies are entries like `nodes`, added to the library."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFUSED_IF_OPEN = _REFUSED | dict.fromkeys(("cond", "while", "gradients"), _OPE
 
 
 class Argument(NamedTuple):
-    """An argument of a function: its name, its type, what is known of its shape in the body, and where it stands."""
+    """An argument of a function: name, type, known shape in the body, and place."""
 
     name: str
     dtype: DataType | None
@@ -38,7 +38,7 @@ class Argument(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """One of the `inputs` or `outputs`: its name, what is said of it, where, and in what under which key its text stands."""
+    """An item of `inputs` or `outputs`: name, description and place, and the container and key of its text."""
 
     name: Any
     what: Any
@@ -103,7 +103,7 @@ def find_called_names(tree: Any) -> Iterator[str]:
 
 
 def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> DataType:
-    """The type of an argument by what is said of it: `float`, `{type: float}` or `{type_attr: T}`.  Raises InvalidValue."""
+    """Type of an argument from `float`, `{type: float}` or `{type_attr: T}`.  Raises InvalidValue."""
     if isinstance(what, str):
         return dtype_value(what)
     if not isinstance(what, dict):
@@ -147,7 +147,7 @@ def write_body_function(
     controls: Mapping[str, int],
     attrs: Attrs,
 ) -> LibraryFunction:
-    """The function of a body's graph as `write_function` makes it, which says where it is so that one of its ops has state."""
+    """Make the function of a body's graph as `write_function` does, marked as stateful if one of its ops is."""
     if any(node.signature.is_stateful for node in graph.nodes):
         from placesim.formats.tensorflow.function_def import stateful_attrs
 
@@ -216,7 +216,7 @@ class FunctionEntries:
     # --- bodies -----------------------------------------------------------------------------------------------------
 
     def read(self, tree: dict[Any, Any], name: str, attrs: Attrs) -> LibraryFunction | None:
-        """The function; None, and problems, where something in it is wrong."""
+        """Read a function; None, with problems reported, if it is invalid."""
         before = len(self._problems)
         arguments = self._arguments(tree)
         called = {each: self._library[each] for each in find_called_names(tree.get("nodes")) if each in self._library}
@@ -241,7 +241,7 @@ class FunctionEntries:
             return None
 
     def _opened(self, builder: ScopedGraphBuilder, arguments: list[Argument]) -> tuple[Entries, dict[int, str]]:
-        """The entries of a body in which there are the arguments, and the nodes that these are."""
+        """Entries of a body with its arguments, and the arguments' nodes."""
         open_types = {argument.dtype.attr: argument.dtype for argument in arguments if isinstance(argument.dtype, OpenType)}
         limits = EntryLimits(_REFUSED_IF_OPEN if open_types else _REFUSED, self._library, self.broken, open_types)
         entries = Entries(builder, self._problems, limits=limits)
@@ -283,7 +283,7 @@ class FunctionEntries:
         return list(found.items())
 
     def _check_type(self, item: _Item, output: str, dtype: DataType) -> None:
-        """Whether a result is of the type that is said of it."""
+        """Check a result's type against the declared one."""
         if not isinstance(item.what, dict):
             return
         for key in ("type", "type_attr"):

@@ -63,7 +63,7 @@ class FunctionReader:
         return self._entries.last_number
 
     def _read_entries(self, trees: dict[str, dict[Any, Any]]) -> None:
-        """The functions that are made of entries, each after those that it calls: their results tell the types of its own."""
+        """Read functions made of entries, callees first, since their result types are needed."""
         called = {
             name: [each for each in find_called_names(tree.get("nodes")) if each in trees] for name, tree in trees.items()
         }

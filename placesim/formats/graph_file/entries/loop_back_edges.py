@@ -37,7 +37,7 @@ class _LoopInput(NamedTuple):
 
 
 class Loops:
-    """Makes a Merge before what it reads is there; `close` gives it its missing inputs."""
+    """Makes Merge nodes before their inputs exist; `close` adds the missing inputs."""
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, references: References) -> None:
         self._builder = builder
@@ -47,7 +47,7 @@ class Loops:
         self._inputs: list[_LoopInput] = []
 
     def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
-        """The id of a Merge of which some inputs are still to come: they take the type of one that is there.
+        """Add a Merge with inputs still missing, whose type is that of an existing one, and return its id.
 
         Raises EntryBreak where none is, and GraphBuildError.
         """
@@ -67,7 +67,7 @@ class Loops:
         return node.id
 
     def close(self) -> None:
-        """Connect what has come; report what has not, or is no loop's end."""
+        """Connect the missing inputs; report those that don't exist or end no loop."""
         for loop_input in self._inputs:
             self._close(loop_input)
         self._inputs = []

@@ -1,4 +1,4 @@
-"""The attrs of an entry -> attr values, by the op's definition, or as they say themselves what they are."""
+"""Attrs of an entry to attr values: by the op's definition, or by their own form."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _TYPED: dict[str, Callable[[Any], AttrValue]] = {
 
 
 def any_value(value: Any) -> AttrValue:
-    """An attr of which no definition says the type: as it is written, or `{type: ...}`, `{shape: ...}` and the like.
+    """Value of an attr of unknown type: as written, or `{type: ...}`, `{shape: ...}` and the like.
 
     Raises InvalidValue for what is no attr.
     """
@@ -93,7 +93,7 @@ def any_value(value: Any) -> AttrValue:
 
 
 def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """An attr by its definition; as `any_value` where there is none.  Raises InvalidValue for one of another type."""
+    """Value of an attr by its definition, or by `any_value` without one.  Raises InvalidValue for another type."""
     if attr is None:
         return any_value(value)
     if isinstance(value, dict) and list(value) == ["type"] and attr.type != "type":
@@ -113,7 +113,7 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
 
 
 def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """An attr as a NodeDef has it: by its definition, but of its own kind where that is another, for the importer to refuse.
+    """Value of a NodeDef's attr: by its definition, or of its own type if that differs, so that the importer refuses it.
 
     Raises InvalidValue for what is no attr at all.
     """
@@ -132,7 +132,7 @@ _SPELLED_AS_TEXT = ("type", "shape", "tensor", "func")
 
 
 def _is_of_another_kind(attr_type: str, value: Any) -> bool:
-    """Whether a value says by itself that it is none of a type: types, shapes and tensors are spelled as texts and lists."""
+    """Whether a value's form shows that it is not of a type; types, shapes and tensors are written as texts and lists."""
     if isinstance(value, dict):
         return True
     if isinstance(value, list | tuple):
@@ -166,7 +166,7 @@ class AttrReader:
         self._read: dict[tuple[Any, ...], Attrs] = {}
 
     def read(self, op: str, tree: Mapping[Any, Any]) -> Attrs | None:
-        """The attrs of a node; None where one is wrong, which `report(tree, key, message)` was told."""
+        """Read a node's attrs; None if one is invalid, after `report(tree, key, message)`."""
         key: tuple[Any, ...] = (op, *[(k, v if v.__class__ is str else _written(v)) for k, v in tree.items()])
         found = self._read.get(key)
         if found is None:

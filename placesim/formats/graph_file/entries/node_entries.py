@@ -35,7 +35,7 @@ _FIRST_OUTPUTS = tuple((0,) * n for n in range(64))
 
 
 class NodeEntries:
-    """Makes the node of an entry: by a short way for what most entries are, by a long one that knows what may be wrong."""
+    """Makes the node of an entry: a fast path for most entries, and a slow one that finds all problems."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class NodeEntries:
         self._names.bind_entry(entry, name, node_id)
 
     def _check_keys(self, entry: dict[Any, Any]) -> bool:
-        """Whether all keys are a node's; what is written with the plain ones alone is known from then on."""
+        """Whether all keys are a node's; key sets are remembered as plain."""
         if entry.keys() <= PLAIN_KEYS:
             self._plain_keys.add(tuple(entry))
             return True
         return entry.keys() <= NODE_KEYS or not self._refuse_keys(entry)
 
     def _refuse_keys(self, entry: dict[Any, Any]) -> bool:
-        """Report the keys that mean nothing in a node; of one that is an attr of its op, where it belongs."""
+        """Report unknown keys; for an attr of the op, say where it belongs."""
         op = entry["op"]
         definition = self._builder.registry.op(op) if isinstance(op, str) else None
         known_attrs = () if definition is None else definition.attrs
@@ -202,7 +202,7 @@ class NodeEntries:
                 raise EntryBreak from None
 
     def _make(self, new: NewNode) -> int:
-        """The id of a node of which all is there.  Raises GraphBuildError."""
+        """Make a complete node and return its id.  Raises GraphBuildError."""
         builder = self._builder
         if all(item.__class__ is Operand for item in new.items):
             nodes, slots = tuple(item.node for item in new.items), tuple(item.slot for item in new.items)
@@ -281,7 +281,7 @@ class NodeEntries:
             return None, None
 
     def _doubt_shape(self, entry: dict[Any, Any], tensor: TensorValue) -> None:
-        """A list that is too short for its shape is filled up, which may not be meant."""
+        """Warn about a list shorter than its shape, which is filled with its last value."""
         given = _count(entry.get("value"))
         if 1 < given < tensor.array.size:
             shape = list(tensor.array.shape)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # each command imports this module, many of them nothing else
     from placesim.graph.graph import TensorRef
 
 Writer = Callable[["FunctionMaker", Sequence[int]], Sequence[Any]]
-"""Writes the nodes of a body, given the nodes of its arguments: what the body gives."""
+"""Adds the nodes of a body for given arguments, and returns its results."""
 
 
 class FunctionMaker(Protocol):

@@ -1,4 +1,4 @@
-"""The `nodes` of a raw file: a GraphDef's NodeDefs as they stand, in any order -> NodeDefs, which the one importer takes."""
+"""The `nodes` of a raw file: NodeDefs in any order, passed to the importer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class NodeDefReader:
         self._problems.add(value_position(tree, key), message)
 
     def read(self, entry: dict[Any, Any]) -> NodeDef | None:
-        """One NodeDef; None, and problems, where an entry is none.  What an entry does not have is empty."""
+        """Read one NodeDef; None, with problems reported, if it is invalid.  Missing fields are empty."""
         if not entry.keys() <= self._keys:
             self._problems.unknown_keys(entry, RAW_KEYS, self._where)
         op, name, device = self._text(entry, "op"), self._text(entry, "name"), self._text(entry, "device")
@@ -103,7 +103,7 @@ class RawNodes:
             self.take(entry, position if isinstance(entry, dict) else value_position(entries, index))
 
     def take(self, entry: Any, position: int = 0) -> None:
-        """One NodeDef; what is wrong with it is reported, never raised."""
+        """Read one NodeDef; problems are reported, never raised."""
         if not isinstance(entry, dict):
             self._problems.add(position, f"wrong type of an entry of 'nodes': got {spell(entry)}, expected a mapping")
             return
@@ -114,7 +114,7 @@ class RawNodes:
             self._nodes.mark_broken(entry["name"], own_position(entry))
 
     def finish(self) -> None:
-        """Report what only the whole list shows."""
+        """Report problems that need the whole list."""
         self._nodes.finish()
 
     def tensor_names(self, text: str) -> list[str] | None:

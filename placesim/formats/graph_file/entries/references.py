@@ -1,4 +1,4 @@
-"""References to nodes in a graph file's entries -> operands, node ids, and what only the whole list can tell."""
+"""References between the entries of a graph file: operands, node ids, and checks that need the whole list."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class OuterScope(Protocol):
         """
 
     def has_handle(self, text: str) -> bool:
-        """Whether that is a variable whose value is read where it is used."""
+        """Whether a text names a resource variable, whose value is read at each use."""
 
     def node_names(self, name: str) -> list[str] | None:
         """The names that the nodes have there; None where nothing has the name."""
 
     def wait_for(self, name: str) -> bool:
-        """Whether there is such a node, which the function's calls then wait for."""
+        """Whether the node exists; if so, the function's calls wait for it."""
 
     def all_names(self) -> Iterator[str]:
-        """Every name that a reader may have meant."""
+        """Yield all names, for suggestions."""
 
 
 def takes_handle(registry: Registry, op: Any, index: int) -> bool:
@@ -59,7 +59,7 @@ def takes_handle(registry: Registry, op: Any, index: int) -> bool:
 
 
 class References:
-    """Looks up what entries refer to; `settle` reports what has turned out to stand for nothing."""
+    """Resolves references of entries; `settle` reports unresolved ones."""
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames) -> None:
         self.builder = builder
@@ -73,7 +73,7 @@ class References:
     # --- inputs -----------------------------------------------------------------------------------------------------
 
     def plain_inputs(self, inputs: Any) -> list[int] | None:
-        """The nodes, where all inputs are first outputs of nodes that are no variables, as most are; else None."""
+        """Node ids if all inputs are first outputs of nodes other than variables, the common case; else None."""
         if inputs is None:
             return []
         if not isinstance(inputs, list):
@@ -123,7 +123,7 @@ class References:
         return takes_handle(self.builder.registry, entry.get("op"), index)
 
     def literal(self, tree: Any, index: Any, item: Any) -> Any:
-        """A literal that stands under an index or key; WRONG, and reported, where it is none."""
+        """Literal under an index or key; WRONG, with a report, if it is invalid."""
         try:
             if item is None:
                 raise InvalidValue("wrong type of an input: got null, expected a reference or a literal")
@@ -160,7 +160,7 @@ class References:
         return items
 
     def _by_output(self, text: str) -> tuple[str, int] | None:
-        """The node and slot that `node:output_arg:index` means; None where there is no such output."""
+        """Node and slot of `node:output_arg:index`; None if there is no such output."""
         name, _, rest = text.partition(":")
         output, _, index = rest.partition(":")
         node_id = self._names.resolve_one(name)

@@ -13,11 +13,11 @@ _ALONE = "{i}"
 _UNQUOTED = {"i": None}
 """Result of YAML for `{i}` without quotes."""
 _NAMING_KEYS = frozenset(("op", "name", "id", "scope", "variable", "initializer", "device", "colocate_with", "control_inputs"))
-"""The keys under which `{i}` alone is a text; anywhere else it is a number."""
+"""Keys whose value `{i}` becomes a text; elsewhere it becomes a number."""
 
 
 def numbered_scope(entry: dict[Any, Any], number: int) -> dict[Any, Any]:
-    """A repeated scope as its copy `number` has it; the same object where `{i}` stands nowhere in it.
+    """Copy `number` of a repeated scope; the same object if it contains no `{i}`.
 
     A scope inside that is repeated as well keeps its own `{i}`, except in its list of devices.
     """
@@ -65,7 +65,7 @@ def _is_repeated(entry: dict[Any, Any]) -> bool:
 
 
 def _marked(tree: Any, original: Any) -> Any:
-    """With the places in the file that the original has; a plain one where it comes from Python and has none."""
+    """Copy with the places of `original`; plain if that comes from Python and has none."""
     if hasattr(original, "marks"):
         tree.marks = original.marks
         return tree

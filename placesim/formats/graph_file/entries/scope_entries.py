@@ -120,7 +120,7 @@ class ScopeEntries:
 
     @contextmanager
     def _name_scope(self, entry: dict[Any, Any], bindings: dict[str, Targets] | None = None) -> Iterator[None]:
-        """The name scope of an entry; none where it asks for none, or for one that cannot be, which is reported."""
+        """Enter the name scope of an entry, if it has a valid one; problems are reported."""
         with ExitStack() as scopes:
             prefix = self._enter_name_scope(scopes, entry) if "scope" in entry else None
             if prefix is not None:

@@ -13,11 +13,11 @@ from placesim.graph.builder import ScopedGraphBuilder, is_op_name
 from placesim.graph.graph import split_tensor_name
 
 Targets = tuple[int | None, ...]
-"""The nodes that a name stands for, one for each copy of its scope; None for one that is broken."""
+"""Nodes of a name, one per copy of its scope; None for a broken one."""
 
 
 class NodeOutput(int):
-    """A node of which an id stands for the output `slot`."""
+    """An output (`slot`) of a node, as the target of an id."""
 
     slot: int
 
@@ -57,7 +57,7 @@ class UnresolvedName(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A scope in which names are looked up: its prefix, and what ids and names are bound to in it."""
+    """A scope for name lookup: its prefix, and its bound ids and names."""
 
     prefix: str
     bindings: dict[str, Targets]
@@ -136,7 +136,7 @@ class ScopedNames:
         return full in self._builder.graph.ids or full in self._broken
 
     def is_broken(self, name: str) -> bool:
-        """Whether a name stands for an entry that could not become a node, which has been reported."""
+        """Whether a name belongs to an entry that failed and was reported."""
         found = self.resolve(name)
         return found is not None and None in found
 
@@ -164,7 +164,7 @@ class ScopedNames:
             self._is_named.extend(b"\1" * (count - 1))
 
     def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[UnresolvedName] = ()) -> None:
-        """Note an entry that could not become a node, so that what refers to it is not reported as well."""
+        """Note a failed entry, so that references to it are not reported too."""
         broken = self._broken[full] = _BrokenEntry(position, waits)
         if isinstance(entry.get("id"), str):
             self.bind(entry["id"], (None,))
@@ -182,7 +182,7 @@ class ScopedNames:
         self._closed_ids.update({name: (node,) for name, node in nodes.items()})
 
     def bind_entry(self, entry: dict[Any, Any], name: str | None, node_id: int) -> None:
-        """Let an entry's `id`, and its name where that alone doesn't lead to the node, stand for what it has become."""
+        """Bind an entry's `id`, and its name if that alone doesn't lead to the node."""
         if name is not None and (
             self.is_copy
             or name in self._frames[-1].bindings
@@ -246,12 +246,12 @@ class ScopedNames:
         return self._closed_ids.get(name)
 
     def resolve_one(self, name: str) -> int | None:
-        """The node that a name stands for; None where it is none, broken, or more than one."""
+        """Node of a name; None if there is none, it is broken, or there are several."""
         found = self.resolve(name)
         return None if found is None or len(found) != 1 else found[0]
 
     def resolve_plain_node(self, name: str) -> int | None:
-        """The same for a node whose first output is meant."""
+        """Node of a name that refers to its first output; None as for `resolve_one`."""
         found = self.resolve_one(name)
         return found if found.__class__ is int else None
 
@@ -261,7 +261,7 @@ class ScopedNames:
         return not all(found.keys().isdisjoint(names) for found in known)
 
     def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
-        """A name, that of the text where none is given, to be looked up again once all entries have been read."""
+        """Name (by default the text's) to look up again after all entries are read."""
         name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
             return UnresolvedName(position, text, (name[1:],), reader)

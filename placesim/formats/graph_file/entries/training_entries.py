@@ -63,7 +63,7 @@ class TrainingEntries:
         self._uninitialized.clear()
 
     def finish(self) -> None:
-        """Tell where an optimizer has variables of its own that stand below the initializer of the others."""
+        """Report optimizers with variables created after the initializer of the others."""
         for position, variables in self._uninitialized.items():
             names = ", ".join(self._builder.graph.nodes[node].name for node in variables[:3])
             more = f" and {len(variables) - 3} more" if len(variables) > 3 else ""
@@ -74,7 +74,7 @@ class TrainingEntries:
     # --- gradients --------------------------------------------------------------------------------------------------
 
     def take_gradients(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """An entry with `gradients`: what it gives.  Raises EntryBreak, and all that is wrong has been reported."""
+        """Read an entry with `gradients` and return the gradients.  Raises EntryBreak after reporting all problems."""
         self._problems.unknown_keys(entry, GRADIENTS_KEYS, "an entry of gradients")
         position = own_position(entry)
         tree = self._problems.mapping(entry["gradients"], value_position(entry, "gradients"), "'gradients'")

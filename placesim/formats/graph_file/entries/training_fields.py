@@ -19,7 +19,7 @@ GATES = {"none": 0, "op": 1, "graph": 2}
 UNCONNECTED = {"none": "none", "zero": "zero"}
 """Words of options, and the values that TensorFlow's functions take for them."""
 Optimizer = tuple[str, Mapping[str, Any]]
-"""An optimizer's name, and what it is given."""
+"""Name of an optimizer, and its parameters."""
 
 
 class OptimizerParameter(Protocol):
@@ -183,11 +183,11 @@ class TrainingReader:
         return [(refs, variable) for refs, variable, _ in pairs if variable is not None]
 
     def _variable_of(self, source: Any) -> VariableNodes | OuterVariable | None:
-        """The variable by which something is derived; None where that is none."""
+        """Variable to differentiate by; None if the source is none."""
         return self._builder.variables.get(source) if isinstance(source, int) else source if _is_variable(source) else None
 
     def _variable_named(self, name: Any) -> VariableNodes | OuterVariable | None:
-        """The variable of a name, in this graph or around it; None where there is none."""
+        """Variable of this or an enclosing graph by name; None if there is none."""
         if not isinstance(name, str):
             return None
         node, outside = self._names.resolve_one(name), self._references.outside
@@ -233,7 +233,7 @@ class TrainingReader:
         return found
 
     def word(self, key: str, words: Mapping[str, Any]) -> Any:
-        """One of some words, as what it stands for."""
+        """Value of one of several keywords."""
 
         def value_of(value: Any) -> Any:
             if isinstance(value, str) and value in words:
@@ -269,7 +269,7 @@ class TrainingReader:
     # --- the optimizer ----------------------------------------------------------------------------------------------
 
     def optimizer(self, training: GradientMaker) -> Optimizer | None:
-        """The optimizer's name and what it is given: `NAME`, or `{NAME: {KEY: VALUE}}`; None where it is wrong."""
+        """Name and parameters of `NAME` or `{NAME: {KEY: VALUE}}`; None if invalid."""
         tree = self._tree
         if "optimizer" not in tree:
             self.report(tree, "optimizer", f"no optimizer in {self._what}: got no key 'optimizer', expected it")
@@ -337,7 +337,7 @@ GRADIENT_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "aggregation_method": lambda reader, key: reader.word(key, AGGREGATION),
     "unconnected_gradients": lambda reader, key: reader.word(key, UNCONNECTED),
 }
-"""Options of `tf.gradients` beside its ys and xs."""
+"""Optional arguments of `tf.gradients`."""
 APPLY_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {"global_step": TrainingReader.variable}
 MINIMIZE_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "variables": TrainingReader.variables,
@@ -347,6 +347,6 @@ MINIMIZE_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
     "gate_gradients": lambda reader, key: reader.word(key, GATES),
     "aggregation_method": lambda reader, key: reader.word(key, AGGREGATION),
 }
-"""Options of `tf.train.Optimizer.minimize` beside the loss."""
+"""Optional arguments of `tf.train.Optimizer.minimize`."""
 _ARGUMENTS = {"variables": "var_list"}
 """Arguments that have another name here."""

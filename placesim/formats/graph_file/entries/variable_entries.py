@@ -63,7 +63,7 @@ class VariableEntries:
         self._names.bind_entry(entry, name, variable.node)
 
     def _add(self, entry: dict[Any, Any], name: str, position: int) -> VariableNodes | None:
-        """The variable; None where a value of the entry is wrong, which is reported."""
+        """Add a variable; None, with a report, if a value of the entry is invalid."""
         read = self._problems.read
         dtype = read(entry, "dtype", dtype_value, FLOAT)
         shape = read(entry, "shape", known_shape, None)
@@ -87,7 +87,7 @@ class VariableEntries:
         return found
 
     def _operand(self, text: str) -> Operand:
-        """The tensor that a variable starts as.  Raises InvalidValue where there is none of this name."""
+        """Tensor of a variable's initial value.  Raises InvalidValue for an unknown name."""
         name, slot = split_tensor_name(text)
         node = self._names.resolve_one(name)
         if node is None:
@@ -135,7 +135,7 @@ def kind_value(value: Any) -> str:
 
 
 def initializer_value(value: Any) -> InitializerSpec:
-    """An initializer by name, or as a mapping of its name to its figures.  Raises InvalidValue for one that is not known."""
+    """Initializer by name, or as a mapping of its name to its parameters.  Raises InvalidValue for an unknown one."""
     kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
         return InitializerSpec(value)

@@ -18,7 +18,7 @@ from placesim.graph.graph import COLUMNS, Graph, Signature
 from placesim.ops.attributes import Attrs, TensorValue
 
 _NAME = "[A-Za-z][A-Za-z0-9_./-]*(?<![./-])"
-"""Names that mean the same with quotes and without, at the end of a line too, and that are no scope's."""
+"""Names that mean the same with and without quotes, also at the end of a line, and that contain no scope."""
 is_plain_name = re.compile(_NAME).fullmatch
 _QUOTE = "['\"]?"
 _TENSOR = f"{_NAME}(?::[0-9]+)?"
@@ -30,7 +30,7 @@ _name_first = re.compile(f"{_NAMED}({_NAME})(?:{_GIVEN})?(.*)".replace("SEPARATO
 _name_last = re.compile(f"{_GIVEN}{_NAMED}({_NAME})(.*)".replace("SEPARATOR", "4"), re.DOTALL).fullmatch
 _MAX_KINDS = 1 << 12
 _MAX_COMPARED = 16
-"""Number of kinds with the same beginning above which an entry's kind is determined from its parts."""
+"""Number of kinds with the same beginning above which an entry's kind is looked up by its parts."""
 _KEYS = {"op", "name", "inputs", "device", "attrs", "value", "dtype", "shape"}
 """Keys of plain entries; an entry with others binds names, or depends on more than its text and its inputs' types."""
 _NOTHING = "\0"
@@ -83,7 +83,7 @@ class EntryKind:
         self.fits_plain = self.fits if separator is None and given else None
 
     def learn(self, graph: Graph, name: str) -> None:
-        """Note what the last node, if it is the one of an entry of this kind and name, has in common with others."""
+        """Record what the last node has in common with others of its kind, if it was made by the entry of this name."""
         node = graph.nodes[-1]
         signature, attrs = node.signature, node.attrs
         if node.name != name or node.control_inputs or True in signature.input_is_ref:
@@ -115,7 +115,7 @@ class EntryKinds:
         self._is_crowded = False
 
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
-        """The kind of an entry's text, its name, and what it gives; None where none is known.
+        """Kind, name and variable part of an entry's text; None if the kind is unknown.
 
         With `has_plain_names` inputs may be anything else that is no plain name.
         """
@@ -135,7 +135,7 @@ class EntryKinds:
         return None if cut is None or found is None else (found, *cut[1:])
 
     def learn(self, text: str, indent: int) -> tuple[EntryKind, str] | None:
-        """The kind and the name of an entry, where that is not its kind's first; `indent` is how far in its dash stands."""
+        """Kind and name of an entry unless it is the first of its kind; `indent` is the column of its dash."""
         cut = _cut(text)
         if cut is None:
             return None

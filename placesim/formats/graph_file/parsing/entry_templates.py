@@ -19,7 +19,7 @@ from placesim.ops.attributes import Attrs
 
 
 class AlikeEntries:
-    """Makes the nodes of entries at the root of a file whose kind is known, and learns the kinds of others."""
+    """Makes nodes of root entries whose kind is known, and learns the kinds of others."""
 
     def __init__(
         self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, take: Callable[[Any, int], None]
@@ -33,11 +33,11 @@ class AlikeEntries:
         self._checked_names = 0
 
     def is_known(self, text: str) -> bool:
-        """Whether an entry is of a kind that is known, and so most likely needs no tree."""
+        """Whether an entry's kind is known, so that it probably needs no tree."""
         return self._kinds.find(text) is not None
 
     def take_texts(self, texts: list[str], first: int, line: int) -> tuple[int, int]:
-        """Make the nodes of entries, from the text `first` on, which begins in `line` (from 0), as far as that is possible.
+        """Make nodes of entries from text `first` on, which begins in `line` (from 0), as far as possible.
 
         Returns the index and the line of the text where it is not.
         """
@@ -112,7 +112,7 @@ class AlikeEntries:
         return found, kind.made.get((tuple([nodes[i].signature for i in found]), tuple([slot for _, slot in parts])))
 
     def take_example(self, text: str, entry: Any, position: int, indent: int) -> None:
-        """Take an entry the long way, and learn from what becomes of it if it is not the first of its kind."""
+        """Take an entry by the slow path, and learn from its node if it is not the first of its kind."""
         found = self._kinds.learn(text, indent)
         graph, problems = self._builder.graph, self._problems
         expected = len(graph) + 1, problems.said

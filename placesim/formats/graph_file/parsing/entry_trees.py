@@ -45,7 +45,7 @@ def read_entries(texts: Listed[str], chosen: Listed[int], number: int, indent: i
 
 
 def collections(tree: Any) -> Iterator[Any]:
-    """A collection and all that it holds, in the order in which they open."""
+    """Yield a collection and all nested ones in document order."""
     yield tree
     for value in tree.values() if tree.__class__ is Mapping else tree:
         if value.__class__ is Mapping or value.__class__ is Sequence:

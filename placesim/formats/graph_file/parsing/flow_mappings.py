@@ -36,7 +36,7 @@ class _Form(NamedTuple):
 
 
 class _Marks:
-    """The marks of a collection in a line, which only errors ask for: the parser is asked for them then.
+    """Places in a one-line collection, computed by the parser only for errors.
 
     `which` of the line's collections it is, in the order in which they open; the first is the entry.
     """
@@ -83,7 +83,7 @@ class FlowLines:
         return self._form(_SCALAR.split(text)).pairs >= 0
 
     def read(self, text: str, number: int) -> Mapping | None:
-        """The entry of the line of that number, from 0, without its `- `; None for what only the parser can tell."""
+        """Entry of a line (from 0) without its `- `; None if only the parser can read it."""
         parts = _SCALAR.split(text)
         form = self._form(parts)
         if form.pairs < 0 or len(text) > _MAX_LINE:
@@ -128,7 +128,7 @@ def _form(skeleton: str) -> _Form:
 
 
 def _scalars(tree: Any, scalar: int, found: list[tuple[int, int, bool]]) -> int:
-    """Note a collection whose first scalar has that number, and those in it; returns the number behind its last, or -1."""
+    """Record a collection by the number of its first scalar, with nested ones; returns the number after its last, or -1."""
     is_map, which, first, count = tree.__class__ is Mapping, len(found), scalar, 0
     found.append((first, 0, is_map))
     for value in chain.from_iterable(tree.items()) if is_map else tree:

@@ -15,15 +15,15 @@ from placesim.formats.graph_file.parsing.flow_mappings import FlowLines
 
 _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
 _FEWEST_ENTRIES = 16
-"""With fewer of them it is not worth while to begin the parser anew behind them."""
+"""Minimum number of entries for which restarting the parser after them is worthwhile."""
 _MANY_STRANGERS = 128
 """Number of consecutive items unlike all before them after which the rest of the chunk is not compared."""
 _BREAKS = "\r\t\x85\u2028\u2029"
-"""Line breaks of YAML's that are not ours, and what may not indent."""
+"""Line breaks of YAML other than `\\n`, and characters that may not indent."""
 
 
 class EntryTaker(Protocol):
-    """A sequence that hands its entries on; `alike` takes texts, where there is a way."""
+    """A sequence that passes its entries on; `alike` takes texts if possible."""
 
     marks: Any
     alike: AlikeEntries | None
@@ -73,7 +73,7 @@ class _Pieces:
         self.is_slow = False
 
     def take(self, texts: list[str], number: int) -> tuple[int, int]:
-        """Hand entries on, the first of which begins in that line; how many, and the line of what is left."""
+        """Pass entries on, the first of which begins in line `number`; return their count and the next line."""
         alike, strangers = self._alike, 0
         trees: dict[int, tuple[Any, int]] = {}
         parsed, index = 0, 0
@@ -115,7 +115,7 @@ class _Pieces:
         return found
 
     def _parsed(self, texts: list[str], first: int, number: int, is_alone: bool) -> dict[int, tuple[Any, int]]:
-        """The trees of an entry, and of those behind it that will need the parser too, each with where it stands."""
+        """Trees and places of an entry and of the following ones that also need the parser."""
         chosen = [first]
         for index in range(first + 1, first + 1 if is_alone else len(texts)):
             if "&" in texts[index]:

@@ -22,7 +22,7 @@ from placesim.graph.graph import COLUMNS
 MAX_DEPTH = 100
 MAX_EXPANSION = 10_000_000
 MAX_INTEGER_BITS = 14_000
-"""Of an integer in any base: Python prints no more than 4,300 digits.  What is longer stays text."""
+"""Maximum bits of an integer, since Python prints at most 4,300 digits; longer ones stay text."""
 _MAX_SEXAGESIMAL_PARTS = 2_500
 FIRST_POSITION = COLUMNS + 1
 """Line 1, column 1."""
@@ -34,21 +34,21 @@ TakePieces = Callable[[str, int, int, Any], Iterator[tuple[int, int]]]
 
 
 class Mapping(dict[Any, Any]):
-    """A mapping with `marks`: where it starts, and then where each key and its value stand, in order."""
+    """A mapping with `marks`: its start, then the starts of each key and value in order."""
 
     __slots__ = ("_numbers", "marks")
     marks: Any
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Number of the key among the keys. All are counted when the first is asked for, and again when there are more."""
+        """Index of a key.  Indices are computed on first use, and again after keys were added."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
 
 
 class Sequence(list[Any]):
-    """A sequence with `marks`: where it starts, and then where each entry stands."""
+    """A sequence with `marks`: its start, then the start of each entry."""
 
     __slots__ = ("marks",)
     marks: Any
@@ -117,7 +117,7 @@ _WORDS: dict[str, Any] = {
     "<<": MERGE,
 }
 PLAIN_WORDS = frozenset(word for word in _WORDS if word[:1].isalpha())
-"""Words that are no text where they stand without quotes."""
+"""Words that are not strings unless quoted."""
 _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
@@ -190,7 +190,7 @@ def _resolve_tagged(tag: str, text: str) -> Any:
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """The text of a file; GraphFileError where it is not UTF-8."""
+    """Decode a file's text; raises GraphFileError unless it is UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -207,7 +207,7 @@ _HALF_IN_TEXT = re.compile(rf"\\\\|{_HALF.pattern}")
 
 
 def _with_whole_characters(text: str) -> str:
-    """JSON with such characters escaped as YAML has them, each column behind a text as it was; any other text as it is."""
+    """JSON with surrogate pairs rewritten as YAML escapes of equal width; other texts unchanged."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -228,7 +228,7 @@ def read_tree(
     open_sequence: Callable[[Any, Any], list[Any] | None] | None = None,
     take_pieces: TakePieces | None = None,
 ) -> Any:
-    """The document's tree; None for an empty file.  Raises GraphFileError where it is refused.
+    """Parse a document; None for an empty file.  Raises GraphFileError for an invalid one.
 
     `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead; the first
     of these may be read by `take_pieces`.

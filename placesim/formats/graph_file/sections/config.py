@@ -58,7 +58,7 @@ def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
 
 
 def override_config(config: Config, values: Mapping[str, Any]) -> Config:
-    """The same with other values of single fields, those of `gpu_options` and what is in them among them.
+    """Copy with other values of single fields, including nested ones such as those of `gpu_options`.
 
     Raises UsageError for a field that there is not, and with all that is wrong with the values.
     """

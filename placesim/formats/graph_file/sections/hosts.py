@@ -30,7 +30,7 @@ _CACHES = 2
 
 
 def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
-    """Value of a key as converted by `read`; the default if it is missing, or wrong, which is reported."""
+    """Value of a key converted by `read`; the default if it is missing or invalid, which is reported."""
     if key not in tree:
         return default
     try:

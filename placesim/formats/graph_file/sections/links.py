@@ -39,7 +39,7 @@ _RATES = {
     **{f"{prefix}bit/s": factor / 8 for prefix, factor in _PREFIXES.items()},
     **{f"{prefix}iB/s": 1024**power for power, prefix in enumerate("KMGT", 1)},
 }
-"""As they are written: `Gb/s` could mean either."""
+"""Units of rates; `Gb/s` is ambiguous and therefore refused."""
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµμ/]*)\s*")
 _PCIE = re.compile(r"\s*PCIe\s*([0-9]{1,2})(?:\.0)?\s*x\s*([0-9]{1,3})\s*", re.IGNORECASE)

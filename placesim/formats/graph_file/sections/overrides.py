@@ -21,7 +21,7 @@ from placesim.machine.links import NO_LINKS, LinkEntry, MachineLinks
 def read_inventory(
     source: bytes | Mapping[str, Any], file: str = "inventory"
 ) -> tuple[tuple[TaskInventory, ...], MachineLinks]:
-    """A document with `devices` and, where it likes, `links`.  Raises GraphFileError with all that is wrong with it."""
+    """Read a document with `devices` and optional `links`.  Raises GraphFileError with all its problems."""
     tree = dict(source) if isinstance(source, Mapping) else read_tree(decode_utf8(source, file), file)
     problems = FileProblems(file)
     root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")

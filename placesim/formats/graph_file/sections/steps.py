@@ -32,7 +32,7 @@ class NodeTaker(Protocol):
         """A list of entries; what is wrong with them is reported."""
 
     def finish(self) -> None:
-        """Report what only the whole list shows."""
+        """Report problems that need the whole list."""
 
     def tensor_names(self, text: str) -> list[str] | None:
         """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""
@@ -60,7 +60,7 @@ class StepReader:
         return self.read_step(step)
 
     def read_step(self, step: dict[Any, Any], keys: Collection[str] = STEP_KEYS) -> GraphStep:
-        """One step, of which these keys count."""
+        """Read one step with these allowed keys."""
         first = len(self._graph)
         if "nodes" in step and "nodes" in keys:
             self._taker.take_all(step["nodes"], value_position(step, "nodes"))
@@ -155,7 +155,7 @@ class StepReader:
         return self._dtype(tensor) not in (None, STRING)
 
     def _dtype(self, tensor: str) -> DataType | None:
-        """The type of a tensor; None where there is no such tensor."""
+        """Type of a tensor; None if there is no such tensor."""
         name, slot = split_tensor_name(tensor)
         outputs = self._graph.node(name).signature.output_dtypes if name in self._graph.ids else ()
         return outputs[slot] if slot < len(outputs) else None

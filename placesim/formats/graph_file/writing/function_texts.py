@@ -88,7 +88,7 @@ def _is_read_as(function: LibraryFunction, body: Graph, text: str, marks: bool) 
 
 
 def add_default_attrs(graph: Graph, function: LibraryFunction) -> LibraryFunction:
-    """The same function, whose nodes say the attrs that they left to their defaults."""
+    """Copy of a function whose nodes have all default attrs written out."""
     nodes = []
     for node in function.nodes:
         definition = graph.registry.op(node.op)

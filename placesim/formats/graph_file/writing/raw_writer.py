@@ -1,4 +1,4 @@
-"""GraphFile -> the raw form of a graph file, as a document of plain values or as YAML text; reading it gives the same graph."""
+"""A GraphFile in raw form, as plain values or YAML text; reading it gives the same graph."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
 
 
 def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
-    """The same, with functions, nodes and steps one by one: each is made when it is asked for."""
+    """Like the document, with functions, nodes and steps generated one by one."""
     return file_parts(graph_file, {"raw": True})
 
 
@@ -178,7 +178,7 @@ def tensor_document(tensor: TensorValue) -> dict[str, Any]:
 
 
 def _distinct(array: np.ndarray[Any, Any]) -> list[Any]:
-    """The elements in order; the first alone where all are the same bits."""
+    """Elements in order; only the first if all have the same bits."""
     if array.size > 1 and all(stride == 0 for stride in array.strides):
         return [array.reshape(-1)[0].item() if array.dtype != object else array.reshape(-1)[0]]
     flat = array.reshape(-1)
@@ -199,7 +199,7 @@ def _element(value: Any, dtype: DataType) -> Any:
 
 
 def shortest(value: Any) -> Any:
-    """Numbers that are the same in single precision, with as few digits as that needs."""
+    """Numbers equal in single precision, with the fewest digits."""
     if isinstance(value, list):
         return list(map(shortest, value))
     return float(str(np.float32(value))) if isinstance(value, float) else value
@@ -227,7 +227,7 @@ def _function(function: LibraryFunction, registry: Registry) -> dict[str, Any]:
 
 
 def attrs_document(attrs: Attrs) -> dict[str, Any]:
-    """Attrs of which no definition says the types."""
+    """Attrs without a definition of their types."""
     return {name: _untyped(value) for name, value in attrs.items()}
 
 
@@ -304,7 +304,7 @@ _MOST_FED = 64
 
 
 class _FetchWriter:
-    """Writes fetches so that what is written prints what the file prints: in a raw one a bare name is a target."""
+    """Writes fetches so that the output of a run stays the same; in a raw file, a bare name is a target."""
 
     def __init__(self, graph_file: GraphFile, to_raw: bool) -> None:
         self._to_raw = to_raw
@@ -313,7 +313,7 @@ class _FetchWriter:
         self._later: dict[str, NodeDef] = {}
 
     def write(self, step: GraphStep) -> list[Any]:
-        """The fetches of a step, which come in order; a label, or a name that has to be another, as `{LABEL: NAME}`."""
+        """Fetches of a step in order; a label, or a changed name, as `{LABEL: NAME}`."""
         self._later |= {node.name: node for node in step.nodes}
         return [self._fetch(fetch) for fetch in step.fetches]
 
@@ -330,7 +330,7 @@ class _FetchWriter:
         return name if label == name else {label: name}
 
     def feed(self, feed: Feed) -> tuple[str, Any]:
-        """A feed's name and value; shortly where a raw file is not meant."""
+        """Name and value of a feed, in short form unless the file is raw."""
         written = _feed(feed)
         if self._to_raw or not isinstance(written, dict) or "tensor" not in written:
             return feed.tensor, written

@@ -27,7 +27,7 @@ from placesim.ops.categories import MERGES
 from placesim.ops.deprecation import check_not_removed
 
 _MOST_LITERAL_ELEMENTS = 16
-"""A constant of more is an entry of its own, also where it could be a literal."""
+"""Larger constants become entries of their own even if they could be literals."""
 
 
 class _ItemMismatch(GraphBuildError):
@@ -56,7 +56,7 @@ class ScopedItem:
 
     @property
     def name(self) -> str:
-        """The full name that the entry gives."""
+        """Full name of the entry's node."""
         return self.main.name
 
 
@@ -75,7 +75,7 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def without_defaults(graph: Graph) -> Graph:
-    """The same graph, whose nodes do not give attrs that equal their default."""
+    """Copy of a graph without attrs equal to their defaults."""
     short = graph.emptied()
     short.functions, short.versions = graph.functions, graph.versions
     for node in graph.nodes:
@@ -177,7 +177,7 @@ class Itemizer:
     # --- trying -----------------------------------------------------------------------------------------------------
 
     def _check(self, first: int, end: int | None = None) -> int:
-        """The end of the nodes that were made from `first` on.  Raises _ItemMismatch where they are not the graph's."""
+        """End of the nodes made from `first` on.  Raises _ItemMismatch if they differ from the graph's."""
         made = self._builder.graph.nodes[first:]
         wanted = self._nodes[first : first + len(made)]
         if len(wanted) != len(made) or (end is not None and first + len(made) != end):
@@ -242,7 +242,7 @@ class Itemizer:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def _with_literals(self, first: int) -> ScopedItem | None:
-        """The op that the constants and reads from `first` on were made for, which its name tells."""
+        """Op for which the constants and reads from `first` on were made, found by its name."""
         owner = self._nodes[first].name.rpartition("/")[0]
         if not owner or self._nodes[first].op not in ("Const", "ReadVariableOp"):
             return None
@@ -262,7 +262,7 @@ class Itemizer:
         return self._try_node(node, named, first) or self._try_node(node, inputs, first)
 
     def _as_input(self, part: Node) -> Any:
-        """Input text for a constant or a read of a variable; None for one that is a node of its own."""
+        """Input text of a constant or a variable's read; None for another node."""
         if part.op == "ReadVariableOp":
             return self._builder.variables.get(part.input_nodes[0])
         tensor = part.attrs.get("value")
@@ -284,7 +284,7 @@ class Itemizer:
         return ScopedItem(node.id, node.id + 1, node, is_raw=True)
 
     def _keep(self, node: Node) -> None:
-        """A node as it stands, whatever the scopes."""
+        """Write a node unchanged, outside the scopes."""
         self._builder.note_name(node.name)
         self._builder.graph.add(
             node.name, node.op, node.attrs, node.input_nodes, node.input_slots, node.control_inputs, node.device

@@ -71,7 +71,7 @@ _MIXED = object()
 
 
 def _device(entry: ScopedItem | _Scope) -> Any:
-    """The device that all of an entry asks for; None where none has to, _MIXED where they differ."""
+    """Common requested device of an entry; None if it has none, _MIXED if devices differ."""
     if isinstance(entry, ScopedItem):
         return entry.device
     if entry.device:
@@ -161,7 +161,7 @@ class EntryTextWriter:
         return full[len(self._prefixes[-1]) :]
 
     def _comment(self, item: ScopedItem) -> str:
-        """The script's line, where it is another one than that of the entry before."""
+        """Line of the script, if it differs from the previous entry's."""
         place = self._graph.location(item.main) if self.script else None
         if place is None or place.line == self._line:
             return ""

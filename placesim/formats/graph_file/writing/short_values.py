@@ -1,4 +1,4 @@
-"""Values as a person writes them: the shortest text that is read back as the same tensor, device or scalar."""
+"""Shortest readable text of values, which reads back as the same tensor, device or scalar."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def short_tensor(tensor: TensorValue) -> dict[str, Any]:
 
 
 def literal_of(tensor: TensorValue) -> Any:
-    """The tensor as nested lists, whose type is to be known otherwise; None for one that has no such form, or is large."""
+    """Tensor as nested lists, whose type must be known from elsewhere; None if it is large or has no such form."""
     dtype, array = tensor
     if not 0 < array.size <= MOST_NESTED or dtype.is_complex or (dtype is STRING and _is_binary(array)):
         return None
@@ -104,7 +104,7 @@ def flow_text(value: Any) -> str:
 
 @lru_cache(maxsize=65536)
 def _scalar(kind: type, value: Any, spelled: str) -> str:
-    """`kind` and `spelled` tell values apart that are equal as keys: 1 and True, 0.0 and -0.0."""
+    """Text of a scalar; `kind` and `spelled` distinguish keys that compare equal: 1 and True, 0.0 and -0.0."""
     text = str(yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=1 << 30, allow_unicode=False)).strip()[1:-1]
     if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
         return str(value)

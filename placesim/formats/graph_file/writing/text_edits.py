@@ -32,11 +32,11 @@ class EntryRun(NamedTuple):
 
 
 class UneditableText(Exception):  # never seen outside of the modules that write plans: the raw form is written in its place
-    """A text of which an entry can't be changed where it stands."""
+    """An entry can't be changed in place in the text."""
 
 
 class NodeEntry:
-    """An entry of `nodes` where it stands in the text; an alias of it is the same entry.
+    """An entry of `nodes` at its place in the text; aliases are the same entry.
 
     `children` are those of a scope, which several scopes may share by an alias, None of any other entry; `op` is a node's.
     """
@@ -98,7 +98,7 @@ class EditableText:
         return self._numbers[id(entries)]
 
     def list_with(self, entry: NodeEntry) -> list[NodeEntry]:
-        """The list in which an entry stands."""
+        """List that contains an entry."""
         return self._list_of[entry]
 
     def can_wrap(self, entries: list[NodeEntry]) -> bool:
@@ -126,7 +126,7 @@ class EditableText:
         return int(self._starts[mark.line] + mark.column)
 
     def _alias(self, key: Any) -> tuple[int, int] | None:
-        """Position of an alias that is a key's value; None if the value itself is there."""
+        """Position of an alias as a key's value; None for a plain value."""
         found = _ALIAS.match(self.text, self._offset(key.end_mark))
         return None if found is None else found.span(1)
 
@@ -145,7 +145,7 @@ class EditableText:
         return self._changed(change for entry, own in devices.items() for change in self._set(entry.mapping, "device", own))
 
     def with_machine(self, devices: Any, config: Mapping[str, Any]) -> str:
-        """The text with another machine, where that is not None, and with these fields of its config; `ABSENT` drops one."""
+        """Text with another machine, if not None, and changed fields of its config; `ABSENT` removes a field."""
         changes: list[tuple[int, int, str]] = []
         if devices is not None:
             changes += self._set(self.root, "devices", devices)
@@ -157,7 +157,7 @@ class EditableText:
         return self._changed(changes)
 
     def with_placement(self, rows: Mapping[str, str | None]) -> str:
-        """The text in which nodes have devices by their names too, after those that it gives by name already."""
+        """Text with devices by node name, after the existing rows."""
         given = _value(self.root, "placement")
         pairs = given.value if isinstance(given, yaml.MappingNode) else ()
         merged = {str(key.value): _device_text(value) for key, value in pairs if key.value not in rows} | dict(rows)
@@ -174,7 +174,7 @@ class EditableText:
         return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
 
     def expanded(self, scopes: Sequence[NodeEntry]) -> str:
-        """The text in which these scopes have entries of their own where they had an alias of others'.
+        """Text in which aliases of these scopes' entries are written out.
 
         Raises UneditableText where none of them has one that can be written out.
         """
@@ -339,7 +339,7 @@ def _scalars_of_files(node: Any) -> Iterator[Any]:
 
 
 def _value(mapping: yaml.MappingNode, name: str) -> Any:
-    """A key's value, its own or one that is merged; None where there is none."""
+    """Value of a key, its own or merged; None if there is none."""
     merged: list[Any] = []
     for key, value in mapping.value:
         if isinstance(key, yaml.ScalarNode) and key.value == name:

@@ -19,7 +19,7 @@ _RANDOM = {
     "random_normal": ("RandomStandardNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
     "truncated_normal": ("TruncatedNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
 }
-"""For each initializer its op, and for each figure the constant that holds it and what it is where none is given."""
+"""Op of each initializer, and the constant and default of each parameter."""
 
 
 class VariableForm(NamedTuple):

@@ -75,7 +75,7 @@ def _scan(node: OnnxNode) -> Outputs:
 
 
 _Ways = tuple[Sequence[int], Sequence[int]]
-"""For each tensor the axis along which it is scanned, and whether from its end."""
+"""Scanned axis of each tensor, and whether it is scanned backwards."""
 
 
 def _scanned(
@@ -111,7 +111,7 @@ def _axis(node: OnnxNode, value: Value, axis: int) -> int:
 
 
 def _size(node: OnnxNode, value: Value, axis: int) -> TensorRef:
-    """The size of an axis, an int64 scalar, whose content is known where the shape is."""
+    """Size of an axis as an int64 scalar, constant if the shape is known."""
     shape = value.shape
     size = None if shape is None or axis >= len(shape) else shape[axis]
     if size is not None:

@@ -9,7 +9,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Rows, Tensor, UnsupportedN
 
 
 def _wrapped(node: OnnxNode, indices: Tensor, size: int | Tensor) -> Tensor:
-    """Indices of which negative ones count from the end: FloorMod, unless they are known."""
+    """Indices with negative ones counted from the end: by FloorMod, unless they are known."""
     content = node.content(indices)
     if content is not None and (content >= 0).all():
         return indices
@@ -65,7 +65,7 @@ def _numbered(node: OnnxNode, size: int | Tensor, axis: int, rank: int, shape: T
 
 
 def _full_indices(node: OnnxNode, x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """`[..., rank]`: where each of the elements stands whose index along one axis is given."""
+    """Full indices `[..., rank]` of elements given by their index along one axis."""
     rank = node.known_rank(indices)
     axis %= rank
     sizes = node.sizes(indices)

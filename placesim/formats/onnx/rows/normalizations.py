@@ -80,7 +80,7 @@ def instance_normalization(node: OnnxNode) -> Tensor:
 
 
 def _moments(node: OnnxNode, tensor: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """Mean and variance over axes, which stay."""
+    """Mean and variance over axes, which are kept with size 1."""
     over = int32(axes)
     mean = node.emit("Mean", tensor, over, keep_dims=True)
     return mean, node.emit("Mean", node.emit("SquaredDifference", tensor, mean), over, keep_dims=True)

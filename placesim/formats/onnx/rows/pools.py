@@ -36,7 +36,7 @@ def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...]
 
 
 def _rounded_up(window: AxisWindow, dim: int | None) -> AxisWindow:
-    """`ceil_mode`: a last window that is not all there, if it begins before the padding behind."""
+    """With `ceil_mode`, add a last partial window if it begins before the padding at the end."""
     if dim is None:
         # a step less one element behind has that window, where it can't begin in the padding, and is not needed else
         if window.after + window.stride > window.reach:
@@ -107,7 +107,7 @@ def lp_pool(node: OnnxNode) -> Tensor:
 
 
 def _means(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> Tensor:
-    """The means of windows, all of whose padding counts as zeros."""
+    """Means of windows in which all padding counts as zeros."""
     spatial, zero = len(windows), node.like(0, images)
     native = spatial < 4 and all(window.rate == 1 for window in windows)
     op = "AvgPool3D" if spatial == 3 else "AvgPool"
@@ -157,7 +157,7 @@ def _lowest(node: OnnxNode, tensor: Tensor) -> Tensor:
 
 
 def _padded(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow], value: Tensor) -> Tensor:
-    """`[batch, channels, spatial...]` with padding, or less of it where a window leaves out the end."""
+    """Padded images `[batch, channels, spatial...]`, cropped where a window ends early."""
     return _pad(node, images, [(0, 0), (0, 0), *((w.before, w.after) for w in windows)], value)
 
 
@@ -253,7 +253,7 @@ def _picked(node: OnnxNode, tensor: Tensor, chosen: Tensor, axis: int) -> Tensor
 
 
 def _spatial_axes(node: OnnxNode) -> Value:
-    """The axes behind batch and channels."""
+    """Axes after batch and channels."""
     rank = node.known_rank(node[0])
     return np.arange(2, rank, dtype=np.int32)
 

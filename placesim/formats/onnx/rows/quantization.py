@@ -27,7 +27,7 @@ _RANGES = {
     "float8_e5m2": (-57344, 57344),
     "float8_e5m2fnuz": (-57344, 57344),
 }
-"""The least and the largest of the types of which numpy tells neither."""
+"""Smallest and largest values of types for which numpy does not know them."""
 
 
 def quantize_linear(node: OnnxNode) -> Tensor:
@@ -96,7 +96,7 @@ def dequantize_linear(node: OnnxNode) -> Tensor:
 
 
 def _spread(node: OnnxNode, tensor: Tensor, scale: Tensor, given: Tensor) -> Tensor:
-    """Scales, or zero points of their shape, as they are broadcast over what is quantized.
+    """Broadcast scales, or zero points of the same shape, over the quantized tensor.
 
     A block's scale is repeated for each of its elements along the axis; the last block may be shorter.
     """
@@ -116,7 +116,7 @@ def _spread(node: OnnxNode, tensor: Tensor, scale: Tensor, given: Tensor) -> Ten
 
 
 def _laid_along(node: OnnxNode, vector: Tensor, axis: int, rank: int) -> Tensor:
-    """A vector as it is broadcast over the other axes of a tensor of a rank; a scalar where that is one."""
+    """Reshape a vector to broadcast along `axis` of a tensor of rank `rank`; scalars are unchanged."""
     if rank == 1:
         return vector
     shape = [-1 if other == axis % rank else 1 for other in range(rank)] if rank else []
@@ -127,7 +127,7 @@ def _laid_along(node: OnnxNode, vector: Tensor, axis: int, rank: int) -> Tensor:
 
 
 def _less_zero_point(node: OnnxNode, tensor: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
-    """A quantized tensor as int32, less its zero point; `axis` is that along which a vector of zero points lies."""
+    """Subtract the zero point from a quantized tensor in int32; `axis` is that of a vector of zero points."""
     wide = node.same_shape(node.cast(tensor, INT32), tensor)
     if zero is None or _is_zero(node, zero):
         return wide
@@ -135,7 +135,7 @@ def _less_zero_point(node: OnnxNode, tensor: Tensor, zero: Tensor | None, axis: 
 
 
 def _along(node: OnnxNode, values: Tensor, like: Tensor, axis: int | None, tensor: Tensor) -> Tensor:
-    """A vector of values for an axis of a tensor, as it is broadcast over it; scalars and what has all axes as they are."""
+    """Reshape per-axis values to broadcast over a tensor; scalars and full-rank values are unchanged."""
     dims = node.shape(like)
     if dims is None or len(dims) != 1 or axis is None:
         return values

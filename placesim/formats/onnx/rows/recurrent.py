@@ -72,7 +72,7 @@ _ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
     "Softsign": (None, None),
     "Softplus": (None, None),
 }
-"""ONNX's names, with what alpha and beta are where the node does not say; None where the function has none."""
+"""ONNX's activations with their default alpha and beta; None for functions without them."""
 
 
 def _activations(node: OnnxNode, defaults: Sequence[str], directions: int) -> list[list[Activation]]:
@@ -319,7 +319,7 @@ def _lstm_step(is_coupled: bool) -> Step:
 
 
 def _is_plain(node: OnnxNode) -> bool:
-    """Whether BlockLSTMV2 computes the same: the usual activations, nothing clipped, gates that are not coupled."""
+    """Whether BlockLSTMV2 is equivalent: default activations, no clipping, gates not coupled."""
     names = [str(name).lower() for name in node.attr("activations", ())]
     usual = names in ([], ["sigmoid", "tanh", "tanh"], ["sigmoid", "tanh", "tanh"] * 2)
     own = node.computes("BlockLSTMV2", T=node.dtype(node[0]))

@@ -7,7 +7,7 @@ from placesim.formats.onnx.onnx_node import OnnxNode, Outputs, Row, Rows, Tensor
 
 
 def _axes(node: OnnxNode, x: Tensor) -> Tensor | None:
-    """The axes that are reduced, as a tensor: those that are given, else all; None where there is nothing to reduce."""
+    """Reduced axes as a tensor: those given, else all; None if there is nothing to reduce."""
     given = node.input(1)
     if given is None and (listed := node.attr("axes")):
         given = node.vector(listed, "axes")
@@ -28,7 +28,7 @@ def _all_axes(node: OnnxNode, x: Tensor) -> Tensor:
 
 
 def _all_unless_some(node: OnnxNode, given: Tensor, everything: Tensor) -> Tensor:
-    """`given` and what it leaves of `everything`, which is all of it where nothing is given and else nothing."""
+    """`given` if it is not empty at run time, else `everything`."""
     is_empty = node.emit("Equal", node.emit("Size", given), 0)
     start = node.emit("SelectV2", is_empty, 0, node.emit("Size", everything))
     rest = node.emit("Slice", everything, node.emit("ExpandDims", start, 0), [-1])

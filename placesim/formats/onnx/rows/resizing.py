@@ -27,7 +27,7 @@ _NATIVE: dict[tuple[str, str, str], tuple[str, dict[str, Any]]] = {
     ("nearest", "tf_half_pixel_for_nn", "floor"): ("ResizeNearestNeighbor", {"half_pixel_centers": True}),
     ("nearest", "align_corners", "round_prefer_ceil"): ("ResizeNearestNeighbor", {"align_corners": True}),
 }
-"""Mode, where samples lie and how they are rounded -> the op of TensorFlow that takes the same."""
+"""TensorFlow's op for a mode, sample position and rounding."""
 
 
 class _Axis(NamedTuple):
@@ -75,7 +75,7 @@ def resize_by_scales(node: OnnxNode) -> Tensor:
 
 
 def _filled(node: OnnxNode, tensor: Tensor | None) -> Tensor | None:
-    """An input that is there and not empty."""
+    """An input that is present and not empty, else None."""
     return None if tensor is None or node.shape(tensor) == (0,) else tensor
 
 
@@ -128,7 +128,7 @@ def _item(fold: ConstantFolder, vector: Value, index: int) -> Value:
 
 
 def _is_kept(axis: _Axis, ways: _ResizeOptions) -> bool:
-    """Whether an axis is known to stay as it is."""
+    """Whether an axis is known to keep its size."""
     if ways.coordinates == "tf_crop_and_resize":
         return (
             all(isinstance(end, np.ndarray) for end in (axis.start, axis.end))
@@ -171,7 +171,7 @@ def _is_long(axis: _Axis) -> bool:
 
 
 def _is_even(axis: _Axis) -> bool:
-    """Whether the scale is that of the sizes, as it is in TensorFlow, not one that leaves a fraction of an element."""
+    """Whether the scale is the ratio of the sizes, as in TensorFlow."""
     if not isinstance(axis.scale, np.ndarray):
         return False
     if isinstance(axis.size, np.ndarray) and isinstance(axis.resized, np.ndarray):

@@ -37,7 +37,7 @@ INT32 = DTYPES["int32"]
 
 
 def _given(node: OnnxNode, index: int) -> Value:
-    """An input, as what it is."""
+    """Value of an input."""
     found = node.values[index] if index < len(node.values) else None
     if found is None:
         raise UnsupportedNodeError(f"no input {index}: expected one")
@@ -52,7 +52,7 @@ def _sequence(node: OnnxNode) -> Value:
 
 
 def _known_place(node: OnnxNode, index: int, count: int, beyond: int) -> int | None:
-    """A place in a sequence of known members, from 0 on; None where it is known only when it runs."""
+    """Position in a sequence with known members, from 0 on; None if known only at run time."""
     tensor = node.input(index)
     if tensor is None:
         return count - 1 + beyond

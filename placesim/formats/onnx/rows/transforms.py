@@ -80,7 +80,7 @@ def dft(node: OnnxNode) -> Tensor:
 
 
 def _parts_of(node: OnnxNode, signal: Tensor) -> list[Tensor]:
-    """The real part and, where there is one, the imaginary part, in a type that TensorFlow transforms."""
+    """Real part and, if present, imaginary part, in a type that TensorFlow can transform."""
     last = (node.shape(signal) or (None,))[-1]
     if last not in (1, 2):
         raise UnsupportedNodeError(f"wrong last dimension: got {last}, expected 1 for real numbers or 2 for complex ones")
@@ -142,7 +142,7 @@ def _split(node: OnnxNode, whole: Tensor) -> list[Tensor]:
 
 
 def _fitted(node: OnnxNode, tensor: Tensor, length: Value, rank: int) -> Tensor:
-    """The last axis with zeros behind, or cut off, as it is to be transformed."""
+    """Zero-pad or crop the last axis to the transform's length."""
     if node.input(1) is None or node.op == "STFT":
         return tensor
     fold = ConstantFolder(node)

@@ -30,7 +30,7 @@ class AxisWindow(NamedTuple):
 
 
 UNIT = AxisWindow(1, 1, 1, 0, 0)
-"""Along an axis of one element, which is put in where TensorFlow wants two axes."""
+"""Window along an axis of one element, inserted where TensorFlow needs two axes."""
 
 
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
