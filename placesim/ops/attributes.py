@@ -68,7 +68,7 @@ class FunctionName(NamedTuple):
 
     @property
     def key(self) -> Hashable:
-        """Equal for functions that are instantiated alike; it can be hashed, whatever the attrs hold."""
+        """Hashable key, equal for functions with equal instantiation."""
         return self.name, tuple((name, _hashable(value)) for name, value in self.attrs)
 
 
@@ -88,7 +88,7 @@ class Placeholder(NamedTuple):
 
 
 def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
-    """A value in the data file's JSON -> the value as it is held."""
+    """Convert a value from the data file's JSON."""
     if not isinstance(facts, dict):
         return facts
     if "list" in facts:

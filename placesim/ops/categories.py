@@ -19,21 +19,23 @@ EXITS = ("Exit", "RefExit")
 NEXT_ITERATIONS = ("NextIteration", "RefNextIteration")
 """Take a value to the next iteration: the sources of the edges that lead back (6.5.2)."""
 FORWARDING_CONTROL_FLOW = frozenset((*SWITCHES, "_SwitchN", *MERGES, *ENTERS, *EXITS, *NEXT_ITERATIONS))
-"""Control flow whose outputs are its inputs, and so of the same full type (5.12)."""
+"""Control-flow ops whose outputs are their inputs, with the same full type (5.12)."""
 CONTROL_FLOW = FORWARDING_CONTROL_FLOW | {"LoopCond"}
 """The ops that make tensors dead, or that a value enters or leaves a loop by: a graph with any is run by data flow."""
 
 # --- crosses of features ---------------------------------------------------------------------------------------------
 
 CROSSES = frozenset(("RaggedCross", "SparseCross", "SparseCrossHashed", "SparseCrossV2"))
-"""Have one kernel for all types: a session that is given their nodes takes lists of types that their definitions do not allow,
-and was recorded to; only `import_graph_def` asks the definition."""
+"""Ops with one kernel for all types: sessions accept lists of types that their definitions do not allow, as recorded; only
+`import_graph_def` checks the definition.
+"""
 
 # --- functions ------------------------------------------------------------------------------------------------------
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
-"""Call the function that their attr `f` names: inlined where they are marked for it, looked into where they return a resource
-(5.8), and free of what a variant in them asks for (5.12)."""
+"""Ops that call the function in their attr `f`: inlined if marked for it, examined if they return a resource (5.8), and not
+restricted by variants in them (5.12).
+"""
 IFS = ("If", "StatelessIf")
 """Become a Switch for each input and a Merge for each output before placement."""
 CASES = ("Case", "StatelessCase")
@@ -47,20 +49,20 @@ BRANCHES = (*IFS, "_If", *CASES)
 LOOPS = (*WHILES, "_While", "For")
 """Call a function again and again."""
 SINGLE_DEVICE_CALLS = frozenset((*BRANCHES, *LOOPS, "OneShotIterator"))
-"""Ops whose functions, unless lowered, run whole on the op's device, whatever their nodes request; so do functions that are
-called by an op of their name (9.8).
+"""Ops whose functions, unless lowered, run entirely on the op's device, whatever their nodes request; the same holds for
+functions called by an op of their name (9.8).
 """
 WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
 """Of its function only arguments and results are on its own device: other nodes without a request go where they would in a
 graph (9.8)."""
 MEMORY_BY_TYPE = ("SymbolicGradient", *CALLS, "While")
-"""Calls whose tensors live where their types say, whatever their kernels declare (8.6)."""
+"""Calls whose tensors are in host or device memory by their types, not by their kernels' declarations (8.6)."""
 RUN_ATTRS = {
     **dict.fromkeys((*CALLS, "RemoteCall"), "f"),
     **dict.fromkeys(IFS, "then_branch"),
     **dict.fromkeys(CASES, "branches"),
 }
-"""The attr that names what a call runs, for calls whose attr `Tout` has the types of its results."""
+"""Attr with the called function, for calls whose attr `Tout` has the result types."""
 FUNCTION_ENDS = ("_Arg", "_Retval")
 """The arguments and results of a function's body, and the feeds and fetches of a step (8.11)."""
 
@@ -69,7 +71,7 @@ FUNCTION_ENDS = ("_Arg", "_Retval")
 REF_VARIABLES = ("VariableV2", "Variable")
 """Hold a reference variable."""
 VARIABLES = (*REF_VARIABLES, "VarHandleOp")
-"""Hold a variable, of both kinds (12.1): what a checkpoint restores, and what counts as a device's state."""
+"""Ops that hold a variable, of both kinds (12.1): restored by checkpoints, and part of a device's state."""
 CONSTANTS = ("Const", "HostConst")
 """Hold a constant."""
 PERSISTENT = ("Const", *REF_VARIABLES)
@@ -77,7 +79,7 @@ PERSISTENT = ("Const", *REF_VARIABLES)
 OWNED_OUTPUTS = frozenset(("Const", "VarHandleOp"))
 """Own their output from the moment when their kernels are made."""
 ASSIGNMENTS = ("Assign", "AssignVariableOp")
-"""Give a variable its value: where a restore op's tensors end."""
+"""Ops that set a variable: the end of a restored tensor's path."""
 IDENTITIES = ("Identity", "RefIdentity")
 """Hand their input on: the placer may put them with it (6.3 B2)."""
 IDENTITIES_BY_SLOT = ("Identity", "IdentityN")
@@ -87,13 +89,13 @@ SHAPE_READERS = ("Shape", "Size", "Rank")
 SHAPE_OPS = (*SHAPE_READERS, "ShapeN")
 """Look at nothing but the shapes of their inputs."""
 JOINS = ("Pack", "Concat", "ConcatV2")
-"""Put tensors together: of a shape that is put together the known parts stay known."""
+"""Ops that concatenate tensors, through which known parts of a shape stay known."""
 PARTIAL_SHAPE_OPS = frozenset((*JOINS, "StridedSlice", "Cast"))
-"""Keep the known dimensions of a shape, where others are open, for the shape inference of what reads it."""
+"""Ops through which shape inference tracks partly known shapes."""
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
 """Have an attr `shape` that a fed tensor must fit."""
 UNFED_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-"""Have no value of their own: where one is fed, what waits for it waits for the fed value instead."""
+"""Placeholders without a default: if one is fed, its control successors wait for the fed value instead."""
 
 # --- sends and receives ---------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ def table_lines(facts: SourceFacts) -> str:
 
 
 def compress(text: str) -> bytes:
-    """The same bytes for the same text: without a time or a file's name."""
+    """Compress deterministically, without time and file name."""
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
@@ -49,7 +49,7 @@ def compile_table(source: Path) -> bool:
 
 
 def main() -> int:
-    """Compile all sources; 2 where one is wrong."""
+    """Compile all sources; return 2 if one is invalid."""
     code = 0
     for source in sorted(FOLDER.glob("tensorflow-*.ops")):
         try:

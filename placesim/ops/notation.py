@@ -34,7 +34,7 @@ SOURCES = {"": "output_source", "temporary": "temporary_source"}
 
 
 class Line(NamedTuple):
-    """A line under an op's signature: what it is about, and what it says."""
+    """A line under an op's signature: its topic and its text."""
 
     keyword: str
     text: str
@@ -123,7 +123,7 @@ def _format_set(values: Iterable[AttrValue]) -> str:
 
 
 def format_value(value: AttrValue) -> str:
-    """An attr's value: types by name, text in quotes, `?` for what is not known of a shape."""
+    """Text of an attr's value: types by name, quoted text, `?` for unknown parts of a shape."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -148,13 +148,13 @@ def _format_dims(dims: Iterable[int]) -> str:
 
 
 def _shortest_single(value: float) -> float:
-    """The shortest decimal that is the same single-precision number: 0.0001 rather than 9.999999747378752e-05."""
+    """Shortest decimal with the same single-precision value: 0.0001 rather than 9.999999747378752e-05."""
     if not math.isfinite(value):
         return value
     return next(near for near in (float(f"{value:.{digits}g}") for digits in range(1, 18)) if as_single(near) == value)
 
 
 def as_single(value: float) -> float:
-    """The nearest single-precision number, which is what a graph's protocol buffers hold."""
+    """Nearest single-precision number, as protocol buffers store it."""
     single: float = struct.unpack("f", struct.pack("f", value))[0]
     return single

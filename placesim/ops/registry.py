@@ -1,4 +1,4 @@
-"""Op definitions, and which kernels exist for which device type and element types.
+"""Op definitions, and the kernels by device type and element types.
 
 A registry is a value that is passed, never a global that is looked up.  The facts of one TensorFlow release lie beside this
 module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.  `compile_tables.py`
@@ -38,11 +38,11 @@ class Registry:
         self._kernels: dict[str, tuple[KernelDef, ...]] = {}
 
     def under(self, rules: Release) -> Registry:
-        """The same ops and kernels with other rules."""
+        """Registry with the same ops and kernels and other rules."""
         return Registry(self.release, self._op_facts, self._kernel_facts, rules)
 
     def with_ops(self, ops: Mapping[str, OpDef], kernels: Mapping[str, tuple[KernelDef, ...]]) -> Registry:
-        """The same with further ops, which are looked for whenever an op is first asked for: both mappings may still grow."""
+        """Registry with further ops, looked up on demand: both mappings may still grow."""
         more: tuple[Any, Any] = (ChainMap(ops, self._op_facts), ChainMap(kernels, self._kernel_facts))  # type: ignore[arg-type]
         return Registry(self.release, *more, self.rules)
 
@@ -143,7 +143,7 @@ def describe_other_releases(op: str, registry: Registry) -> str:
 
 
 class _Facts(Mapping[str, Any]):
-    """One part of each op's line `["NAME", op, [kernel, ...]]`, decoded when it is asked for."""
+    """One part of each op's line `["NAME", op, [kernel, ...]]`, decoded on demand."""
 
     def __init__(self, lines: Mapping[str, str], part: int) -> None:
         self._lines = lines

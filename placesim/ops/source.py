@@ -47,7 +47,7 @@ def format_source(registry: Registry) -> str:
 
 
 def read_source(text: str, file: str) -> SourceFacts:
-    """The facts of a source; GraphFileError with everything that is wrong with it, each where it stands."""
+    """Facts of a source; raises GraphFileError with all problems and their places."""
     problems = SourceProblems()
     head, *groups = list(paragraphs(text, file)) or [[SourceLine(file, 1, "")]]
     found = SourceFacts(problems.attempt(_read_release, head) or "", {}, {})
@@ -107,7 +107,7 @@ def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, 
 
 
 def _ordered(facts: Facts, order: Iterable[str]) -> Facts:
-    """The same facts in the table's order."""
+    """Facts in the table's order."""
     return {key: facts[key] for key in order if key in facts}
 
 
@@ -192,7 +192,7 @@ def _read_attr(line: SourceLine, attrs: dict[str, Facts]) -> None:
 
 
 def _read_attr_type(line: SourceLine) -> tuple[str, Facts]:
-    """The type, and `allowed` where a set of values stands for it."""
+    """Type, and `allowed` if a set of values is given instead."""
     if line.skip("list"):
         line.expect("(")
         element, allowed = _read_attr_type(line)

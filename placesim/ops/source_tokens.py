@@ -36,7 +36,7 @@ class Token(NamedTuple):
 
 
 class SourceLine:
-    """A line that is read from left to right; every reading method raises SourceError where something else stands."""
+    """A line read from left to right; reading methods raise SourceError for unexpected text."""
 
     def __init__(self, file: str, number: int, text: str) -> None:
         self.text = text

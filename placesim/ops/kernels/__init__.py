@@ -1,4 +1,4 @@
-"""The table of all kernels: the families' tables, joined.  A family is imported when one of its ops is first asked for."""
+"""Table of all kernels, joined from the families' tables.  A family is imported at the first use of one of its ops."""
 
 from __future__ import annotations
 

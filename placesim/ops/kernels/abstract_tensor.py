@@ -1,4 +1,4 @@
-"""A tensor of which only the shape and the type are known: what kernels meet in a step that is walked through."""
+"""Abstract tensors for dry runs, with known shape and type but unknown elements."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from placesim.core.errors import UsageError
 
 NOTHING: frozenset[str] = frozenset()
 UNTOLD = ""
-"""Stands for a value that no feed tells."""
+"""Marks a value that no feed determines."""
 
 
 class SketchedValueError(UsageError):
-    """A step depends on a value that is not known before it runs.
+    """A step depends on a value that is unknown before it runs.
 
     `roots` are the feeds whose values together would tell it, None where no feed does.
     """
@@ -30,7 +30,7 @@ class SketchedValueError(UsageError):
 
 
 class Sketch:
-    """A tensor of which only the shape and the type are known; who asks for its values gets a SketchedValueError.
+    """A tensor with known shape and type; reading its elements raises SketchedValueError.
 
     `origin` names the node that made it, and `roots` the feeds whose values together would tell it: None where no feed does.
     `opened_by` are those whose values would have told its shape where that is assumed, `UNTOLD` among them where none does.
@@ -91,7 +91,7 @@ def own_copy(value: Any) -> Any:
 
 
 def as_array(value: Any, dtype: DataType) -> Any:
-    """The value as an array of that type; a sketch is what it is."""
+    """Convert to an array of that type; abstract tensors are returned unchanged."""
     return value if isinstance(value, Sketch) else np.asarray(value, dtype.numpy)
 
 

@@ -1,4 +1,4 @@
-"""Rows for the ops that the executor itself carries out: what they compute, and the shapes they give.
+"""Rows of ops that the executor itself runs: values and shapes.
 
 In a graph without branches or loops these ops can run as ordinary kernels; with them, `dataflow.py` decides what is dead.
 """
@@ -73,7 +73,7 @@ def infer_merge(context: ShapeContext) -> Sequence[Dims]:
 
 
 def switch_memory(memory: KernelMemory) -> None:
-    """The live output is the input's memory, the dead ones have none; where nobody knows which is live, each is."""
+    """The live output reuses the input's memory, dead ones have none; if it is unknown which is live, all do."""
     last = len(memory.outputs) - 1
     try:
         chosen = int(memory.value(1))

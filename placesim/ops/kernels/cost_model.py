@@ -37,8 +37,9 @@ CostKind = Literal[
     "recurrent",
     "recurrent gradient",
 ]
-"""`dispatch`: a kernel that computes nothing; it names a buffer anew, reads a shape or holds a value.  `cut`: an elementwise
-kernel that takes large tensors in parts.  `copy`: it moves elements; `view`: it gives parts of its input's memory."""
+"""Cost of a kernel.  `dispatch`: no computation, such as renaming a buffer, reading a shape or holding a value.  `cut`:
+elementwise, in parts for large tensors.  `copy`: moves elements; `view`: shares its input's memory.
+"""
 
 
 class Passes(NamedTuple):

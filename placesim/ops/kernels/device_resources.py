@@ -40,7 +40,7 @@ class VariableResource:
 
 @dataclass(frozen=True, slots=True)
 class ResourceHandle:
-    """The value of a `resource` tensor: where the resource lives, and under which name.
+    """Value of a `resource` tensor: device, container and name of the resource.
 
     It is a scalar, and so no tuple, which numpy would take for a sequence; nor has it a `shape`, which numpy would take for its
     own.
@@ -55,7 +55,7 @@ class ResourceHandle:
 
 
 def value_dims(value: Any) -> tuple[int, ...]:
-    """The shape of a tensor by its value; a handle, which has one of what it names, and a variant are scalars."""
+    """Shape of a tensor's value; handles and variants are scalars."""
     dims = getattr(value, "shape", ())
     return dims if type(dims) is tuple else ()
 
@@ -107,8 +107,9 @@ class ResourceManager:
         self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:
-        """The resource of a handle, in TensorFlow's words: InvalidArgumentError where it is not of this C++ type, NotFoundError
-        where there is none."""
+        """Resource of a handle; raises TensorFlow's InvalidArgumentError for another C++ type, NotFoundError if it is
+        missing.
+        """
         check_kind(handle, kind)
         container = self._containers.get(handle.container)
         if container is None:
@@ -121,11 +122,11 @@ class ResourceManager:
         return found
 
     def find(self, handle: ResourceHandle) -> Any:
-        """The resource of a handle; None where there is none."""
+        """Resource of a handle; None if it is missing."""
         return self._containers.get(handle.container, {}).get((handle.name, handle.type))
 
     def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any], is_anonymous: bool = False) -> Any:
-        """The resource of a handle, made first where there is none; one that is anonymous no later step finds."""
+        """Resource of a handle, created if missing; later steps cannot find an anonymous one."""
         container = self._containers.setdefault(handle.container, {})
         key = (handle.name, handle.type)
         if key not in container:
@@ -135,7 +136,7 @@ class ResourceManager:
         return container[key]
 
     def delete(self, handle: ResourceHandle) -> None:
-        """Forget a resource; NotFoundError where there is none."""
+        """Delete a resource; raises NotFoundError if it is missing."""
         if handle.container not in self._containers:
             raise NotFoundError(f"Container {handle.container} does not exist.")
         self.lookup(handle, handle.type)
@@ -148,7 +149,7 @@ class ResourceManager:
         return f"_{self.private_count - 1}_{node}"
 
     def adopt(self, other: ResourceManager) -> None:
-        """Take over all resources of another, in the place of those of the same names."""
+        """Take over all resources of another manager, replacing those with the same names."""
         for name, container in other._containers.items():
             self._containers.setdefault(name, {}).update(container)
         self.private_count = max(self.private_count, other.private_count)
@@ -158,7 +159,7 @@ class ResourceManager:
         self._containers.setdefault(handle.container, {})[handle.name, handle.type] = resource
 
     def named(self) -> Iterator[tuple[ResourceHandle, Any]]:
-        """Every resource that a later step can find, and a handle of it that tells no device."""
+        """Every resource that later steps can find, with a handle without device."""
         for container, found in self._containers.items():
             for (name, kind), resource in found.items():
                 if (container, name, kind) not in self._anonymous:

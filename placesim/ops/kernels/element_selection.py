@@ -9,7 +9,7 @@ import numpy as np
 from placesim.ops.kernels.kernel import Tensor
 
 _FEW = 256
-"""Of so many elements it is the number of calls that counts."""
+"""Number of elements below which the number of numpy calls dominates."""
 _BITS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 
 

@@ -39,7 +39,7 @@ def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any])
 def _call_branch(
     context: KernelContext, function: FunctionName, inputs: Sequence[Any], declared: Sequence[DataType]
 ) -> Sequence[Any]:
-    """The results of a branch or a body; InternalError where they are not what the op declares."""
+    """Results of a branch or body; InternalError if they differ from the op's declaration."""
     results = _call(context, function, inputs)
     if len(results) != len(declared):
         raise InternalError(f"Expect to produce {len(declared)} tensors, but only get {len(results)}")
@@ -110,7 +110,7 @@ def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The branch of that index, a scalar, of the inputs behind it; the last one where there is none.
+    """Run the branch with that index (a scalar) on the remaining inputs; the last branch for an invalid index.
 
     InternalError outside of a session, InvalidArgumentError for an index that is no scalar.
     """
@@ -164,7 +164,7 @@ def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def infer_declared(context: ShapeContext) -> Sequence[Dims]:
-    """The shapes in `output_shapes`, where they are given."""
+    """Shapes from `output_shapes`, if given."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))
     shapes = context.attrs.get("output_shapes") or ()
     # TensorFlow looks at `output_shapes` only where it has one for each output

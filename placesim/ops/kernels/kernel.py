@@ -37,7 +37,7 @@ class Trait(Flag):
     """A property of an op's kernel that an executor, a dry run or a shape check may rely on."""
 
     HANDS_ON = auto()
-    """Gives what it was given, a part of it, what is there already, or a few numbers: needs no check of its outputs' size."""
+    """Returns its input, a part of it, an existing tensor or a few numbers: output sizes need no check."""
     SHARES_MEMORY = auto()
     """Its output is its first input's memory."""
     PASSES_ON = auto()
@@ -45,11 +45,11 @@ class Trait(Flag):
     TAKES_OBJECTS = auto()
     """Takes elements of any type, and asks only for their number and order."""
     MOVES_ELEMENTS = auto()
-    """Only moves elements, so that those which are known stay so beside others."""
+    """Only moves elements, so that known elements stay known among unknown ones."""
     CONTEXT_NAMES = auto()
     """Needs a context, but only for the names that stand in its errors."""
     NEW_MEMORY = auto()
-    """Gives memory that is new, and nobody else's: elementwise ops that follow may be done in it."""
+    """Returns newly allocated memory, so that following elementwise ops can work in place."""
     SPELLS_SIZE = auto()
     """Each of its inputs may say how large an output is, of whatever type."""
 
@@ -99,7 +99,7 @@ class KernelContext:
 
 
 def uses_context(kernel: Kernel) -> bool:
-    """Whether what a kernel gives may depend on its context."""
+    """Whether a kernel's result may depend on its context."""
     return kernel.needs_context and Trait.CONTEXT_NAMES not in kernel.traits
 
 

@@ -26,7 +26,7 @@ STRING_BYTES = 24
 RESOURCE_BYTES = 200
 """Of a resource handle."""
 VARIANT_BYTES = 64
-"""Of a variant, without what it holds."""
+"""Size of a variant without its content."""
 ALIGNMENT = 64
 """A tensor that a kernel cuts out of another starts at a multiple of so many bytes, or is copied."""
 ITSELF = -1
@@ -35,11 +35,11 @@ _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIAN
 
 
 Kind = tuple[tuple[int, ...], DataType]
-"""Shape and type of a tensor, as TensorFlow's error names them where there is no room for it."""
+"""Shape and type of a tensor, for TensorFlow's out-of-memory error."""
 
 
 class UnknownValue(Exception):
-    """A rule needs the value of an input that is not known before the step runs."""
+    """A rule needs the value of an input that is unknown before the step runs."""
 
 
 class TensorMemory:
@@ -73,7 +73,7 @@ class TensorMemory:
         return TensorMemory(self.dims, self.dtype, self.buffer, self.value, self.is_ref, self.on_host)
 
     def hold(self) -> None:
-        """One more holds the tensor's buffer; a reference holds none."""
+        """Add a holder of the tensor's buffer; a reference has none."""
         if self.buffer is not None and not self.is_ref:
             self.buffer.holders += 1
 
@@ -131,7 +131,7 @@ class StoreMemory:
         self._count = 0
 
     def put(self, buffers: list[Buffer | None], key: Any = None) -> None:
-        """Keep an element's buffers, each held for the store; one of the same key is let go."""
+        """Keep an element's buffers, each held by the store; an element with the same key is released."""
         if key is None:
             key, self._count = self._count, self._count + 1
         self.drop(key)
@@ -192,14 +192,14 @@ class KernelMemory:
         self._temporaries: list[Buffer] = []
         self._forwarded: list[tuple[int, int]] = []
         self.asked: Kind = ((), VARIANT)
-        """Shape and type of what was asked for last, for the error where there is no room."""
+        """Shape and type of the last request, for the out-of-memory error."""
         self.asked_temporary = False
         self._is_made = [False] * len(outputs)
 
     # --- what a rule asks
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
-        """The value of an input.  UnknownValue where it is not known yet."""
+        """Value of an input.  Raises UnknownValue if it is unknown."""
         value = self.inputs[index].value
         if value is None:
             raise UnknownValue
@@ -210,12 +210,12 @@ class KernelMemory:
         return self._is_read is None or self._is_read[output]
 
     def is_made(self, output: int) -> bool:
-        """Whether the rule has said already where an output comes from."""
+        """Whether the rule has already assigned an output's memory."""
         return self._is_made[output]
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the kernel is a GPU's, whose temporaries depend on what its libraries choose, and which differs at times."""
+        """Whether the kernel is a GPU's, with temporaries chosen by its libraries."""
         return not self._counts_temporaries
 
     # --- what a rule tells
@@ -249,7 +249,7 @@ class KernelMemory:
         return self.find_reusable(self.outputs[output], *inputs)
 
     def find_reusable(self, wanted: TensorMemory, *inputs: int) -> int | None:
-        """The first of these inputs whose buffer may become that of such a tensor, an output or a temporary; or None."""
+        """First of these inputs whose buffer can be reused for an output or temporary, else None."""
         for index in inputs:
             tensor = self.inputs[index]
             if (
@@ -271,7 +271,7 @@ class KernelMemory:
             self.outputs[output].buffer = buffer.hold()
 
     def view(self, output: int, source: int) -> None:
-        """The output is a part of the input's buffer, all of which it keeps, even where the part has no elements."""
+        """Make the output a view of the input's buffer, which it keeps alive even if it has no elements."""
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
         if buffer is not None:
@@ -364,7 +364,9 @@ class KernelMemory:
             self.outputs[output].buffer = buffer.hold()
 
     def renew_variable(self, source: int, size: int, kind: Kind | None = None) -> None:
-        """New memory for a variable, of its own shape and type or another; its old one goes then, unless it is still read."""
+        """Allocate new memory for a variable, by default of its shape and type; the old buffer is freed when nobody reads
+        it.
+        """
         variable = self.variable(source)
         kind = variable.kind if kind is None else kind
         old, variable.buffer = variable.buffer, self.new_buffer(size, kind=kind)
@@ -394,7 +396,7 @@ class KernelMemory:
         variable.copies_on_read = True
 
     def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DataType = FLOAT) -> Buffer | None:
-        """Memory that the kernel uses and gives back before it ends; `release` gives it back sooner.
+        """Allocate memory until the kernel ends, or until `release`.
 
         `dims` and `dtype` are the tensor's, for the error where there is no room; without them it is a vector of floats.
 
@@ -433,13 +435,13 @@ class KernelMemory:
         self.temporary_like(self.inputs[inputs[0]])
 
     def release(self, temporary: Buffer | None) -> None:
-        """Give a temporary back before the kernel ends."""
+        """Free a temporary before the kernel ends."""
         if temporary is not None:
             self._temporaries.remove(temporary)
             temporary.release()
 
     def new_buffer(self, size: int, on_host: bool = False, kind: Kind | None = None) -> Buffer | None:
-        """Memory that stays, for a variable or the like; None where nothing is asked.
+        """Allocate persistent memory, for example for a variable; None for zero bytes.
 
         `kind` is the tensor's, for the error where there is no room; without it it is a vector of floats.
         """
@@ -497,7 +499,7 @@ class ForwardingRule:
     output: int = 0
 
     def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
-        """The inputs that are tried, in their order."""
+        """Inputs to try, in order."""
         return self.inputs
 
     def __call__(self, memory: KernelMemory) -> None:
@@ -512,7 +514,7 @@ class BroadcastForwardingRule:
     """
 
     def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
-        """The inputs that are tried, in their order."""
+        """Inputs to try, in order."""
         x, y = inputs[0].dims, inputs[1].dims
         if x == y or (x and y):
             return (0, 1)
@@ -539,12 +541,12 @@ def forwards(*inputs: int, output: int = 0) -> MemoryRule:
 
 
 def aliases(source: int = 0, output: int = 0) -> MemoryRule:
-    """An op whose output is its input's buffer."""
+    """Rule of an op whose output is its input's buffer."""
     return AliasRule(source, output)
 
 
 def alias_same_shape(memory: KernelMemory) -> None:
-    """Of an op that changes a tensor's shape: where there is nothing to change, the output is the first input's buffer."""
+    """Rule of a reshaping op: the first input's buffer if the shape does not change."""
     if memory.outputs[0].dims == memory.inputs[0].dims:
         memory.alias(0, 0)
 
@@ -590,12 +592,12 @@ def touches_rows(count: int = 1) -> MemoryRule:
 
 
 def has_aligned_rows(tensor: TensorMemory) -> bool:
-    """Whether each of a tensor's rows, all that is behind axis 0, starts where a tensor may start."""
+    """Whether each row of a tensor (along axis 0) starts at an aligned address."""
     return bool(tensor.dims and tensor.dims[0]) and tensor.size // tensor.dims[0] % ALIGNMENT == 0
 
 
 def has_aligned_bounds(tensor: TensorMemory, *bounds: int) -> bool:
-    """Whether rows between these may stay where they are; of a vector, whose rows are elements, the bounds decide."""
+    """Whether rows between these bounds can stay in place; for a vector, the bounds themselves must be aligned."""
     if len(tensor.dims) > 1:
         return has_aligned_rows(tensor)
     size = item_size(tensor.dtype)

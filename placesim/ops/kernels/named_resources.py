@@ -24,7 +24,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, forma
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
-"""Containers of resources that name none, and of those that are gone when the step ends."""
+"""Containers of resources without one, and of resources that last for one step."""
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]
@@ -97,7 +97,7 @@ def make_anonymous(context: KernelContext, kind: str, label: str, make: Callable
 
 
 def find_in_step(key: str, kind: str, context: KernelContext) -> Any:
-    """The resource that this step keeps under a key, its container and its name in one; NotFoundError where there is none."""
+    """Resource of this step by key (container and name); raises NotFoundError if it is missing."""
     found = context.step_resources.get(key)
     if found is None:
         raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{kind} does not exist.")
@@ -117,7 +117,7 @@ def serialise_handle(handle: ResourceHandle) -> bytes:
 
 
 def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
-    """From `(inputs, attrs, context) -> handle` the kernels of the older op, which gives strings, and of the newer one."""
+    """Kernels of the older op, which returns strings, and the newer one, from `(inputs, attrs, context) -> handle`."""
 
     def give_strings(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (strings_of(make(inputs, attrs, context)),)
@@ -191,7 +191,7 @@ def slices(value: Any, dtype: DataType) -> list[Any]:
 
 
 def stack_values(values: Sequence[Any], dtype: DataType, shape: Sequence[int] = ()) -> Any:
-    """Equally shaped values as one tensor with a new first axis; `shape` is an element's where there are none."""
+    """Stack values of equal shape along a new first axis; `shape` is an element's, used if there are none."""
     if not values:
         return np.empty((0, *shape), dtype.numpy)
     # numpy would take apart an object that looks like a sequence

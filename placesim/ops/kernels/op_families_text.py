@@ -1,4 +1,4 @@
-"""The families' tables -> the text of `op_families.py`, which says which family each op's kernel is in.
+"""Generator of `op_families.py`, the family of each op's kernel, from the families' tables.
 
 `python -m placesim.ops.kernels.op_families_text` (a part of `make tables`) writes that file anew.
 """

@@ -30,7 +30,7 @@ def is_compatible(one: Dims, two: Dims) -> bool:
 
 
 def merge_partial(one: Dims, two: Dims) -> Dims:
-    """The shape that both are; InvalidArgumentError where there is none."""
+    """Common shape of two partial shapes; raises InvalidArgumentError if they conflict."""
     if one is None or two is None:
         return two if one is None else one
     if len(one) != len(two):

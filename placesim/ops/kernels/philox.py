@@ -36,7 +36,7 @@ class Philox:
         self.counter = counter & MASK_128
 
     def copy(self) -> Philox:
-        """One that gives the same numbers from here on."""
+        """Copy with the same future numbers."""
         return Philox(self.key, self.counter)
 
     def skip(self, blocks: int) -> None:
@@ -50,7 +50,7 @@ class Philox:
         return words
 
     def blocks_at(self, offsets: Tensor) -> Tensor:
-        """The blocks that lie at uint64 offsets from here, uint32 `[offsets, 4]`; the generator stays where it is."""
+        """Blocks at uint64 offsets from here, uint32 `[offsets, 4]`, without moving the generator."""
         words = np.empty((len(offsets), 4), np.uint32)
         start, high = np.uint64(self.counter & MASK_64), np.uint64(self.counter >> 64)
         for at in range(0, len(offsets), CHUNK):

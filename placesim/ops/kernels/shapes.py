@@ -27,7 +27,7 @@ class ShapeError(InvalidArgumentError):
 
 
 class HandleShape(NamedTuple):
-    """Known contents of a resource handle."""
+    """Known content of a resource handle."""
 
     dtype: DataType
     shape: Dims
@@ -57,22 +57,22 @@ class ShapeContext:
         self.used_partial_shapes: dict[int, Dims] = {}
 
     def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The constant value of an input, None where it is not known; a context may find it only now."""
+        """Constant value of an input, None if unknown; a context may compute it on demand."""
         return self._values[index]
 
     def known_partial_shape(self, index: int) -> Dims:
-        """The shape that an input spells where some of its elements (-1) are not known."""
+        """Shape given by an input with some unknown elements (-1)."""
         return self._partial_shapes[index]
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """The constant value of an input, None where it is not known; the error text then shows that it was used."""
+        """Constant value of an input, None if unknown; error messages then mention its use."""
         found = self.known_value(index)
         if found is not None:
             self.used_values.add(index)
         return found
 
     def scalar_value(self, index: int) -> int | None:
-        """The value of an integer scalar input, None where it is not known."""
+        """Value of an integer scalar input, None if unknown."""
         found = self.value(index)
         if found is None:
             return None
@@ -81,7 +81,7 @@ class ShapeContext:
         return int(found)
 
     def shape_value(self, index: int) -> Dims:
-        """The shape that an input tensor spells (a vector of dimensions, or the scalar -1), None where it is not known."""
+        """Shape given by an input (a vector of dimensions, or the scalar -1), None if unknown."""
         dims = with_rank_at_most(self.shapes[index], 1)
         constant = self.known_value(index)
         if constant is not None:
@@ -312,7 +312,7 @@ def _broadcast_dim(a: int, b: int) -> int:
 
 
 def unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as the first input; what is known of that as a handle is known of the output."""
+    """One output with the first input's shape and handle facts."""
     if context.handles and context.handles[0] is not None:
         context.output_handles[0] = context.handles[0]
     return (context.shapes[0],)
@@ -334,12 +334,12 @@ def no_outputs(context: ShapeContext) -> Sequence[Dims]:
 
 
 def unknown_shape(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of which nothing is known."""
+    """One output of unknown shape."""
     return (None,)
 
 
 def shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    """One output of the shape that attr `shape` gives; NotFoundError where there is none, as a raw graph may leave it out."""
+    """One output with the shape in attr `shape`; NotFoundError if the attr is missing, which a raw graph allows."""
     if "shape" not in context.attrs:
         raise NotFoundError("No attr named 'shape' in NodeDef:")
     return (context.attrs["shape"].dims,)
@@ -392,7 +392,7 @@ def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
 
 
 def scalar_dim(context: ShapeContext, index: int) -> int:
-    """The dimension that a scalar input spells, -1 where it is not known."""
+    """Dimension given by a scalar input, -1 if unknown."""
     value = context.scalar_value(index)
     if value is not None and value < 0:
         raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {value}")
@@ -400,7 +400,7 @@ def scalar_dim(context: ShapeContext, index: int) -> int:
 
 
 def scalar_axis(context: ShapeContext, index: int, rank: int | None) -> int | None:
-    """The axis that a scalar input spells, counted from the front; None where it is not known."""
+    """Axis given by a scalar input, counted from the front; None if unknown."""
     value = context.scalar_value(index)
     if value is None or rank is None:
         return value if value is not None and value >= 0 else None

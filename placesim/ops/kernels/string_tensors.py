@@ -12,7 +12,7 @@ from placesim.ops.process.memory_limit import check_text_of
 
 
 def raw(text: str | bytes) -> bytes:
-    """The bytes of a string attr, which a graph may give as text."""
+    """Bytes of a string attr, which may be given as text."""
     return text.encode() if isinstance(text, str) else text
 
 

@@ -16,7 +16,7 @@ def _held(value: Any) -> Any:
 
 
 def zeros_like_variant(value: Any) -> Any:
-    """Zeros for every tensor that a variant holds; an empty optional stays empty.  InvalidArgumentError for what holds none."""
+    """Zeros for every tensor in a variant; an empty optional stays empty.  Raises InvalidArgumentError for other contents."""
     value = _held(value)
     if not isinstance(value, Optional):
         return zeros_like_list(list_of(value))

@@ -25,7 +25,7 @@ _side_by_side: ContextVar[bool] = ContextVar("side by side", default=False)
 
 @contextmanager
 def ops_side_by_side() -> Iterator[None]:
-    """Within, several ops run at the same time, and one may come to read what another would overwrite."""
+    """Context in which several ops run at once, so that one may read a buffer that another would overwrite."""
     token = _side_by_side.set(True)
     try:
         yield
@@ -57,7 +57,7 @@ _OWN_REFERENCES = _references(VariableResource("", FLOAT, np.zeros(1, np.float32
 
 
 def own_all(results: MutableMapping[int, Any], memory: ProcessMemory) -> None:
-    """Copy the arrays whose memory is somebody else's too: a constant's, a variable's, what was fed, what is kept for later.
+    """Copy arrays whose memory is shared with a constant, variable, feed or kept value.
 
     What there is no room to copy may only be read.
     """

@@ -14,12 +14,12 @@ from typing import Any
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt(3)."""
 KEPT_BYTES = 1 << 30
-"""So much is kept at the end of the heap, and no block is larger: an int holds no more than twice as much."""
+"""Free memory kept at the end of the heap, and the largest block; twice this fits an int."""
 
 
 @cache
 def _malloc() -> Any:
-    """The C library, where its malloc is glibc's."""
+    """The C library, if its malloc is glibc's."""
     return ctypes.CDLL(None) if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()) else None
 
 

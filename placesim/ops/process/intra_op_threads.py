@@ -26,7 +26,7 @@ Job = Callable[[], object]
 
 
 class IntraOpPool:
-    """So many threads for one op: the one that runs it, and helpers, which start when they are first needed.
+    """Threads for one op: the calling one, and helpers that start on first use.
 
     Many an op lasts a few tenths of a millisecond, of which futures would take 20 to 50 us.
     """
@@ -54,7 +54,7 @@ class IntraOpPool:
                 _serving.reset(token)
 
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
-        """`work(part)` for each part, here and in helpers that are free; raises what a part raised, once all have stopped."""
+        """Call `work(part)` for each part, here and in free helpers; re-raises a part's exception once all have stopped."""
         remaining = iter(parts)  # each thread takes the next one
         # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
         shared = [work]

@@ -44,16 +44,18 @@ OWN_BYTES = 64 << 20
 RESERVE_BYTES = 128 << 20
 """Memory that a run without a limit leaves to the machine."""
 LOOK_SHARE = 1 / 16
-"""Of what the machine has free: so much is given away until it is asked again, which takes as long as a pass over megabytes."""
+"""Share of the machine's free memory that is given away before it is measured again, which takes as long as a pass over
+megabytes.
+"""
 LOOK_SECONDS = 0.5
-"""After so long it is asked again in any case: others take memory too."""
+"""Maximum time between measurements, since other processes take memory too."""
 _WIDEST = 16
 _OVERCOMMIT_SHARE = 16
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 class AllocationRefusal(Exception):
-    """A kernel was about to make a tensor that there is no room for; who runs it words the error, for its device."""
+    """A kernel would exceed the memory limit; the caller words the error for its device."""
 
     def __init__(self, shape: Sequence[int], dtype: str) -> None:
         super().__init__(shape, dtype)
@@ -75,7 +77,7 @@ class ProcessMemory:
         self._harmless = self._at_start + (2 * RESERVE_BYTES if limit is None else limit + OWN_BYTES)
 
     def has_room(self, size: int) -> bool:
-        """Whether so many more bytes may be allocated."""
+        """Whether `size` more bytes may be allocated."""
         if size <= self.few:
             return True
         if self.limit is not None and size > self.limit:
@@ -88,13 +90,13 @@ class ProcessMemory:
         return self._would_fit(size)
 
     def _would_fit(self, size: int) -> bool:
-        """Whether there is room beside what the process has, of which some may be free."""
+        """Whether there is room beside the process's memory, part of which may be free."""
         if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
             return False
         return self._is_free(size)
 
     def _is_free(self, size: int) -> bool:
-        """Whether the machine has so much, by its last answer where that left far more."""
+        """Whether the machine has `size` bytes free; its last answer is reused if that left far more."""
         self._unasked -= size
         now = time.monotonic()
         if self._unasked >= 0 and now < self._asked_again:
@@ -119,7 +121,7 @@ class ProcessMemory:
                     raise _with_help(ResourceExhaustedError(text))
 
     def _is_harmless(self) -> bool:
-        """Whether the process has no more than it may; without a limit that is as much more as the machine can spare."""
+        """Whether the process is within its limit; without one, within what the machine can spare."""
         size = _resident_bytes()
         if self.limit is None and size > self._harmless and free_bytes() > RESERVE_BYTES:
             self._harmless = size + RESERVE_BYTES // 2
@@ -145,12 +147,12 @@ def serving_memory(memory: ProcessMemory) -> Iterator[None]:
 
 
 def check_room(shape: Sequence[int], dtype: DataType) -> None:
-    """For kernels whose output's size follows from values: AllocationRefusal where such a tensor has no room."""
+    """Raise AllocationRefusal if a tensor whose size follows from values has no room."""
     current_memory().check(shape, dtype)
 
 
 def check_array(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """The same for an array of numpy's type."""
+    """Like `check_room`, for a numpy type."""
     if not current_memory().has_room(math.prod(map(int, shape)) * dtype.itemsize):
         raise AllocationRefusal(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
 
@@ -162,7 +164,7 @@ def check_elements(count: int, each: int = ELEMENT_BYTES) -> None:
 
 
 def check_text(length: int) -> None:
-    """For kernels that make strings of so many bytes in all: AllocationRefusal where these have no room."""
+    """Raise AllocationRefusal if strings of `length` bytes in all have no room."""
     if not current_memory().has_room(length):
         raise AllocationRefusal((), STRING.name)
 
@@ -173,14 +175,14 @@ def check_text_of(texts: Iterable[bytes]) -> None:
 
 
 class GrowingText:
-    """Strings that a kernel makes piece by piece, of which nobody knows how long they become."""
+    """Room check for strings made piece by piece, whose length is unknown beforehand."""
 
     def __init__(self) -> None:
         self._length = 0
         self._checked = current_memory().few
 
     def add(self, length: int) -> None:
-        """So many bytes more: AllocationRefusal where there is no room for as many again as there are by now."""
+        """Count `length` more bytes; raises AllocationRefusal if there is no room for doubling."""
         self._length += length
         if self._length > self._checked:
             check_text(self._length)
@@ -227,7 +229,7 @@ def allocator_name(device: str) -> str:
 
 
 def _resident_bytes() -> int:
-    """The memory that this process has in use; 0 where the machine does not tell."""
+    """Resident memory of this process; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -235,7 +237,7 @@ def _resident_bytes() -> int:
 
 
 def _most_resident_bytes() -> int:
-    """The most memory that this process ever had in use, which is told at once; a huge number where it is not."""
+    """Peak resident memory of this process, which is quick to read; a huge number if unknown."""
     if resource is None or sys.platform == "darwin":  # there in another unit
         return sys.maxsize
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -128,7 +128,7 @@ def copy_input(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def do_nothing(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """No inputs, no outputs: what counts is when it ran."""
+    """No inputs and no outputs; only the time of execution matters."""
     return ()
 
 

@@ -254,7 +254,7 @@ def _infer_unravel_index(context: ShapeContext) -> Sequence[Dims]:
 
 
 def gather_nd_memory(memory: KernelMemory) -> None:
-    """Behind its output a scalar of int32, for the place of an index that is out of range."""
+    """Output, then an int32 scalar for the position of an out-of-range index."""
     memory.allocate()
     if elements(memory.inputs[1].dims[:-1]):
         memory.temporary(INT32.size, (), INT32)

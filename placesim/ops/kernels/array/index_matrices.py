@@ -1,4 +1,4 @@
-"""Matrices of indices, a row of which names an element or a slice: their checks, and updates of what they name.
+"""Index matrices, whose rows select elements or slices: checks, and updates of the selection.
 
 `indices` is `[batch..., depth]`, `updates` is `[batch...] + params.shape[depth:]`.
 """

@@ -1,4 +1,4 @@
-"""Indices into rows of an array: which are outside of it, and how updates are combined with the rows that they name.
+"""Row indices: bounds checks, and combination of updates with the selected rows.
 
 A combination writes updates into rows of an array that nobody else holds, an index that comes twice twice and in order.
 """

@@ -305,7 +305,7 @@ def _infer_pack(context: ShapeContext) -> Sequence[Dims]:
 
 
 def static_row_axis(axis: int, rank: int) -> int:
-    """The same while shapes are inferred: ShapeError for one that is out of range."""
+    """Like `row_axis` during shape inference; raises ShapeError for one out of range."""
     if not -rank <= axis < rank:
         raise ShapeError(f"Invalid axis: {axis}; must be in [{-rank},{rank})")
     return axis % rank

@@ -185,7 +185,7 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """A dense tensor of the shape asked for, whose -1 become the widest row; what does not fit is left out.
+    """Dense tensor of the requested shape, with -1 replaced by the longest row; excess elements are dropped.
 
     InvalidArgumentError for partitions of types that are unknown or in no order, that do not fit each other or the values, and
     for a shape or a default that does not fit the values.
@@ -414,7 +414,7 @@ def _partition_shapes_problem(types: Sequence[str], shapes: Sequence[Dims]) -> s
 
 
 def to_sparse_memory(memory: KernelMemory) -> None:
-    """The values, which are the last input, stay where they are."""
+    """The values, the last input, keep their memory."""
     memory.allocate(0)
     memory.alias(1, len(memory.inputs) - 1)
     memory.allocate(2)

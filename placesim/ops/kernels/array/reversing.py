@@ -204,7 +204,7 @@ def _infer_vector(context: ShapeContext) -> Sequence[Dims]:
 
 
 def reverse_memory(memory: KernelMemory) -> None:
-    """A scalar has nothing to reverse; axes that are not reversed are copied all the same."""
+    """Scalars are forwarded; all other tensors are copied, even along axes that are not reversed."""
     if not memory.inputs[0].dims:
         memory.alias(0, 0)
 

@@ -29,7 +29,7 @@ def first_appearances(keys: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _comparable(values: Tensor) -> Tensor:
-    """Values whose type numpy knows how to sort."""
+    """Values in a type that numpy can sort."""
     return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype.num > 255 else values
 
 

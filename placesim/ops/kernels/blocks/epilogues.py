@@ -16,13 +16,13 @@ from placesim.ops.kernels.kernel import Tensor
 Finish = Callable[[slice], object]
 """Does what follows to these rows of an output `[..., channels]`, taken as a matrix of rows of channels."""
 Begin = Callable[[Tensor], Finish]
-"""Asked with an output before any of it is finished; of several, the last is the one that the kernel gives."""
+"""Called with an output before any part of it is finished; of several calls, the last is for the kernel's result."""
 
 _local = threading.local()
 
 
 def leave(rows: slice) -> None:
-    """Leaves rows as they are: what is done where nothing follows."""
+    """Do nothing, if no op follows."""
 
 
 def nothing_follows(output: Tensor) -> Finish:

@@ -18,7 +18,7 @@ _local = threading.local()
 
 
 def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
-    """An array that is not cleared, in this thread's buffer of that name: valid until the name is asked for again."""
+    """Uninitialised array in this thread's buffer `name`, valid until the next request for that name."""
     size = prod(shape) * dtype.itemsize
     if size > LARGEST_KEPT_BYTES:
         return np.empty(shape, dtype)
@@ -31,7 +31,7 @@ def scratch(name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> Tensor:
 
 
 def padded_scratch(shape: Sequence[int], inside: Sequence[slice], dtype: np.dtype[Any]) -> Tensor:
-    """An array that is zero outside `inside`, which the caller fills: valid until this is asked for again.
+    """Array that is zero outside `inside`, which the caller fills; valid until the next call.
 
     `inside` has a slice for each axis but the last.  Most calls ask for what the one before did, and find the zeros in place.
     """

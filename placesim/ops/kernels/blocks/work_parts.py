@@ -15,7 +15,7 @@ def parts(total: int, bytes_each: int, block_bytes: int = BLOCK_BYTES) -> Iterat
 
 
 def even_parts(total: int, count: int, start: int = 0) -> Iterator[slice]:
-    """So many parts of `total` elements, or one for each element where there are fewer; sizes differ by one at most."""
+    """Split `total` elements into at most `count` parts whose sizes differ by at most one."""
     count = max(1, min(count, total))
     for number in range(count):
         # by multiplication, so that what is left over is spread evenly
@@ -28,5 +28,5 @@ def shares(wanted: int) -> int:
 
 
 def shares_within(most: int) -> int:
-    """The same, but at most so many."""
+    """Like `shares`, limited to `most`."""
     return 1 << (most.bit_length() - 1)

@@ -117,7 +117,7 @@ class _RepeatIterator(Iterator[Element]):
 
 
 def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The dataset `count` times, a scalar; for ever where it is negative."""
+    """The dataset repeated `count` times (a scalar), infinitely if negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: _RepeatIterator(source.start, -1), 0 if source.cardinality == 0 else INFINITE)
@@ -136,7 +136,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Element
 
 
 class _SkipIterator(Iterator[Element]):
-    """An iteration behind its first elements."""
+    """Iterator that skips its first elements."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
         self._source = source
@@ -254,12 +254,12 @@ def _derived(source: ElementSequence, start: Start, cardinality: int) -> Element
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The dataset itself: options, threads and models do not change what it gives."""
+    """The dataset unchanged: options, threads and models do not affect its elements."""
     return as_dataset(inputs[0])
 
 
 def prefetch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The dataset itself, as no element is made before it is asked for; InvalidArgumentError for a buffer below -1."""
+    """The dataset unchanged, as elements are made on demand; InvalidArgumentError for a buffer size below -1."""
     if scalar_argument(inputs[1], "buffer_size") < -1:
         raise InvalidArgumentError("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
     return pass_on(inputs, attrs, context)
@@ -285,7 +285,7 @@ class _CacheIterator(Iterator[Element]):
 
 
 def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The same elements, which are remembered from the first whole iteration on; UnimplementedError for a file to keep them."""
+    """The same elements, kept after the first complete iteration; UnimplementedError for a cache file."""
     source = as_dataset(inputs[0])
     if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
         raise UnimplementedError("placesim caches datasets in memory only, not in files")
@@ -299,7 +299,7 @@ def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elemen
 
 
 class _IgnoreErrorsIterator(Iterator[Element]):
-    """An iteration that goes on behind what fails."""
+    """Iterator that skips failing elements."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self._source = source
@@ -325,7 +325,7 @@ def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def tell_cardinality(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A scalar: the number of elements, -1 where it is infinite, -2 where it is not known."""
+    """Number of elements as a scalar: -1 if infinite, -2 if unknown."""
     return (np.int64(min(as_dataset(inputs[0]).cardinality, MAX_CARDINALITY)),)
 
 

@@ -120,7 +120,7 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The names of the files that fit patterns, of any shape, sorted; those that are there when an iteration begins."""
+    """Sorted names of the files that match the patterns when the iteration begins."""
     patterns = list(map(file_name, flat_strings(inputs[0])))
 
     def start() -> Iterator[Element]:

@@ -110,7 +110,7 @@ def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of an iterator of the dataset that a function gives; it is made and begun once.
+    """Handle of an iterator over the dataset that a function returns, made and started once.
 
     InvalidArgumentError for attr `shared_name`, and for a function that gives no dataset; an error of the first run is raised
     by all others too.

@@ -49,7 +49,7 @@ class SeedGenerator:
         self._words = WordStream(seeded_philox(seed, seed2)) if reshuffles else None
 
     def next_seeds(self) -> tuple[int, int]:
-        """Those of the next iteration."""
+        """Seeds of the next iteration."""
         if self._words is None:
             return self._seeds
         return self._words.word(), self._words.word()

@@ -25,7 +25,7 @@ from placesim.ops.process.memory_limit import current_memory
 MAX_PASSED_OVER = 10_000_000
 """Elements that may be skipped, filtered out or empty before one is given; of a dataset without end there would be no end."""
 INFINITE, UNKNOWN = -1, -2
-"""Cardinalities that are no number."""
+"""Special cardinalities."""
 
 Element = tuple[Any, ...]
 """One value for each component."""
@@ -36,7 +36,7 @@ Start = Callable[[], Iterator[Element]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementSequence:
-    """A sequence of elements: `dtypes` and `shapes` are their components', `cardinality` their number where it is known."""
+    """A sequence of elements, with the `dtypes` and `shapes` of their components and its `cardinality`, if known."""
 
     dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
@@ -63,7 +63,7 @@ def signature(attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Shape, ...]]:
 
 
 def scalar_argument(value: Any, name: str) -> Any:
-    """A scalar input as a Python value; InvalidArgumentError where it is no scalar."""
+    """A scalar input as a Python value; raises InvalidArgumentError for another shape."""
     if np.ndim(value):
         raise InvalidArgumentError(f"{name} must be a scalar")
     return np.asarray(value).item()
@@ -72,7 +72,7 @@ def scalar_argument(value: Any, name: str) -> Any:
 def function_caller(
     context: KernelContext, function: FunctionName, captured: Sequence[Any]
 ) -> Callable[[Element], Sequence[Any]]:
-    """Function that is called with an element and the values captured when the dataset was made.
+    """Function of an element, called with the values captured when the dataset was made.
 
     InternalError outside of a session, which has the functions.
     """
@@ -97,7 +97,7 @@ def check_types(expected: Sequence[DataType], found: Sequence[DataType]) -> None
 
 
 def check_shapes(expected: Sequence[Shape], found: Sequence[Dims]) -> None:
-    """InvalidArgumentError unless components have the shapes that are expected of them, which may be partly known."""
+    """Raise InvalidArgumentError unless components have the expected, possibly partial shapes."""
     if len(expected) != len(found):
         raise InvalidArgumentError(
             f"Number of components does not match: expected {len(expected)} shapes but got {len(found)}."
@@ -115,7 +115,7 @@ def element_shapes(element: Element) -> list[Dims]:
 
 
 class _WatchedIterator(Iterator[Element]):
-    """An iteration whose elements are counted, and which can be interrupted: Python's own iterators know of neither."""
+    """Iterator that counts its elements and can be interrupted."""
 
     __slots__ = ("_memory", "_next")
 

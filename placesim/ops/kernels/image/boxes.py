@@ -314,7 +314,7 @@ def _read_colors(colors: Tensor | None, depth: int) -> Tensor:
 
 
 def _outline(box: Tensor, height: int, width: int) -> Iterator[tuple[int | slice, int | slice]]:
-    """The sides of a box that are in the image; none where the box is inverted or outside."""
+    """Visible sides of a box; none if it is inverted or outside the image."""
     # cut toward zero, as C casts: a side a little before the image is its first row or column
     top, bottom = (int(box[side] * FLOAT(height - 1)) for side in (0, 2))
     left, right = (int(box[side] * FLOAT(width - 1)) for side in (1, 3))

@@ -212,14 +212,14 @@ def _build_infer_adjusted(scalars: int) -> ShapeFunction:
 
 
 def rgb_to_hsv_memory(memory: KernelMemory) -> None:
-    """Behind its output each pixel's range of colors."""
+    """Output, then the colour range of each pixel."""
     memory.allocate()
     pixels = memory.inputs[0]
     memory.temporary(pixels.elements // 3 * item_size(pixels.dtype), (pixels.elements // 3,), pixels.dtype)
 
 
 def clipped_contrast_memory(memory: KernelMemory) -> None:
-    """Behind its output the means, each as often as there are pixels, in float."""
+    """Output, then the means in float, repeated for each pixel."""
     memory.allocate()
     memory.temporary(4 * memory.inputs[0].elements)
 

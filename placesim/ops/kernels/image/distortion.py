@@ -177,7 +177,7 @@ def _draw_crop(words: WordStream, image: Box, objects: Sequence[Box], covered: n
 
 
 def _random_crop(words: WordStream, image: Box, areas: Sequence[float], aspect: np.float32) -> Box | None:
-    """A box inside the image whose share of its area is in a range; None where no whole pixels make one."""
+    """Random box with an area within the range; None if no box of whole pixels has one."""
     height, width = image.bottom, image.right
     if not height or not width or areas[0] > areas[1] or aspect <= 0:
         return None
@@ -220,7 +220,7 @@ def _round(number: Any) -> int:
 
 
 def _covers(crop: Box, share: np.float32, objects: Sequence[Box]) -> bool:
-    """Whether a crop holds so much of any object that has a pixel."""
+    """Whether a crop contains at least this share of an object that has pixels."""
     if crop.area < 1:
         return False
     return any(_intersect(crop, box).area / box.area >= share for box in objects if box.area >= 1)

@@ -161,7 +161,7 @@ def _as_array(image: Any, mode: str) -> Tensor:
 
 
 def _check_pixels(image: Any) -> None:
-    """Before an image is decoded, which a file of few bytes may ask for: AllocationRefusal where there is no room."""
+    """Raise AllocationRefusal before decoding if there is no room, since a small file may declare a huge image."""
     if not current_memory().has_room(image.height * image.width * BYTES_OF_PIXEL):
         raise AllocationRefusal((image.height, image.width, len(image.getbands())), UINT8.name)
 

@@ -172,7 +172,9 @@ def _glimpse_start(offset: float, size: int, window: int, attrs: Attrs, version:
 
 
 def _fill_glimpse(glimpse: Tensor, image: Tensor, starts: Sequence[int], noise: str) -> None:
-    """Noise first, and then what there is of the image; a glimpse that begins before it is aligned with its own end."""
+    """Fill with noise, then copy the part inside the image; a glimpse that begins before the image is aligned to its own
+    end.
+    """
     spans = [_overlap(*axis) for axis in zip(starts, glimpse.shape[:2], image.shape[:2], strict=True)]
     axes = zip(starts, glimpse.shape[:2], image.shape[:2], strict=True)
     # TensorFlow draws noise also for a glimpse that ends with the image, and then writes over it

@@ -76,7 +76,7 @@ def _clamp(where: Tensor, size: int) -> Tensor:
 
 
 def _reflect(where: Tensor, size: int) -> Tensor:
-    """As if mirrored at the edges: dcba|abcd|dcba."""
+    """Mirror coordinates at the edges: dcba|abcd|dcba."""
     # a single row or column mirrors to itself
     if size <= 1:
         return _clamp(where, size)
@@ -89,7 +89,7 @@ def _reflect(where: Tensor, size: int) -> Tensor:
 
 
 def _wrap(where: Tensor, size: int) -> Tensor:
-    """As if repeated: abcd|abcd|abcd."""
+    """Repeat coordinates periodically: abcd|abcd|abcd."""
     # TensorFlow counts the repeats in `size - 1`: far outside, pixels are not where plain repeating would have them
     if size <= 1:
         return _clamp(where, size)

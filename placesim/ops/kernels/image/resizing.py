@@ -23,13 +23,13 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, as_second, format_di
 
 FLOAT = np.float32
 LARGEST_NEAREST = 1 << 24
-"""Sizes from here on can't be told apart as floats, so that nearest neighbours can't be found."""
+"""Size from which positions are no longer distinct floats, so that nearest neighbours cannot be found."""
 CUBIC_STEPS = 1 << 10
 """TensorFlow reads the cubic from a table with so many steps between two inputs."""
 
 
 class Samples(NamedTuple):
-    """For each position along an output axis, which input positions it is made of: both `[size, taps]`."""
+    """Input positions and weights of each position along an output axis, both `[size, taps]`."""
 
     indices: Tensor
     weights: Tensor
@@ -140,7 +140,7 @@ def sample_cubic(in_size: int, out_size: int, attrs: Attrs) -> Samples:
 
 
 def _normalize(weights: Tensor) -> Tensor:
-    """Weights whose sum over the taps is 1, unless there is next to nothing to sum."""
+    """Scale weights to a sum of 1 over the taps, unless the sum is nearly 0."""
     total = weights.sum(1, keepdims=True, dtype=FLOAT)
     # the limit is TensorFlow's
     enough = np.abs(total) >= 1000 * np.finfo(FLOAT).tiny
@@ -379,7 +379,7 @@ def infer_resized(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_size(context: ShapeContext, index: int) -> tuple[int, int]:
-    """The height and width that an input says, -1 where it is not known."""
+    """Height and width given by an input, -1 if unknown."""
     with_value(with_rank(context.shapes[index], 1)[0], 2)
     size = context.value(index)
     return (-1, -1) if size is None else (int(size[0]), int(size[1]))
@@ -401,7 +401,7 @@ def _build_tap_flops(taps: int) -> Flops:
 
 
 def bilinear_grad_memory(memory: KernelMemory) -> None:
-    """Behind an output of half precision the sums in float, which are rounded once."""
+    """For half precision, output, then the sums in float, which are rounded once."""
     memory.allocate()
     images = memory.outputs[0]
     if images.dtype in (HALF, BFLOAT16):
@@ -409,7 +409,7 @@ def bilinear_grad_memory(memory: KernelMemory) -> None:
 
 
 def scale_and_translate_memory(memory: KernelMemory) -> None:
-    """Behind its output what each column and each row is made of, and the images with their rows done."""
+    """Output, then the spans of each column and row, and the images after resizing rows."""
     memory.allocate()
     (_, height, width, _), (batch, new_height, new_width, channels) = memory.inputs[0].dims, memory.outputs[0].dims
     if memory.outputs[0].elements:
@@ -421,7 +421,7 @@ def scale_and_translate_memory(memory: KernelMemory) -> None:
 
 
 def scale_and_translate_grad_memory(memory: KernelMemory) -> None:
-    """Behind its output the same the other way round, for which what the outputs were made of is found first."""
+    """Output, then the buffers of the forward direction in reverse, after the spans are computed."""
     memory.allocate()
     (_, new_height, new_width, _), (batch, height, width, channels) = memory.inputs[0].dims, memory.inputs[1].dims
     if memory.inputs[0].elements and memory.outputs[0].elements:

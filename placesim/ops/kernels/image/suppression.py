@@ -62,7 +62,7 @@ def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
 
 
 def select(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
-    """Indices and scores of what is kept of `[boxes]`, in the order in which it was chosen.
+    """Indices and scores of the selected boxes of `[boxes]`, in order of selection.
 
     InvalidArgumentError where less than nothing is to be kept.
     """
@@ -179,7 +179,7 @@ def _pad(values: Sequence[Any], size: int, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> SuppressionLimits:
-    """From the inputs after the boxes and scores; what an older version has not is as if it did not limit."""
+    """Limits from the inputs after boxes and scores; limits missing in older versions are infinite."""
     dtype = inputs[1].dtype
     count = int(_read_scalar(inputs[2], "max_output_size", shows_rank))
     similarity = _read_overlap_limit(inputs[3] if len(inputs) > 3 else np.array(attrs["iou_threshold"]), dtype, shows_rank)

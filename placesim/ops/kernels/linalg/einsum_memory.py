@@ -30,19 +30,19 @@ class _Part(NamedTuple):
 
 
 class _Plan:
-    """The temporaries of an equation: `steps` are (number, dims of what is made), or (number, None) where it is given back."""
+    """Temporaries of an equation: `steps` are (number, dims) for allocations and (number, None) for releases."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[int, tuple[int, ...] | None]] = []
 
     def make(self, labels: Labels, dims: Sequence[int]) -> _Part:
-        """A tensor in memory of its own."""
+        """Allocate a tensor."""
         number = len(self.steps)
         self.steps.append((number, tuple(dims)))
         return _Part(labels, tuple(dims), number)
 
     def transpose(self, part: _Part, order: Sequence[int]) -> _Part:
-        """The axes in another order: a copy, unless there is nothing to move; axes of one element are moved all the same."""
+        """Transpose with a copy, unless the order is unchanged; moving axes of size 1 is a copy too."""
         if len(order) < 2 or list(order) == list(range(len(order))):
             return part
         labels, dims = tuple(part.labels[axis] for axis in order), tuple(part.dims[axis] for axis in order)
@@ -119,7 +119,7 @@ def _plan_operand(plan: _Plan, part: _Part, kinds: dict[str, int]) -> _Part:
 
 
 def _plan_product(plan: _Plan, operands: Sequence[_Part], kinds: dict[str, int]) -> _Part:
-    """The product of two operands: what goes along with both, then what is only the first's and only the second's."""
+    """Product of two operands: batch axes of both, then axes of the first and of the second only."""
     sizes = [dict(zip(operand.labels, operand.dims, strict=True)) for operand in operands]
     along = [tuple(label for label in operand.labels if kinds[label] in (_BROADCAST, _BATCH)) for operand in operands]
     dims = broadcast_dims(*(tuple(size[label] for label in labels) for size, labels in zip(sizes, along, strict=True)))

@@ -16,7 +16,7 @@ Labels = tuple[str, ...]
 
 
 class Equation(NamedTuple):
-    """An equation taken apart: what stands for each input, and for the output."""
+    """A parsed equation: labels of each input and of the output."""
 
     inputs: tuple[str, ...]
     output: str

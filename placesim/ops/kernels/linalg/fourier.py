@@ -88,7 +88,7 @@ def _check_types(attrs: Attrs, is_forward: bool) -> None:
 
 
 def _output_dims(lengths: Sequence[int], is_forward: bool) -> tuple[int, ...]:
-    """Of a real signal's spectrum only half is kept; the half of -1 is 0 in C, which shows in static shapes."""
+    """Output lengths: only half of a real signal's spectrum is kept, and half of -1 is 0 in C, which static shapes show."""
     last = lengths[-1]
     return (*lengths[:-1], int(last / 2) + 1 if is_forward and last else last)
 

@@ -30,14 +30,14 @@ def check_batches(*inputs: Tensor) -> None:
 
 
 def check_square(matrix: Tensor) -> None:
-    """InvalidArgumentError unless it is `[..., n, n]`."""
+    """Raise InvalidArgumentError unless the shape is `[..., n, n]`."""
     check_batches(matrix)
     if matrix.shape[-1] != matrix.shape[-2]:
         raise InvalidArgumentError("Input matrix must be square.")
 
 
 def widen(tensor: Tensor) -> Tensor:
-    """Half and bfloat16 in float, in which TensorFlow decomposes them too; other types as they are."""
+    """Convert half and bfloat16 to float, as TensorFlow does for decompositions; other types are unchanged."""
     return tensor.astype(wide_dtype(tensor.dtype), copy=False)
 
 
@@ -62,14 +62,14 @@ def square(dims: Dims) -> Dims:
 
 
 def smaller(one: int, two: int) -> int:
-    """The smaller dimension; 0 is, also where the other one is not known."""
+    """Smaller of two dimensions; 0 even if the other one is unknown."""
     if 0 in (one, two):
         return 0
     return -1 if one < 0 or two < 0 else min(one, two)
 
 
 def with_matrix(batch: Dims, *dims: int) -> Dims:
-    """A batch of vectors or matrices: the batch's dimensions, then these; None where the batch is not known."""
+    """Shape of a batch of vectors or matrices; None for an unknown batch shape."""
     return concatenate(batch, dims)
 
 

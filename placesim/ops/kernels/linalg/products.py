@@ -19,20 +19,20 @@ from placesim.ops.process.intra_op_threads import spread
 PART_WORK = 1 << 23
 """Multiplications in a part, at least: a tenth of a millisecond, many times what it costs to hand a part over."""
 PART_LENGTH = 1 << 10
-"""Rows or columns in a part, at least, where there are more than two: each part reads the whole of the other matrix."""
+"""Minimum rows or columns per part if there are more than two parts, since each part reads the whole other matrix."""
 MOST_PARTS = 16
 SMALL_PRODUCT = 1_000_000
 """Multiplications that BLAS does without packing the matrices first."""
 THIN_MATRIX = 10_000
 """Elements of a right matrix which is so small that packing the left one would be a good part of the work."""
 FEW_TERMS = 1 << 5
-"""Terms of a sum so few that a large output is what takes time: BLAS clears it, reads and writes it where it packs matrices."""
+"""Number of summed terms below which writing a large output dominates: BLAS clears, reads and writes it when packing."""
 FEW_ROWS = 1 << 5
-"""Rows or columns so few that the large matrix which they meet is what takes time."""
+"""Number of rows or columns below which reading the large matrix dominates."""
 BROAD_MATRIX = 1 << 16
-"""Elements of the small matrix beside such a large one: it stays in a processor's cache."""
+"""Maximum elements of the small matrix beside a large one, so that it stays in a processor's cache."""
 SUMMED = 0
-"""Stands for the axis that a product sums over, where axes are counted from the end."""
+"""Marks the summed axis of a product, where axes are counted from the end."""
 THIN_OUTPUT = 10_000
 """Elements of an output which is so small that both matrices are long rows of small products to add up."""
 
@@ -57,7 +57,7 @@ def product(left: Tensor, right: Tensor, begin: Begin = nothing_follows) -> Tens
 
 
 def multiply_into(output: Tensor, left: Tensor, right: Tensor, finish: Finish = leave) -> None:
-    """The same into `output`, which may lie anywhere but over the others; `finish` follows to all rows."""
+    """Write the product to `output`, which must not overlap the operands; `finish` is called for all rows."""
     if output.ndim == left.ndim == right.ndim == 2 and _is_turned(left, right):
         found = np.empty((right.shape[1], len(left)), output.dtype)
         multiply_into(found, right.T, left.T)
@@ -97,7 +97,9 @@ def cut_of(shape: Sequence[int], depth: int, is_flat: bool) -> tuple[int, int]:
 
 
 def _is_turned(left: Tensor, right: Tensor) -> bool:
-    """Whether a few rows meet a large matrix that lies in memory column by column: it is read as it lies, from the left."""
+    """Whether a few rows are multiplied by a large column-major matrix, which is then read from the left in its memory
+    order.
+    """
     return len(left) <= FEW_ROWS < len(right) and left.size <= BROAD_MATRIX < right.size and right.strides[0] < right.strides[1]
 
 
@@ -106,7 +108,7 @@ def _is_thin(elements: int, depth: int) -> bool:
 
 
 def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axis: int, finish: Finish) -> None:
-    """So many parts along one axis of the output; `finish` follows to the rows of each, if that is the first axis."""
+    """Compute `count` parts along an output axis; `finish` is called for the rows of each if that is the first axis."""
     rows = prod(output.shape[1:-1])
 
     def multiply(part: slice) -> None:
@@ -119,7 +121,7 @@ def _multiply_parts(output: Tensor, left: Tensor, right: Tensor, count: int, axi
 
 
 def _add_up(output: Tensor, left: Tensor, right: Tensor, count: int) -> None:
-    """So many parts along the axis that is summed over."""
+    """Compute `count` parts along the summed axis, and add them."""
     sums = np.empty((count, *output.shape), output.dtype)
     cuts = list(even_parts(len(right), count))
 
@@ -152,7 +154,7 @@ def multiply_part(output: Tensor, left: Tensor, right: Tensor) -> None:
 
 
 def _piece(total: int, longest: int) -> int:
-    """The length of equal pieces, at most `longest`; nothing is left over where there is a divisor nearby."""
+    """Length of equal pieces, at most `longest`; a nearby divisor of `total` is preferred."""
     fewest = ceil(total / longest)
     return next((total // count for count in range(fewest, 2 * fewest) if total % count == 0), longest)
 

@@ -125,7 +125,7 @@ def _least_squares(matrix: Tensor, rhs: Tensor, regularizer: float, fast: bool) 
 
 
 def _solve_factored(factor: Tensor, rhs: Tensor) -> Tensor:
-    """The system whose Cholesky factor is given."""
+    """Solve a system with a known Cholesky factor."""
     return substitute(adjoint(factor), substitute(factor, rhs, lower=True), lower=False)
 
 

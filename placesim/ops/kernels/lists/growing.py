@@ -1,4 +1,4 @@
-"""Sequences that share what they have in common: one more element costs the same however many there are."""
+"""Persistent sequences that share common elements, so that appending costs the same at any length."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class GrowingList(Sequence[Any]):
         return self._shared[index if index >= 0 else self._size + index]
 
     def with_last(self, element: Any) -> GrowingList:
-        """The same elements and one more."""
+        """The list with one element appended."""
         with _LOCK:
             if len(self._shared) == self._size:
                 self._shared.append(element)

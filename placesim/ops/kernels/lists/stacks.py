@@ -132,7 +132,7 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def push_memory(memory: KernelMemory) -> None:
-    """The stack holds the tensor until it is popped; the output is the same memory.
+    """The stack holds the tensor until it is popped; the output is the same buffer.
 
     A GPU that is nearly full would move it to the host (`swap_memory`), which is not looked at.
     """
@@ -146,7 +146,7 @@ def pop_memory(memory: KernelMemory) -> None:
 
 
 def close_memory(memory: KernelMemory) -> None:
-    """Whatever was not popped is let go."""
+    """Release everything that was not popped."""
     memory.store(0).clear()
 
 

@@ -192,7 +192,7 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def gather_memory(memory: KernelMemory) -> None:
-    """One new tensor; the array lets go of what it was made of."""
+    """One new tensor; the array releases its elements."""
     memory.allocate(0)
     _let_go(memory, memory.value(1).reshape(-1).tolist())
 

@@ -80,7 +80,7 @@ def infer_gather(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayGatherV2, which tells nothing."""
+    """Unknown shape, as of TensorArrayGatherV2."""
     infer_gather(context)
     return (None,)
 
@@ -115,10 +115,10 @@ def infer_split(context: ShapeContext) -> Sequence[Dims]:
 
 
 def build_infer_first(infer: ShapeFunction) -> ShapeFunction:
-    """The same for the older form of an op, which has the first output only."""
+    """Shape function of an older op with the first output only."""
     return lambda context: infer(context)[:1]
 
 
 def build_infer_unknown(count: int) -> ShapeFunction:
-    """For the oldest form of an op, of which nothing is known."""
+    """Shape function of the oldest form of an op: unknown shapes."""
     return lambda context: (None,) * count

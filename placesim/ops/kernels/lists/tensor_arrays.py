@@ -40,7 +40,7 @@ RESOURCE_TYPE = "N10tensorflow11TensorArrayE"
 
 @dataclass(slots=True)
 class Element:
-    """One place: written with a shape but without a tensor it is zeros that nobody has asked for."""
+    """One element: written with a shape but without a tensor, it is zeros that were not read yet."""
 
     tensor: Tensor | None = None
     shape: tuple[int, ...] = ()
@@ -191,7 +191,7 @@ class TensorArrayStore:
 
 
 def rows_of(tensor: Tensor) -> list[Tensor]:
-    """The rows of a tensor, each an array even where it is a scalar."""
+    """Rows of a tensor, as arrays even for scalars."""
     return [tensor[index, ...] for index in range(len(tensor))]
 
 
@@ -207,7 +207,7 @@ def _make_handle(form: str, container: str, array: TensorArrayStore, context: Ke
 
 
 def _handle_key(handle: Any) -> tuple[str, str]:
-    """The container and the name that a handle of any form stands for; of a resource the name holds both."""
+    """Container and name of a handle in any form."""
     if isinstance(handle, ResourceHandle):
         check_kind(handle, RESOURCE_TYPE)
         return "", handle.name
@@ -360,7 +360,7 @@ def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def array_memory(memory: KernelMemory) -> None:
-    """An array keeps its name, two strings, beside its elements; a gradient's array that is there already needs none."""
+    """An array keeps its name (two strings) beside its elements; an existing gradient array needs no memory."""
     store = memory.store(ITSELF)
     if _NAME in store.held:
         memory.temporary(2 * STRING_BYTES)
@@ -370,7 +370,7 @@ def array_memory(memory: KernelMemory) -> None:
 
 
 def write_memory(memory: KernelMemory) -> None:
-    """The array holds the value; to a place that is written already, of a gradient, it is added in memory of its own."""
+    """The array holds the value; repeated writes to a gradient's element are summed in new memory."""
     store, place = memory.store(0), int(memory.value(1))
     if place not in store.held:
         memory.keep(0, [2], place)
@@ -381,7 +381,7 @@ def write_memory(memory: KernelMemory) -> None:
 
 
 def read_memory(memory: KernelMemory) -> None:
-    """The written memory itself, which the array lets go unless it is to be read again; zeros for what was never written."""
+    """The written buffer, which the array releases unless it can be read again; zeros for an unwritten element."""
     store, place = memory.store(0), int(memory.value(1))
     memory.take(0, place, stays=not store.clears_after_read)
 
@@ -394,14 +394,14 @@ def close_memory(memory: KernelMemory) -> None:
 _NAME = "name"
 """The key of an array's name."""
 _SUM = "sum"
-"""Beside its place the key that says that an element is a sum in memory of its own."""
+"""Key, next to an element's position, that marks the element as a sum in its own memory."""
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int, memory: MemoryRule | None = None) -> Table:
-    """The rows of an op that takes a handle, from the oldest form, which tells nothing of its `outputs`, to the newest."""
+    """Rows of an op with a handle, from the oldest form, without shape inference for its `outputs`, to the newest."""
     oldest, older, newest = ops
     kernel = Kernel(compute, infer, needs_context=True, memory=memory)
     return {oldest: kernel._replace(shape=shapes.build_infer_unknown(outputs)), older: kernel, newest: kernel}

@@ -43,7 +43,7 @@ class TensorList:
 
 
 def list_of(value: Any) -> TensorList:
-    """The list that a variant input, a scalar, is; InvalidArgumentError where it is none."""
+    """The list in a scalar variant input; raises InvalidArgumentError for another value."""
     if isinstance(value, np.ndarray):
         if value.ndim:
             raise InvalidArgumentError(f"Input list must be a scalar saw: {format_dims(value.shape)}")
@@ -54,7 +54,9 @@ def list_of(value: Any) -> TensorList:
 
 
 def typed_list(value: Any, attrs: Attrs) -> TensorList:
-    """The list that a variant input is; InvalidArgumentError where it is none, or its type is not attr `element_dtype`."""
+    """The list in a variant input; raises InvalidArgumentError for another value, or if its type is not attr
+    `element_dtype`.
+    """
     found = list_of(value)
     if found.dtype is not attrs["element_dtype"]:
         raise InvalidArgumentError(
@@ -478,7 +480,7 @@ def _resize(elements: list[Buffer | None], size: int) -> None:
 
 
 def push_back_memory(memory: KernelMemory) -> None:
-    """The list holds the tensor's own memory."""
+    """The list holds the tensor's buffer."""
     buffer = memory.inputs[1].buffer
     memory.change_list().append(None if buffer is None else buffer.hold())
 
@@ -491,7 +493,7 @@ def pop_back_memory(memory: KernelMemory) -> None:
 
 
 def set_item_memory(memory: KernelMemory) -> None:
-    """The list holds the item's own memory."""
+    """The list holds the item's buffer."""
     buffer = memory.inputs[2].buffer
     held = None if buffer is None else buffer.hold()
     _set(memory.change_list(), int(memory.value(1)), held)

@@ -43,7 +43,7 @@ def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any
 
 
 def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """A shift of integers, broadcast, by an amount that is clamped to the bits there are: in C more is undefined."""
+    """Shift of integers, broadcast, by an amount clamped to the type's bits, beyond which C leaves it undefined."""
 
     def compute(x: Tensor, y: Tensor) -> Any:
         return function(x, np.clip(y, y.dtype.type(0), y.dtype.type(8 * x.dtype.itemsize - 1)))

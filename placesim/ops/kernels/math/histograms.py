@@ -27,7 +27,7 @@ from placesim.ops.process.memory_limit import check_array
 
 
 def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any], binary: bool = False) -> Tensor:
-    """The sum of weights (of ones where there are none) of each value below `size`, row by row.
+    """Sum of weights (by default ones) of each value below `size`, by row.
 
     `values [..., n]`, `weights` of the same shape or empty; gives `[..., size]`, with `binary` 1 for every value there is.
     """
@@ -47,7 +47,7 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
 
 
 def bin_count(size: Tensor) -> int:
-    """The number of bins that a tensor says; InvalidArgumentError where it is no scalar or negative."""
+    """Number of bins given by a tensor; raises InvalidArgumentError unless it is a scalar of at least 0."""
     if np.ndim(size):
         raise InvalidArgumentError(f"Shape must be rank 0 but is rank {np.ndim(size)}")
     if size < 0:
@@ -193,7 +193,7 @@ def dense_bincount_memory(memory: KernelMemory) -> None:
 
 
 def histogram_memory(memory: KernelMemory) -> None:
-    """The bin of each value, an int32, which is written over the values where these are such."""
+    """The bin of each value as int32, written over the values if they are int32."""
     memory.allocate()
     values = memory.inputs[0]
     bins = TensorMemory(values.dims, INT32, on_host=values.on_host)

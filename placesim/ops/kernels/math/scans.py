@@ -15,7 +15,7 @@ from placesim.ops.kernels.shapes import format_dims, unchanged
 
 
 def scan_axis(x: Tensor, axis: Tensor) -> int:
-    """The axis, a scalar, as a number from 0; InvalidArgumentError where it is no scalar or not there."""
+    """The axis, a scalar, counted from 0; raises InvalidArgumentError for another shape or range."""
     if axis.ndim:
         raise InvalidArgumentError(f"ScanOp: axis must be a scalar, not {format_dims(axis.shape)}")
     index = int(axis) + (x.ndim if axis < 0 else 0)

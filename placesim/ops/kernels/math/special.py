@@ -39,7 +39,7 @@ DAWSON_LIMIT_FROM = 1e9
 
 
 def of_scipy(name: str) -> Callable[..., Any]:
-    """scipy's special function of that name, any shape; scipy is loaded when it is first called."""
+    """Special function of scipy, which is imported at the first call."""
 
     def compute(*inputs: Tensor) -> Any:
         from scipy import special

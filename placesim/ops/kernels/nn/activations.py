@@ -137,7 +137,7 @@ def _with_alpha(function: Callable[..., Any], attrs: Attrs) -> Callable[..., Any
 
 
 def _apply_same_shapes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient by itself; where the shapes differ it fails, and the kernel finds the words for it."""
+    """Apply a gradient function; differing shapes fail with the kernel's message."""
     computed = widened(function)
 
     def applied(grads: Tensor, features: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Recurrent cells: what those of LSTM and of GRU share."""
+"""Common parts of LSTM and GRU cells."""
 
 from __future__ import annotations
 

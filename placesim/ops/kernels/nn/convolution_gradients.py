@@ -249,7 +249,7 @@ _IMAGES_BYTES = 30 << 20
 _IMAGE_BYTES = 256 << 10
 """From so much for one image on, its product is shared among the threads, one image after the other."""
 _CACHE_BYTES = 480 << 20
-"""The third cache of the machine that is simulated; a 3-d gradient asks the processor for its size."""
+"""Size of the simulated machine's third-level cache; a 3-d gradient asks the processor."""
 _MOST_OVERHEAD = 25
 """Largest ratio of the unrolled images to all of a 3-d gradient's tensors; above it Eigen does without them."""
 
@@ -264,7 +264,7 @@ def filter_gradient_memory(memory: KernelMemory) -> None:
 
 
 def input_gradient_memory(memory: KernelMemory) -> None:
-    """As for the filter; one image where there is only one, or where one is large.  The threads are taken to be one."""
+    """Like the filter's gradient; one image if there is only one or images are large, assuming one thread."""
     memory.allocate(0)
     filters, gradient = memory.inputs[1], memory.inputs[2]
     if memory.outputs[0].elements and filters.elements and gradient.elements:
@@ -311,7 +311,7 @@ class _Products:
         return -(-(target // self.item) // self.work)
 
     def take(self, memory: KernelMemory, count: int) -> None:
-        """Memory for so many unrolled images."""
+        """Allocate memory for `count` unrolled images."""
         memory.temporary(count * self.unrolled * self.item, (count, self.places, self.window), self.dtype)
 
 

@@ -27,7 +27,7 @@ from placesim.ops.process.intra_op_threads import spread
 ROUNDED_STEPS = 1 << 22
 """Elements that a product in half precision rounds at most; see `half_product`."""
 LONG_BLOCK = 1 << 9
-"""Patches in a block, at least, where there are more than two blocks: the product of each reads the whole filter."""
+"""Minimum patches per block if there are more than two blocks, since each block reads the whole filter."""
 SMALL_FILTER = 1 << 16
 """Elements of a filter whose gradient each block sums for itself."""
 WIDE_BLOCK_BYTES = 1 << 23
@@ -35,7 +35,7 @@ WIDE_BLOCK_BYTES = 1 << 23
 TALL_BLOCK = 1 << 11
 """Patches in a block of a larger filter's gradient, at least: each block adds a whole filter to the sum."""
 TALL_BLOCK_BYTES = 1 << 23
-"""Of the patches in such a block, which all threads of an op work on."""
+"""Size of the patches of such a block, which all threads of an op share."""
 
 
 def half_product(left: Tensor, right: Tensor, rounds_products: bool = False) -> Tensor:
@@ -101,7 +101,7 @@ def correlate(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindow],
 
 
 def blocks_of(shape: Sequence[int], windows: Sequence[SpatialWindow], length: int, itemsize: int) -> list[WindowBlock]:
-    """The blocks of an output `[batch, outputs..., channels]`: one where there is little to do, else two at least."""
+    """Blocks of an output `[batch, outputs..., channels]`: one for little work, else at least two."""
     patches, work = prod(shape[:-1]), prod(shape) * length
     count = ceil(patches / max(LONG_BLOCK, BLOCK_BYTES // (length * itemsize)))
     return whole(windows, shape[0]).cut(shares(max(count, min(2, work // PART_WORK))))

@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_d
 from placesim.ops.kernels.sparse.tensors import SparseArray, check_indices, groups
 
 LARGE, SQRT_2 = np.float32(0.41421387), np.float32(1.4142140)
-"""From where log1p is taken of 1 + x, and from where of half of that."""
+"""Thresholds for computing log1p as log(1 + x), and for halving the argument."""
 LN_2_HIGH, LN_2_LOW = np.float32(6.9313812256e-01), np.float32(9.0580006145e-06)
 SERIES = np.array(
     [1.479819864e-1, 1.5313838422e-1, 1.818357259e-1, 2.2222198546e-1, 2.8571429849e-1, 4.0000000596e-1, 6.6666668653e-1],
@@ -177,7 +177,7 @@ def _read_labels(logits: Tensor, indices: Tensor, values: Tensor) -> list[list[i
 
 
 def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, attrs: Attrs) -> list[int]:
-    """The labels without trailing nulls, repeats collapsed where that is asked for."""
+    """Labels without trailing nulls, with repeats collapsed on request."""
     if length < 0:
         raise InvalidArgumentError(f"seq_len({batch}) < 0")
     if len(labels) == 0:
@@ -239,7 +239,7 @@ def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _best_classes(logits: Tensor) -> Tensor:
-    """The first largest of each step; a NaN only where it is the first class."""
+    """First largest class of each step; NaN counts only as the first class."""
     best: Tensor = np.where(np.isnan(logits[:, :, 0]), 0, np.argmax(np.where(np.isnan(logits), -np.inf, logits), axis=2))
     return best
 
@@ -288,7 +288,7 @@ class _Beam:
         self.blank = self.label = self.total = -math.inf
 
     def child(self, symbol: int) -> _Beam:
-        """The prefix that is one label longer."""
+        """Prefix extended by a label."""
         return self.children.setdefault(symbol, _Beam(self, symbol))
 
     def before(self, symbol: int) -> float:
@@ -296,7 +296,7 @@ class _Beam:
         return self.old_blank if symbol == self.symbol else self.old_total
 
     def labels(self, merge_repeated: bool) -> list[int]:
-        """The prefix, repeats merged where that is asked for."""
+        """Labels of the prefix, with repeats merged on request."""
         found: list[int] = []
         beam, previous = self, -1
         while beam.parent is not None:

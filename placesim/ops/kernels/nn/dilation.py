@@ -45,7 +45,7 @@ def largest_sums(tensor: Tensor, filters: Tensor, windows: Sequence[SpatialWindo
 
 
 def _taps(filters: Tensor, windows: Sequence[SpatialWindow]) -> Iterator[tuple[Tensor, tuple[slice, ...], tuple[slice, ...]]]:
-    """For each tap: (its weights, the windows where it lies on the input, the cells there)."""
+    """For each tap: (its weights, the windows in which it covers the input, the covered cells)."""
     flat = filters.reshape(-1, filters.shape[-1])
     for weights, (outputs, cells) in zip(flat, tap_slices(windows), strict=True):
         yield weights, (slice(None), *outputs), (slice(None), *cells)

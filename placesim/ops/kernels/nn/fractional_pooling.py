@@ -250,7 +250,7 @@ def _check_average_gradient(shape: Tensor, gradient: Tensor, sequences: Sequence
 
 
 def _cells(sequence: Tensor, number: int, size: int, overlapping: bool, which: str) -> range:
-    """The rows or columns of a window, which are none where it ends before its start."""
+    """Rows or columns of a window; none if it ends before its start."""
     start, end = sequence.reshape(-1)[number : number + 2].tolist()
     last = min(end if overlapping else end - 1, size - 1)
     shown = " ".join(_aligned(sequence))

@@ -192,7 +192,7 @@ def _first_dims(name: str, tensor: Tensor) -> tuple[int, int]:
 
 
 def _build_sequence(layout: _Layout) -> Compute:
-    """Steps over `x` `[time, batch, inputs]`: what each step gives, `[time, batch, cell]`; zero after `seq_len_max`."""
+    """Outputs of all steps, `[time, batch, cell]`, for `x` `[time, batch, inputs]`; zero after `seq_len_max`."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         _check_sequence(inputs)
@@ -345,7 +345,7 @@ def lstm_cell_gradient_memory(memory: KernelMemory) -> None:
 
 
 def lstm_memory(memory: KernelMemory) -> None:
-    """A step's slices of inputs and outputs that do not start where Eigen wants them are copied, each kind into one buffer."""
+    """Slices of a step's inputs and outputs that are not aligned for Eigen are copied, each kind to one buffer."""
     for output in range(7):
         memory.allocate(output)
     _, batch, inputs = memory.inputs[1].dims

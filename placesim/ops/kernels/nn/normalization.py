@@ -34,7 +34,7 @@ from placesim.ops.process.intra_op_threads import spread
 
 
 def widened(tensor: Tensor) -> Tensor:
-    """The tensor, of any shape, or where it is of half precision the same in float32."""
+    """Convert half precision to float32; other tensors are unchanged."""
     return tensor.astype(np.float32) if is_narrow(tensor.dtype) else tensor
 
 
@@ -297,7 +297,7 @@ def _band(depth: int, radius: int, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _neighbour_sums(tensor: Tensor, radius: int) -> Tensor:
-    """The same element by element, so that what is not finite reaches its neighbours only."""
+    """Sums computed element by element, so that non-finite values affect only their neighbours."""
     found = tensor.copy()
     for distance in range(1, min(radius, tensor.shape[-1] - 1) + 1):
         found[..., distance:] += tensor[..., :-distance]
@@ -442,7 +442,7 @@ def normalization_memory(memory: KernelMemory) -> None:
 
 
 def normalization_gradient_memory(memory: KernelMemory) -> None:
-    """One vector of channels in training and two else, and the input in its scale's type where that is another."""
+    """One vector of channels in training, else two, and the input converted to its scale's type if that differs."""
     for output in range(len(memory.outputs)):
         memory.allocate(output)
     images, scale = memory.inputs[0], memory.inputs[2]
@@ -459,7 +459,7 @@ def normalization_gradient_memory(memory: KernelMemory) -> None:
 
 
 def _transposed(memory: KernelMemory, images: TensorMemory) -> None:
-    """Images whose channels come last."""
+    """Images with channels moved to the last axis."""
     batch, channels, *places = images.dims
     memory.temporary(images.size, (batch, *places, channels), images.dtype)
 

@@ -42,7 +42,7 @@ class WindowBlock(NamedTuple):
 
 
 def whole(windows: Sequence[SpatialWindow], images: int) -> WindowBlock:
-    """All windows of so many images."""
+    """Block of all windows of `images` images."""
     return WindowBlock(slice(0, images), slice(0, windows[0].outputs))
 
 

@@ -91,7 +91,7 @@ def _spread_mean_of_any(grads: Tensor, pool: PoolWindows, shape: Sequence[int]) 
 
 
 def _covered_cells(window: SpatialWindow, index: int) -> range:
-    """The cells of the input that lie in a window, which may be one too many."""
+    """Input cells in a window, which may include one too many."""
     if index * window.stride > window.input:
         raise InvalidArgumentError("index * stride must be less than or equal to input size")
     start = index * window.stride - window.before
@@ -251,7 +251,7 @@ def gradient_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
 
 
 def max_pool_gradient_memory(memory: KernelMemory) -> None:
-    """A CPU does the forward pass again, over its own result where it may, to learn where each maximum came from."""
+    """A CPU repeats the forward pass, in its own result if possible, to find the positions of maxima."""
     if memory.is_on_gpu:
         return
     memory.forward_temporary(1)

@@ -27,7 +27,7 @@ Index = tuple[Any, ...]
 
 
 class PoolWindows(NamedTuple):
-    """The windows of a pooling; `depth` channels are pooled into one where it is more than 1 (then nothing else is)."""
+    """Windows of a pooling op; with `depth` above 1, that many channels are pooled into one, and nothing else is."""
 
     windows: tuple[SpatialWindow, ...]
     depth: int = 1
@@ -164,7 +164,7 @@ def spread_max(tensor: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
 
 
 def _plain_max(tensor: Tensor, pool: PoolWindows) -> Tensor:
-    """The largest cell of each window where there is no NaN: -inf is as good as any."""
+    """Maximum of each window for input without NaN; -inf is an ordinary value."""
     dtype = tensor.dtype
     output: Tensor = np.full(pool.shape(tensor.shape), lowest(dtype) if dtype.kind in "iu" else -np.inf, dtype)
 
@@ -176,7 +176,7 @@ def _plain_max(tensor: Tensor, pool: PoolWindows) -> Tensor:
 
 
 def spread_max_to_equals(tensor: Tensor, largest: Tensor, grads: Tensor, pool: PoolWindows) -> Tensor:
-    """The same for three spatial axes: it goes to every cell that is about as large as the largest.
+    """Like `spread_max` for three spatial axes: the gradient goes to every cell that is about as large as the maximum.
 
     TensorFlow's kernel for volumes compares so (1e-5), and gives a window's gradient to each of several equal cells.
     """

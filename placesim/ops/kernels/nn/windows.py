@@ -1,4 +1,4 @@
-"""Sliding windows: from sizes, strides, dilations and a padding to how many windows there are and where they lie.
+"""Sliding windows: number and positions, from sizes, strides, dilations and padding.
 
 The kernels' side raises InvalidArgumentError, the shape functions' side ShapeError, both in TensorFlow's words.
 SAME puts the smaller half of an odd padding first (top, left).
@@ -32,7 +32,7 @@ class TensorLayout(NamedTuple):
 
 
 def layout_of(data_format: str, spatial: int = 2) -> TensorLayout:
-    """The layout that a `data_format` attr names, with so many spatial axes; channels last for a name that is not known."""
+    """Layout of a `data_format` attr with `spatial` spatial axes; channels last for an unknown name."""
     axes = tuple(range(spatial))
     # of bytes: channels in fours, each four an innermost vector
     if data_format == "NCHW_VECT_C":
@@ -62,7 +62,7 @@ class SpatialWindow(NamedTuple):
 
     @property
     def after(self) -> int:
-        """The cells of padding behind the input; negative where windows leave out its last cells."""
+        """Padding cells after the input; negative if windows leave out its last cells."""
         return self.extent - self.before - self.input
 
     def reach(self, outputs: int) -> int:
@@ -75,14 +75,14 @@ class SpatialWindow(NamedTuple):
         return slice(first, first + (self.outputs - 1) * self.stride + 1, self.stride)
 
     def covered(self, tap: int) -> slice:
-        """The windows whose cell number `tap` lies on the input, not on padding."""
+        """Windows in which tap `tap` covers the input rather than padding."""
         offset = tap * self.dilation - self.before
         first = max(0, -(offset // self.stride))
         last = min(self.outputs, (self.input - 1 - offset) // self.stride + 1)
         return slice(first, max(first, last))
 
     def inputs(self, tap: int) -> slice:
-        """The cells of the input on which number `tap` of the covered windows lies."""
+        """Input cells covered by tap `tap` in these windows."""
         covered = self.covered(tap)
         start = covered.start * self.stride + tap * self.dilation - self.before
         count = covered.stop - covered.start

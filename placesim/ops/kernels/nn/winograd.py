@@ -40,7 +40,7 @@ LEAST_CHANNELS = 32
 BLOCK_BYTES = 1 << 23
 """Of a block's transformed tiles and their sums."""
 SHARED_BYTES = 1 << 26
-"""Of the transformed tiles of inputs and gradients that are there at the same time, for the gradient of a filter."""
+"""Total size of transformed input and gradient tiles that exist at once for a filter's gradient."""
 
 
 class Transforms(NamedTuple):
@@ -75,7 +75,7 @@ def _residues(count: int, cells: int) -> Tensor:
 
 @cache
 def transforms(tile: int, taps: int) -> Transforms:
-    """Those of tiles of so many outputs of filters of so many taps; `tile + taps` is 5, 7 or 9.
+    """Transforms for tiles of `tile` outputs with filters of `taps` taps; `tile + taps` is 5, 7 or 9.
 
     The product of two polynomials follows from its residues modulo x - 1, x + 1, x and 1/x (the last coefficient); for larger
     ones also modulo x^2 + 1, and x^2 and 1/x^2 in the place of x and 1/x.  A residue of two coefficients is three products
@@ -193,7 +193,7 @@ def correlate_filter_tiles(tensor: Tensor, grads: Tensor, windows: Sequence[Spat
 
 
 def _is_finite(tensor: Tensor) -> bool:
-    """Whether all elements are; numbers whose squares are not are taken for such that are not."""
+    """Whether all elements are finite; elements with infinite squares count as infinite."""
     flat = tensor.reshape(-1)
     return bool(np.isfinite(flat.dot(flat)))
 

@@ -1,4 +1,4 @@
-"""Arithmetic on quantized integers, beside each of which stand the ends of the range that it stands for."""
+"""Arithmetic on quantized integers with their ranges."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _check_runs(x: Tensor, y: Tensor) -> None:
 
 
 def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
-    """The axes that are left when neighbours that broadcast in the same way become one."""
+    """Number of axes after merging neighbours that broadcast alike."""
     pairs = itertools.zip_longest(reversed(one), reversed(two), fillvalue=1)
     return len(list(itertools.groupby((a == 1, b == 1) for a, b in pairs if (a, b) != (1, 1))))
 

@@ -51,7 +51,7 @@ def _round_away(x: Tensor) -> Tensor:
 
 
 def _move(minimum: Tensor | float, maximum: Tensor | float, attrs: Attrs) -> _Range:
-    """The range whose steps include zero."""
+    """Range shifted so that zero is a step."""
     first = np.float32(1 if attrs["narrow_range"] else 0)
     last = np.float32((1 << attrs["num_bits"]) - 1)
     low, high = np.asarray(minimum, np.float32), np.asarray(maximum, np.float32)

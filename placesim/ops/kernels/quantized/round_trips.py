@@ -125,7 +125,7 @@ def _round_trip(value: Tensor, lows: Tensor, highs: Tensor, bits: int, attrs: At
 
 
 def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The range that the steps reach, what a value is multiplied by to be in steps, and what brings it back."""
+    """Range of the steps, the factor to steps, and the factor back."""
     signed = attrs["signed_input"]
     last = dtype.type((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1)
     first = dtype.type(-(1 << (bits - 1)) + attrs["narrow_range"] if signed else 0)

@@ -53,7 +53,7 @@ STIRLING_TAILS = (
 
 
 class Streams:
-    """Many stretches of one generator, read side by side: each gives doubles of the kinds that it is asked for.
+    """Parallel streams of one generator; each yields doubles of the requested kinds.
 
     Doubles come in pairs, one block for each; TensorFlow uses the second of a pair first.
     """

@@ -28,7 +28,7 @@ class Gradients(Protocol):
     """Sum of one form of gradients."""
 
     def check(self, gradient: Sequence[Tensor], shape: Dims, is_first: bool) -> None:
-        """InvalidArgumentError where a gradient does not fit the accumulator's shape or what is summed."""
+        """Raise InvalidArgumentError unless a gradient fits the accumulator's shape and the sum."""
 
     def add(self, gradient: Sequence[Tensor], is_first: bool) -> None: ...
     def take(self, count: int, is_mean: bool, shape: Dims) -> Sequence[Tensor]:
@@ -85,7 +85,7 @@ class Accumulator:
         self.count += 1
 
     def take(self) -> Sequence[Tensor]:
-        """Give what was summed, and begin the next global step."""
+        """Return the sum and begin the next global step."""
         found = self.gradients.take(self.count, self.is_mean, self.shape)
         self.count = 0
         self.global_step += 1
@@ -94,7 +94,7 @@ class Accumulator:
 
 @dataclass(slots=True)
 class TakeAttempt:
-    """An op that waits for so many gradients, with its inputs, and what it then gets."""
+    """An op that waits for a number of gradients, with its inputs and result."""
 
     required: int
     inputs: tuple[Any, ...]

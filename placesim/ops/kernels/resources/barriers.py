@@ -1,4 +1,4 @@
-"""Barriers: elements whose components come from different ops, given out when all components are there.
+"""Barriers: elements with components from different ops, available when complete.
 
 Incomplete elements wait by their key; complete ones stand in a priority queue in the order in which their keys first came.
 Source: TensorFlow's `barrier_ops.cc`.
@@ -102,7 +102,7 @@ def _new_barrier(name: str, dtypes: tuple[DataType, ...], shapes: tuple[Dims, ..
 
 
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give keys `[n]` a component, values `[n, ...]`; elements that are complete then can be taken.
+    """Set a component, values `[n, ...]`, for keys `[n]`; completed elements become available.
 
     InvalidArgumentError for a component that there is not or a key has already, another type, and values without elements;
     CancelledError where the barrier is closed to the key.
@@ -166,7 +166,7 @@ def _close_when_complete(barrier: Barrier) -> None:
 
 
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Priorities `[n]`, keys `[n]` and values of n complete elements; of a closed barrier fewer, where that is allowed.
+    """Priorities `[n]`, keys `[n]` and values of n complete elements; fewer from a closed barrier, if allowed.
 
     InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError where the barrier is
     closed and has too few.

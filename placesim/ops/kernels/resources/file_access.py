@@ -23,7 +23,7 @@ from placesim.ops.kernels.file_errors import file_error
 from placesim.ops.process.memory_limit import GrowingText, check_text
 
 DEFLATED_BYTES, INFLATED_BYTES = 1 << 16, 1 << 20
-"""Bytes that are decompressed, and that come of it, at a time: what a few become is not known before."""
+"""Compressed and decompressed bytes per piece, since the decompressed size is unknown beforehand."""
 LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
 """Of a record's head."""
 
@@ -62,7 +62,7 @@ def write_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 
 def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
-    """Write at the end of a file, which is made where there is none.  Raises as `read_bytes`."""
+    """Append to a file, creating it if needed.  Raises as `read_bytes`."""
     path = _located(files.writable, name)
     try:
         with path.open("ab") as file:
@@ -72,7 +72,7 @@ def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 
 def matching_paths(files: FileAccess, pattern: str) -> list[str]:
-    """The files that fit a pattern of `*`, `?` and `[...]`, which never stand for a `/`.
+    """Files that match a pattern with `*`, `?` and `[...]`, none of which match `/`.
 
     Raises PermissionDeniedError where the pattern begins in, or leads to, a folder that the graph may not read.
     """

@@ -32,17 +32,17 @@ Element = tuple[Any, ...]
 
 
 class QueueOrder(Protocol):
-    """Elements in the order in which a kind of queue gives them out."""
+    """Elements in the order in which a kind of queue returns them."""
 
     def __len__(self) -> int: ...
     def put(self, element: Element) -> None:
         """Put an element in; InvalidArgumentError for one that has no place in the order."""
 
     def take(self) -> Element:
-        """Take the next element out, of which there is one at least."""
+        """Remove and return the next element; there must be one."""
 
     def give_back(self, elements: Sequence[Element]) -> None:
-        """Put back what was taken last, in the order in which it was taken."""
+        """Put back the last taken elements, in their order."""
 
 
 class FifoOrder:
@@ -156,7 +156,7 @@ class Attempt:
         self.taken: list[Element] = []
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
-        """Do what can be done now."""
+        """Do as much as possible now."""
         raise NotImplementedError
 
 
@@ -233,7 +233,7 @@ class DequeueAttempt(Attempt):
 
 
 class CloseAttempt(Attempt):
-    """Close the queue once those who came before have put in what they have."""
+    """Close the queue after earlier attempts have inserted their elements."""
 
     def advance(self, queue: Queue, lines: AttemptLines) -> AttemptProgress:
         if queue.closed:
@@ -249,7 +249,7 @@ def lines_of(queue: Queue, context: KernelContext) -> AttemptLines:
 
 
 def _advance_first(queue: Queue, lines: AttemptLines, line: deque[Attempt]) -> bool:
-    """Let the first attempts of a line act until one has to wait; whether anything came of it."""
+    """Advance the first attempts of a line until one must wait; return whether anything changed."""
     progressed = False
     while line:
         if line[0].done:
@@ -272,7 +272,7 @@ def advance_all(queue: Queue, lines: AttemptLines) -> None:
 
 
 def attempt(queue: Queue, context: KernelContext, inputs: Sequence[Any], make: Callable[[], Attempt]) -> list[Element]:
-    """Come to the end of this op's attempt at a queue, and give what it took; KernelWait where it cannot end yet.
+    """Complete this op's attempt at a queue and return its elements; raises KernelWait if it must wait.
 
     The attempt is made when the op first comes; it is known by its node and inputs when the op comes again.
     """

@@ -222,7 +222,7 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 
 
 def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Put every slice of the values `[n, ...]` in; those that found room stay in, whatever happens to the rest.
+    """Insert every slice of the values `[n, ...]`; slices that found room stay even if a later one fails.
 
     CancelledError and InvalidArgumentError as of `enqueue`.
     """
@@ -293,7 +293,7 @@ def _batch(queue: Queue, index: int, values: Sequence[Any]) -> Any:
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let nothing more in; CancelledError where the queue is closed already, unless it is to cancel who waits."""
+    """Accept no more elements; CancelledError if the queue is closed already, unless waiting ops are to be cancelled."""
     queue = find_queue(inputs[0], context)
     # to cancel is no attempt: it does not wait for its turn, and may come twice
     if attrs["cancel_pending_enqueues"]:

@@ -1,4 +1,4 @@
-"""Readers: records of files whose names come from a queue.
+"""Readers of records from files named by a queue.
 
 A reader takes the next name when the file before is used up; where the queue has none, the op waits.  Source: TensorFlow's
 `reader_base.cc`, `reader_ops.cc` and the readers.
@@ -44,7 +44,7 @@ class ReaderKind(NamedTuple):
 
 @dataclass(slots=True)
 class Reader:
-    """A reader of files: `records` are those of the file at work."""
+    """A reader of files: `records` are those of the current file."""
 
     kind: ReaderKind
     name: str
@@ -61,13 +61,13 @@ class Reader:
         return self.finished != self.started
 
     def start(self, work: bytes, files: FileAccess) -> None:
-        """Begin with a file; what the system says where it cannot be read (NotFoundError, ...)."""
+        """Open a file; raises the system's error as TensorFlow's (NotFoundError, ...)."""
         self.work = work
         self.records = self.kind.read(files, file_name(work), self.attrs)
         self.started += 1
 
     def next_record(self) -> tuple[bytes, bytes] | None:
-        """The next record of the file at work; None where there is none, and then the file is used up."""
+        """Next record of the current file; None at its end."""
         found = None if self.records is None else next(self.records, None)
         # the one record of a file uses it up at once, other files only the search for one more
         if found is None or self.kind.is_single:
@@ -76,7 +76,7 @@ class Reader:
         return found
 
     def reset(self) -> None:
-        """Forget the file at work and all counts."""
+        """Drop the current file and all counts."""
         self.work, self.started, self.finished, self.produced, self.records = b"", 0, 0, 0, None
 
 
@@ -210,7 +210,7 @@ def tell_finished(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def reset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget the file at work and all counts."""
+    """Drop the current file and all counts."""
     find_reader(inputs[0], context).reset()
     return ()
 

@@ -59,7 +59,7 @@ class SparseGradients:
         self._indices, self._values, self._counts = indices, values, counts
 
     def _added(self, indices: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Both lists merged as if they were sorted: where the indices at hand are equal, their slices are added."""
+        """Merge two sorted lists; slices with equal current indices are added."""
         rows, sums, counts = [], [], []
         for mine, other in walk_together(self._indices.tolist(), indices.tolist()):
             rows.append(self._indices[mine] if mine >= 0 else indices[other])

@@ -48,7 +48,7 @@ class StagingBuffer:
     tuples: list[Staged] = field(default_factory=list)
 
     def has_room(self, values: Staged) -> bool:
-        """Whether a tuple fits beside those that are here."""
+        """Whether a tuple fits beside the stored ones."""
         if self.capacity and len(self.tuples) >= self.capacity:
             return False
         return not self.memory_limit_bytes or sum(map(bytes_of, (*self.tuples, values))) <= self.memory_limit_bytes
@@ -136,12 +136,12 @@ class StagingMap:
     incomplete: dict[int, list[Any]] = field(default_factory=dict)
 
     def would_exceed(self, size_bytes: int) -> bool:
-        """Whether so many bytes more were too many."""
+        """Whether `size_bytes` more would exceed the limit."""
         held = sum(bytes_of(values) for values in (*self.complete.values(), *self.incomplete.values()))
         return bool(self.memory_limit_bytes) and held + size_bytes > self.memory_limit_bytes
 
     def check_index(self, key: int, index: int) -> None:
-        """InvalidArgumentError for a component that there is not."""
+        """Raise InvalidArgumentError for a component that does not exist."""
         if not 0 <= index < self.count:
             raise InvalidArgumentError(f"Index '{index}' for key '{key}' was out of bounds '{self.count}'.")
 
@@ -276,7 +276,7 @@ def _infer_key_and_values(context: ShapeContext) -> Sequence[Dims]:
 
 
 def stage_memory(memory: KernelMemory) -> None:
-    """The area, which the node names by its attrs, holds the tensors until they are taken out."""
+    """The area, identified by the node's attrs, holds the tensors until they are taken."""
     memory.keep(ITSELF, range(len(memory.inputs)))
 
 

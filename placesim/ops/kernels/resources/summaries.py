@@ -1,4 +1,4 @@
-"""Summaries: what TensorBoard shows, as serialized `Summary` messages.
+"""Summaries for TensorBoard, as serialised `Summary` messages.
 
 Source: TensorFlow's `summary.proto` and `histogram.proto`, its summary kernels, `histogram.cc` (the buckets), `wav_io.cc`.
 A picture is encoded as a PNG without filters, which shows the same picture as TensorFlow's in other bytes.
@@ -26,7 +26,7 @@ from placesim.ops.kernels.shapes import scalar
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 VALUE = 1
-"""The field of `Summary` that holds each value."""
+"""Field number of the values of `Summary`."""
 TAG, SIMPLE, IMAGE, HISTOGRAM, AUDIO, NODE, TENSOR, METADATA = 1, 2, 4, 5, 6, 7, 8, 9
 """Fields of `Summary.Value`."""
 PNG_COLORS = {1: 0, 3: 2, 4: 6}

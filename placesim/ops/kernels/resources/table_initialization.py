@@ -24,7 +24,7 @@ from placesim.ops.kernels.string_tensors import flat_strings, raw
 from placesim.ops.process.memory_limit import check_elements
 
 LINE_NUMBER, WHOLE_LINE = -1, -2
-"""Columns of a text file that are none."""
+"""Special column indices for the line number and the whole line."""
 
 
 # --- kernels --------------------------------------------------------------------------------------------------------

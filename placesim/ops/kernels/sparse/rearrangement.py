@@ -96,7 +96,7 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _complete_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
-    """The target shape, its one -1 replaced by what the number of elements asks for."""
+    """Target shape with its one -1 replaced according to the number of elements."""
     unknown = -1
     for axis, dim in enumerate(target):
         if dim == -1:
@@ -178,7 +178,7 @@ def _check_parts(indices: Sequence[Tensor], values: Sequence[Tensor], shapes: Se
 
 
 def _check_size(dims: Tensor) -> None:
-    """InternalError for a shape that is none."""
+    """Raise InternalError for an invalid shape."""
     try:
         dense_shape(dims.tolist())
     except InvalidArgumentError:

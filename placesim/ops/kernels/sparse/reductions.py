@@ -20,7 +20,7 @@ _Reduce = Callable[..., Any]
 
 
 class _GroupReduction(NamedTuple):
-    """The kept coordinates of each group, its value, the axes that are kept, and the shape of the result."""
+    """Kept coordinates and value of each group, the kept axes, and the result's shape."""
 
     rows: Tensor
     values: Tensor

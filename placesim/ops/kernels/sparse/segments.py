@@ -49,7 +49,7 @@ def _check_shapes(context: ShapeContext) -> Dims:
 
 
 def _check_gradient_shapes(context: ShapeContext) -> Dims:
-    """The same for a gradient, where the vectors are compared before the scalar is looked at."""
+    """Like the forward check, but for gradients the vectors are compared before the scalar is checked."""
     data = with_rank_at_least(context.shapes[0], 1)
     merge(context.shapes[2], with_rank(context.shapes[1], 1))
     with_rank(context.shapes[3], 0)
@@ -223,7 +223,7 @@ def _scatter_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, ro
 
 
 def _count_gradient_rows(inputs: Sequence[Tensor], noun: str) -> int:
-    """The rows of what was reduced."""
+    """Number of rows of the reduced input."""
     gradient, indices, segment_ids, dim0 = inputs
     _check_vectors(indices, segment_ids)
     if dim0.ndim != 0:

@@ -98,7 +98,7 @@ def check_indices(indices: Tensor, shape: Sequence[int]) -> None:
 
 
 def compare_neighbours(indices: Tensor) -> Tensor:
-    """`[entries - 1]`, for each row but the first: 1 where it comes after the row before it, 0 where equal, -1 where before."""
+    """`[entries - 1]`, comparing each row with the one before: 1 if greater, 0 if equal, -1 if less."""
     signs = np.sign(np.diff(indices.astype(np.int64), axis=0))
     if not signs.shape[1]:
         return np.zeros(len(signs), np.int64)
@@ -131,7 +131,7 @@ def groups(tensor: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray]]
 
 
 def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Positions in two lists that are walked from their starts: always the smaller element, both where they are equal.
+    """Positions in two sorted lists during a merge: the smaller element first, equal ones together.
 
     -1 stands for the list that waits.  Sorted lists are merged by this; others are taken as they come.
     """

@@ -29,7 +29,7 @@ Check = Callable[[Mapping[str, Tensor]], None]
 
 
 MergeGradient = Callable[[ShapeContext, int, Dims], Dims]
-"""`(context, position of the gradient, shape of the variables)` -> what is known of the variables' shape then."""
+"""`(context, gradient position, variables' shape)` to the merged known shape."""
 
 
 class Rule(NamedTuple):

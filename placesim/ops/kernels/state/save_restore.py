@@ -32,7 +32,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
-    """The prefix, the tensors' names and what of each is meant; InvalidArgumentError where their shapes do not fit."""
+    """Prefix, tensor names and slices; raises InvalidArgumentError if their shapes do not fit."""
     prefix, names, specs = inputs[:3]
     if np.size(prefix) != 1:
         raise InvalidArgumentError(f"Input prefix should have a single element, got {np.size(prefix)} instead.")

@@ -99,7 +99,7 @@ def momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor,
 
 
 def keras_momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor, momentum: Tensor) -> Sequence[Tensor]:
-    """The same with the rate inside the accumulator."""
+    """Momentum with the learning rate inside the accumulator."""
     accum *= momentum
     accum -= grad * lr
     var += accum * momentum - grad * lr if attrs["use_nesterov"] else accum
@@ -175,7 +175,7 @@ def ftrl(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def ftrl_v2(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """The same with shrinkage, which the accumulator does not see."""
+    """FTRL with shrinkage, which the accumulator ignores."""
     var, accum, linear, grad, lr, l1, l2, l2_shrinkage, lr_power = inputs
     shrunk = grad + np.asarray(grad).dtype.type(2) * l2_shrinkage * var
     return _follow_leader((var, accum, linear), grad, shrunk, _LeaderRates(lr, l1, l2, lr_power), attrs)

@@ -98,7 +98,7 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
 
 
 def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The last value of a temporary variable, which is then gone; NotFoundError where it was gone before."""
+    """Return the last value of a temporary variable and delete it; NotFoundError if it is missing."""
     name = attrs["var_name"]
     if context.step_resources.pop("tmp_var:" + name, None) is None:
         raise NotFoundError(f"Resource __per_step_0/{name}/N10tensorflow19TemporaryVariableOp6TmpVarE does not exist.")
@@ -124,7 +124,7 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
-    """Error for the first of these attrs that is not as long as there are handles; None if all are."""
+    """Error for the first of these attrs whose length is not the number of handles; None if all fit."""
     for name in names:
         if len(attrs[name]) != attrs["N"]:
             return f"Mismatched number of {name} (n={attrs['N']}, num {name}={len(attrs[name])})"
@@ -282,7 +282,7 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The scalar value, which is then one more; OutOfRangeError once it is attr `limit`.
+    """Increment a scalar and return its old value; OutOfRangeError at attr `limit`.
 
     InvalidArgumentError for a variable that is no scalar, or of another type than the op's.
     """

@@ -101,7 +101,7 @@ def _unquoted_field(text: bytes, at: int, delimiter: int, quotes: bool) -> tuple
 
 
 def _quoted_field(text: bytes, at: int, delimiter: int) -> tuple[bytes, int]:
-    """A field whose quote stands just before here, and where the next one starts; a doubled quote is one of its own."""
+    """Field after an opening quote, and the start of the next field; a doubled quote stands for one."""
     field = bytearray()
     while at < len(text) - 1 and (text[at] != 0x22 or text[at + 1] != delimiter):
         if text[at] != 0x22:

@@ -101,7 +101,7 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def parse_number(text: bytes, dtype: DataType) -> int | float | None:
-    """The number that a string spells, None where it spells none that the type holds; floats may overflow to infinity."""
+    """Number in a string, None if it is invalid or out of range; floats may overflow to infinity."""
     stripped = text.strip()
     if dtype.is_integer:
         if not INTEGER.fullmatch(stripped) or (stripped.startswith(b"-") and dtype.name.startswith("uint")):
@@ -144,7 +144,7 @@ def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _shortest(number: float, kind: Any, digits: int, all_digits: int) -> str:
-    """The number with few digits where they read back the same, else with all."""
+    """Number with few digits if these read back the same, else with all."""
     if number != number:
         return "nan"
     text = f"{number:.{digits}g}"
@@ -268,7 +268,7 @@ def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
 
 
 def as_string_memory(memory: KernelMemory) -> None:
-    """A string that is not filled up stays what it is."""
+    """A string that needs no padding is forwarded."""
     if memory.inputs[0].dtype is STRING and memory.attrs["width"] <= 0:
         memory.alias(0, 0)
 

@@ -126,7 +126,7 @@ def _entry(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a message; ValueError where it is none."""
+    """Fields of a message; raises ValueError if it is invalid."""
     try:
         yield from field_values(data)
     except WireError as error:
@@ -140,7 +140,7 @@ def _bytes(value: int | bytes) -> bytes:
 
 
 def feature_type(feature: bytes) -> DataType | None:
-    """The type of a feature's list, None where it has none; InvalidArgumentError for a field that is no list."""
+    """Type of a feature's list, None if it has none; raises InvalidArgumentError for an unknown field."""
     if not feature:
         return None
     if feature[0] not in LIST_TAGS:
@@ -149,7 +149,7 @@ def feature_type(feature: bytes) -> DataType | None:
 
 
 def read_list(feature: bytes, dtype: DataType) -> Values:
-    """The elements of a feature's first list; ValueError where it is no list of this type."""
+    """Elements of a feature's first list; raises ValueError for a list of another type."""
     content = _bytes(next(_fields(feature))[1])
     if dtype is STRING:
         return list(_all_of(1, content))
@@ -190,7 +190,7 @@ def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
 
 
 def read_features(serialized: bytes, keys: Keys, place: ExamplePlace) -> list[Values]:
-    """For each of the keys, dense ones first, what an example has of it.
+    """An example's values of each key, dense keys first.
 
     InvalidArgumentError for no Example, a feature of another type or number of elements, and one that is missing.
     """
@@ -518,13 +518,13 @@ def _infer_tensors(context: ShapeContext, batch: Dims, sparse: int) -> tuple[Dim
 
 
 def examples_memory(memory: KernelMemory) -> None:
-    """The parser knows no device: all that it gives lies in the host's own memory."""
+    """Outputs in host memory, as the parser ignores devices."""
     for output in range(len(memory.outputs)):
         memory.leave_untracked(output)
 
 
 def examples_v2_memory(memory: KernelMemory) -> None:
-    """The same, and as of ParseSingleExample for an Example that is no vector."""
+    """Outputs in host memory; like ParseSingleExample for an Example that is no vector."""
     examples_memory(memory)
     sparse, dense, ragged = (tensor.value for tensor in memory.inputs[2:5])
     if memory.inputs[0].dims or sparse is None or dense is None or ragged is None:

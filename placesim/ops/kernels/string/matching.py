@@ -39,7 +39,7 @@ CHARACTER = re.compile(
 
 
 def compile_pattern(text: bytes) -> Pattern:
-    """The compiled pattern; InvalidArgumentError, with RE2's reason, where it is none."""
+    """Compile a pattern; raises InvalidArgumentError with RE2's reason."""
     try:
         return re2.compile(text, OPTIONS)
     except re2.error as error:
@@ -85,7 +85,7 @@ def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: Growin
 
 
 def replace_all(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
-    """The text with all matches rewritten, unchanged where the rewrite names a group that is not there."""
+    """Replace all matches in a text; unchanged if the rewrite refers to a missing group."""
     if _needed_groups(rewrite) > pattern.groups:
         return text
     found: list[bytes] = []

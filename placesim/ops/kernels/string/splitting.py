@@ -107,7 +107,7 @@ def _check_splits(splits: list[int], size: int) -> None:
 
 
 def _ngrams(tokens: list[bytes], width: int, attrs: Attrs) -> list[bytes]:
-    """All runs of `width` tokens, where up to `pad_width` pads stand before and behind them."""
+    """All runs of `width` tokens, with up to `pad_width` pads on both sides."""
     pad = min(attrs["pad_width"] if attrs["pad_width"] >= 0 else width - 1, width - 1)
     separator = raw(attrs["separator"])
     check_elements(len(tokens) + 2 * pad)

@@ -39,7 +39,7 @@ class Character(NamedTuple):
 
 
 def codec_of(encoding: str) -> str:
-    """Python's name of an encoding; InvalidArgumentError where there is none."""
+    """Python's name of an encoding; raises InvalidArgumentError for an unknown one."""
     try:
         found = codecs.lookup(encoding.strip())
         # Python counts base64 and the like among its codecs
