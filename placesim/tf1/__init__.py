@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _SharedModule(Namespace):
-    """A module of the API, and after its names those of the module here that is named like it, which is for its neighbours."""
+    """A module of the API that also exposes the names of the internal module of the same name, for its neighbours."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -39,7 +39,7 @@ class _SharedModule(Namespace):
 
 
 class _Api(ModuleType):
-    """A name of the API is what TensorFlow has there, also when a submodule of that name is imported: `gradients`, `nn`."""
+    """The API module, in which TensorFlow's names take precedence over submodules of the same name (`gradients`, `nn`)."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and (is_function(name) or is_package(name)):

@@ -26,7 +26,7 @@ class Normal:
     def __init__(
         self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Normal"
     ) -> None:
-        """Raises NotImplementedError where `validate_args` asks for checks in the graph."""
+        """Raise NotImplementedError for `validate_args`, which needs checks in the graph."""
         if validate_args:
             raise NotImplementedError(
                 "tf.distributions.Normal with validate_args is not there in placesim.tf1; without it, it is"
@@ -46,7 +46,7 @@ class Normal:
 
     @contextmanager
     def _scope(self, name: str) -> Iterator[None]:
-        """A method's scope in that of the distribution."""
+        """Scope of a method inside the distribution's."""
         with tf.name_scope(self.name), tf.name_scope(name):
             yield
 
@@ -97,12 +97,12 @@ class Normal:
             return 0.5 + _HALF_LOG_2PI + tf.log(self.scale * tf.ones_like(self.loc))
 
     def mean(self, name: str = "mean") -> Any:
-        """The means, of the batch's shape."""
+        """Means, of the batch's shape."""
         with self._scope(name):
             return self.loc * tf.ones_like(self.scale)
 
     def mode(self, name: str = "mode") -> Any:
-        """The most likely values, which are the means."""
+        """Modes, which equal the means."""
         with self._scope(name):
             return self.loc * tf.ones_like(self.scale)
 

@@ -31,7 +31,7 @@ UNAUTHENTICATED = 16
 
 
 class OpError(Exception):
-    """A status of the runtime: `message`, `node_def` and `op` of the node where that is known, and `error_code`.
+    """An error status of the runtime: `message`, `error_code`, and `node_def` and `op` of the node if known.
 
     `original` is placesim's own error, whose hints the command line prints, and `graph` the graph whose nodes it names.
     """
@@ -40,7 +40,7 @@ class OpError(Exception):
     original: own.PlacesimError | None = None
     graph: Any = None
     classic: str | None = None
-    """The text of the first guides, where their style is asked for and they have one."""
+    """Text in the style of the first guides, if that style is used and defines one."""
 
     def __init__(self, node_def: Any, op: Any, message: Any, error_code: int, *args: Any) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class OpError(Exception):
 
     @property
     def op(self) -> Any:
-        """The operation that failed; None where that is not known."""
+        """The operation that failed; None if unknown."""
         return self._op
 
     @property
@@ -71,7 +71,7 @@ class OpError(Exception):
 
     @property
     def node_def(self) -> Any:
-        """The NodeDef of the node that failed; None where that is not known."""
+        """NodeDef of the failed node; None if unknown."""
         return self._node_def
 
     @property
@@ -88,13 +88,13 @@ class OpError(Exception):
 
 
 def _revived(name: str, *init_args: Any) -> OpError:
-    """An error that comes from another process."""
+    """Recreate an error that was pickled in another process."""
     found: OpError = globals()[name](*init_args)
     return found
 
 
 def _status(name: str, code: int) -> Any:
-    """A subclass of OpError that is made without its code, which is the class's own."""
+    """Subclass of OpError with a fixed error code."""
 
     def __init__(self: OpError, node_def: Any, op: Any, message: Any, *args: Any) -> None:  # noqa: N807
         OpError.__init__(self, node_def, op, message, code, *args)
@@ -139,7 +139,7 @@ def error_code_from_exception_type(cls: type[OpError]) -> int:
 
 @contextmanager
 def raise_exception_on_not_ok_status() -> Iterator[None]:
-    """A block in which statuses are exceptions, as they are everywhere here."""
+    """Context for compatibility: statuses are always exceptions here."""
     yield
 
 

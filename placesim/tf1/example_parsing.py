@@ -24,7 +24,7 @@ class FixedLenFeature(NamedTuple):
 
 
 class FixedLenSequenceFeature(NamedTuple):
-    """A feature whose first dimension varies; it is padded."""
+    """A feature with a variable first dimension, padded."""
 
     shape: Any
     dtype: Any
@@ -105,7 +105,7 @@ def _dense_shape(feature: Any) -> TensorShape:
 
 
 def _default(key: str, feature: Any) -> Any:
-    """The value that stands for a feature that is not there; nothing where it must be there."""
+    """Default of a missing feature; empty if the feature is required."""
     kind = dtypes.as_dtype(feature.dtype)
     if isinstance(feature, FixedLenSequenceFeature):
         value = feature.default_value

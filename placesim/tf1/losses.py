@@ -28,7 +28,7 @@ class Reduction:
 
     @classmethod
     def validate(cls, key: str) -> None:
-        """ValueError for what is no reduction."""
+        """Raise ValueError for an unknown reduction."""
         if key not in cls.all():
             raise ValueError(f"Invalid Reduction Key {key}. Key should be one of {cls.all()}.")
 
@@ -96,7 +96,7 @@ def _required(**values: object) -> None:
 
 
 def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
-    """Both as floats; ValueError for shapes that are not each other's."""
+    """Both as floats; raises ValueError for different shapes."""
     predictions = tf.cast(predictions, tf.float32)
     labels = tf.cast(labels, tf.float32)
     predictions.get_shape().assert_is_compatible_with(labels.get_shape())
@@ -104,7 +104,7 @@ def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
 
 
 def _with_logits(labels: Any, logits: Any) -> tuple[Any, Any]:
-    """Labels in the logits' type; ValueError for shapes that are not each other's."""
+    """Labels in the logits' type; raises ValueError for different shapes."""
     logits = tf.convert_to_tensor(logits)
     labels = tf.cast(labels, logits.dtype)
     logits.get_shape().assert_is_compatible_with(labels.get_shape())
@@ -251,7 +251,7 @@ def mean_pairwise_squared_error(
 
 
 def _twice_over(total: TensorLike, count: object) -> Any:
-    """`2 total / count`, zero where there are none to count."""
+    """`2 total / count`, 0 for a count of 0."""
     return 2.0 * tf.div_no_nan(total, tf.maximum(count, 0), name="value")
 
 
@@ -346,7 +346,7 @@ def get_regularization_losses(scope: str | None = None) -> list[Any]:
 
 
 def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Any:
-    """The sum of the regularizers' losses, zero where there are none."""
+    """Sum of the regularization losses, 0 if there are none."""
     losses = get_regularization_losses(scope)
     return tf.add_n(losses, name=name) if losses else tf.constant(0.0)
 

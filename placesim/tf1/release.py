@@ -16,7 +16,7 @@ _registry = load_registry()
 
 
 def spoken_registry() -> Registry:
-    """The ops that graphs of this process have: those of the TensorFlow that it is."""
+    """Registry of the TensorFlow release that this process simulates."""
     return _registry
 
 
@@ -29,11 +29,11 @@ def speak(release: Release) -> None:
 
 
 def disable_v2_behavior() -> None:
-    """It is off here."""
+    """Do nothing: it is always off."""
 
 
 def disable_eager_execution() -> None:
-    """It is off here."""
+    """Do nothing: it is always off."""
 
 
 def disable_v2_tensorshape() -> None:

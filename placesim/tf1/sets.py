@@ -51,13 +51,13 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any, bool]:
 
 
 def set_intersection(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
-    """`tf.sets.intersection`: what is in both."""
+    """`tf.sets.intersection`: elements in both sets."""
     a, b, _ = _checked(a, b)
     return _operation("intersection", a, b, validate_indices)
 
 
 def set_union(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> SparseTensor:
-    """`tf.sets.union`: what is in either."""
+    """`tf.sets.union`: elements in either set."""
     a, b, _ = _checked(a, b)
     return _operation("union", a, b, validate_indices)
 

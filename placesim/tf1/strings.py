@@ -1,4 +1,4 @@
-"""Strings, files and what is read from them."""
+"""String ops, file contents and parsing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def string_split(
 
 
 def _sparse(indices: TensorLike, values: TensorLike, shape: ShapeLike) -> SparseTensor:
-    """A SparseTensor of tensors, which makes no nodes."""
+    """SparseTensor from existing tensors, without new nodes."""
     return SparseTensor(indices, values, shape)
 
 

@@ -106,7 +106,7 @@ def merge(inputs: TensorLike, collections: object = None, name: str | None = Non
 
 
 def merge_all(key: object = GraphKeys.SUMMARIES, scope: str | None = None, name: str | None = None) -> Tensor | None:
-    """One Summary of those of a collection; None where it has none."""
+    """Merge a collection's summaries; None if it is empty."""
     found = tf.get_collection(key, scope=scope)
     return merge(found, name=name) if found else None
 

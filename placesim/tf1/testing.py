@@ -146,5 +146,5 @@ def load_resource(path: str) -> bytes:
 
 
 def readahead_file_path(path: str, readahead: str = "128M") -> str:
-    """The path as it is."""
+    """The path unchanged."""
     return path

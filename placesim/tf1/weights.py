@@ -1,4 +1,4 @@
-"""Weights that are broadcast to values: checks as they are built and as they run, for losses and metrics."""
+"""Broadcasting of weights to values for losses and metrics, with static and dynamic checks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def broadcast_weights(weights: Any, values: Any) -> Any:
 def remove_squeezable_dimensions(
     labels: Any, predictions: Any, expected_rank_diff: int = 0, name: str | None = None
 ) -> tuple[Any, Any]:
-    """Labels and predictions, of which the one whose rank is one too large for the other has lost its last dimension."""
+    """Labels and predictions; if one rank exceeds the other's by one too many, its last dimension is squeezed."""
     with tf.name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
         predictions = tf.convert_to_tensor(predictions)
         labels = tf.convert_to_tensor(labels)
@@ -107,5 +107,5 @@ def remove_squeezable_dimensions(
 
 
 def squeezed_if(condition: TensorLike, value: TensorLike) -> Any:
-    """A value that loses its last dimension where a condition holds as the graph runs."""
+    """A value squeezed along its last dimension if a condition holds at run time."""
     return tf.cond(condition, lambda: tf.squeeze(value, [-1]), lambda: value)

@@ -19,7 +19,7 @@ flags.disclaim_key_flags()  # a flag's module is the script's, not this one
 
 
 class TensorFlowFlags(flags.FlagValues):
-    """Flags that read the command line when the first of them is asked for."""
+    """Flags that parse the command line at first access."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self and not self.is_parsed():
@@ -59,7 +59,7 @@ DEFINE_boolean = DEFINE_bool = _with_old_names(flags.DEFINE_boolean)
 
 
 def run(main: Any = None, argv: Sequence[str] | None = None) -> None:
-    """`tf.app.run`: reads the command line, of which unknown flags are left to `main`, and ends with what that gives."""
+    """`tf.app.run`: parse the command line, pass unknown flags to `main`, and exit with its result."""
     main = main or sys.modules["__main__"].main
     try:
         left = FLAGS(sys.argv if argv is None else argv, known_only=True)

@@ -13,7 +13,7 @@ _counts: dict[Any, int] = {}
 
 
 class _Stderr(_logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to what standard error is at the time of the message."""
+    """Stream that writes to the current standard error."""
 
     def emit(self, record: _logging.LogRecord) -> None:
         self.stream = sys.stderr
@@ -96,17 +96,17 @@ def log_first_n(level: int, msg: object, n: int, *args: object) -> None:
 
 
 def get_verbosity() -> int:
-    """The level below which nothing is written."""
+    """Minimum level of written messages."""
     return _logger().getEffectiveLevel()
 
 
 def set_verbosity(v: Any) -> None:
-    """Sets the level below which nothing is written."""
+    """Set the minimum level of written messages."""
     _logger().setLevel(v)
 
 
 def flush() -> None:
-    """Nothing is held back."""
+    """Do nothing: messages are not buffered."""
     sys.stderr.flush()
 
 

@@ -23,7 +23,7 @@ _CONST_ELEMENTS = 1000
 
 
 def shape_tensor(shape: Any) -> Tensor:
-    """A shape as an argument called `shape`: int32 where it is empty."""
+    """Convert a shape to a tensor named `shape`, int32 if empty."""
     dtype = None
     if isinstance(shape, list | tuple):
         dtype = None if shape else dtypes.int32
@@ -88,7 +88,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None =
 
 
 def zeros_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
-    """`tf.zeros_like`: zeros of the static shape where that is known."""
+    """`tf.zeros_like`: constant zeros if the static shape is known."""
     with name_scope(name, "zeros_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
         kind = tensor.dtype.base_dtype

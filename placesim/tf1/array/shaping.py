@@ -24,12 +24,12 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
-    """`tf.shape`: a Const where the static shape is known."""
+    """`tf.shape`: a Const if the static shape is known."""
     return shape_of(input, name, True, dtypes.int32 if out_type is None else out_type)
 
 
 def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: DTypeLike | None = None) -> Any:
-    """The shape of a tensor; with `optimize` a Const where it is known, one level deeper where no type is asked for."""
+    """Shape of a tensor; with `optimize`, a Const if it is known, in a nested scope if no type is given."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -43,7 +43,7 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
 
 
 def size(input: Any, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
-    """`tf.size`: a Const where the static shape is known."""
+    """`tf.size`: a Const if the static shape is known."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -57,13 +57,13 @@ def size(input: Any, name: str | None = None, out_type: DTypeLike | None = None)
 
 
 def size_along(tensor: Tensor, axis: int) -> Any:
-    """The size of a dimension: a number where it is known, else a tensor."""
+    """Size of a dimension: a number if known, else a tensor."""
     known = tensor.shape.as_list()[axis]
     return shape(tensor)[axis] if known is None else known
 
 
 def rank(input: Any, name: str | None = None) -> Any:
-    """`tf.rank`: a Const where the static rank is known."""
+    """`tf.rank`: a Const if the static rank is known."""
     with name_scope(name, "Rank", [input]) as scope:
         if isinstance(input, SparseTensor):
             return gen("Size")(input.dense_shape, name=scope)

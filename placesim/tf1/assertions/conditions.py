@@ -1,4 +1,4 @@
-"""The assertions made of `tf.Assert`, and `tf.Print`."""
+"""Assertions made with `tf.Assert`, and `tf.Print`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _names(x: Tensor, y: Tensor | None = None) -> list[Any]:
 
 
 def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Callable[[Any, Any], Any]) -> Any:
-    """`tf.assert_...` of two tensors; what is known already is checked at once."""
+    """`tf.assert_...` of two tensors; statically known conditions are checked at once."""
 
     def call(
         x: Any, y: Any, data: Any = None, summarize: object = None, message: TensorLike | None = None, name: str | None = None
@@ -120,7 +120,7 @@ def _prefix(message: Any) -> str:
 
 
 def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> Any:
-    """`tf.assert_scalar`: the tensor where it is one.  Raises ValueError."""
+    """`tf.assert_scalar`: the tensor if it is a scalar.  Raises ValueError."""
     with name_scope(name, "assert_scalar", [tensor]):
         tensor = convert_to_tensor(tensor)
         if tensor.shape.rank != 0:

@@ -69,7 +69,7 @@ is_strictly_increasing = _rising("is_strictly_increasing", "Greater")
 
 
 def is_tensor(x: TensorLike) -> bool:
-    """`tf.is_tensor`: whether it is a tensor, a variable, or several tensors that stand for one."""
+    """`tf.is_tensor`: whether a value is a tensor, a variable or a composite tensor."""
     return isinstance(x, Tensor | SparseTensor | IndexedSlices) or hasattr(x, "_as_graph_element") or hasattr(x, "_variant")
 
 
@@ -87,7 +87,7 @@ _NUMBERS = frozenset(
 
 
 def is_numeric_tensor(tensor: TensorLike) -> bool:
-    """`tf.is_numeric_tensor`: whether it is a tensor of numbers."""
+    """`tf.is_numeric_tensor`: whether a value is a numeric tensor."""
     return isinstance(tensor, Tensor) and tensor.dtype.base_dtype.name in _NUMBERS
 
 

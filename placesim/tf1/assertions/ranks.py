@@ -1,4 +1,4 @@
-"""Assertions of ranks: answered at once where the rank is known, else by an op."""
+"""Assertions about ranks, checked statically if possible, else by an op."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _condition(
     summarize: object,
     refused: Callable[[Sequence[int]], ValueError],
 ) -> Any:
-    """A NoOp or an error where all ranks are known, else the assertion; each rank that is not known must be a scalar."""
+    """A NoOp or an error if all ranks are known, else the assertion; unknown rank arguments must be scalars."""
     for rank in ranks:
         assert_type(rank, dtypes.int32)
     wanted = [constant_value(rank) for rank in ranks]

@@ -1,1 +1,1 @@
-"""Most used parts of `tf.contrib`, which ended with TensorFlow 1.15: thin layers over what TensorFlow 2.21 still has."""
+"""The most used parts of `tf.contrib`, which ended with TensorFlow 1.15, as thin layers over TensorFlow 2.21's API."""

@@ -14,7 +14,7 @@ from placesim.tf1.variables.partitioned import PartitionedVariable
 
 
 def assign_from_values(var_names_to_values: Mapping[str, Any]) -> tuple[Any, dict[Any, Any]]:
-    """An op that gives variables values, and what to feed it.  Raises ValueError for a shape that is not the variable's."""
+    """Op that assigns values to variables, and its feeds.  Raises ValueError for a wrong shape."""
     from placesim.tf1.contrib.variables import get_unique_variable
 
     return _assigned({get_unique_variable(name): value for name, value in var_names_to_values.items()})
@@ -52,7 +52,7 @@ def _named(var_list: Any) -> dict[str, Any]:
 
 
 def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
-    """An op that gives variables a checkpoint's values, and what to feed it.  Raises ValueError for one that is not there."""
+    """Op that assigns a checkpoint's values to variables, and its feeds.  Raises ValueError for a missing one."""
     reader = load_checkpoint(model_path)
     values = {}
     for name, variable in _named(var_list).items():
@@ -76,7 +76,7 @@ def assign_from_checkpoint(model_path: str, var_list: object, ignore_missing_var
 def assign_from_checkpoint_fn(
     model_path: str, var_list: object, ignore_missing_vars: bool = False, reshape_variables: bool = False
 ) -> Callable[[Any], None] | None:
-    """A function of a session that restores variables; None where there is none to restore.  Raises ValueError."""
+    """Function of a session that restores variables; None if there are none.  Raises ValueError."""
     if not var_list:
         raise ValueError("var_list cannot be empty")
     wanted = var_list
@@ -100,7 +100,7 @@ def assign_from_checkpoint_fn(
 
 
 def smart_cond(pred: TensorLike, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
-    """One of two functions' results, a `cond` where the condition is not known."""
+    """Result of one of two functions; a `cond` if the condition is not static."""
     known = smart_constant(pred)
     if known is None:
         return tf.cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
@@ -111,7 +111,7 @@ smart_constant_value = smart_constant
 
 
 def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Any:
-    """The tensor.  Raises ValueError where it is no scalar."""
+    """Return the tensor.  Raises ValueError if it is not a scalar."""
     with tf.name_scope(name, "assert_scalar", [tensor]):
         tensor = tf.convert_to_tensor(tensor)
         if tensor.get_shape().ndims != 0:
@@ -120,7 +120,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
 
 
 def assert_scalar_int(tensor: Any, name: str | None = None) -> Any:
-    """The tensor.  Raises ValueError where it is no scalar of integers."""
+    """Return the tensor.  Raises ValueError if it is not an integer scalar."""
     with tf.name_scope(name, "assert_scalar_int", [tensor]) as scope:
         tensor = tf.convert_to_tensor(tensor)
         if not tensor.dtype.base_dtype.is_integer:
@@ -129,7 +129,7 @@ def assert_scalar_int(tensor: Any, name: str | None = None) -> Any:
 
 
 def reduce_sum_n(tensors: Any, name: str | None = None) -> Any:
-    """The sum of all elements of several tensors.  Raises ValueError where there is none."""
+    """Sum of all elements of several tensors.  Raises ValueError for an empty list."""
     if not tensors:
         raise ValueError("No tensors provided.")
     with tf.name_scope(name, "reduce_sum_n", tensors) as scope:
@@ -160,12 +160,12 @@ def get_name_scope() -> str:
 
 
 def deprecated(date: object, instructions: str, warn_once: bool = True) -> Callable[..., Any]:
-    """For a decorator: the function as it is."""
+    """Decorator that returns the function unchanged."""
     return lambda function: function
 
 
 def deprecated_args(date: object, instructions: str, *names: object, **kwargs: object) -> Callable[..., Any]:
-    """For a decorator: the function as it is."""
+    """Decorator that returns the function unchanged."""
     return functools.partial(lambda function: function)
 
 

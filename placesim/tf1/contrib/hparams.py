@@ -112,7 +112,7 @@ class HParams:
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)
 
     def get(self, key: str, default: object = None) -> Any:
-        """A value; the default where there is none."""
+        """Value of a parameter, or the default."""
         return getattr(self, key) if key in self._types else default
 
     def get_model_structure(self) -> Any:

@@ -286,7 +286,7 @@ def convolution2d_in_plane(
     trainable: bool = True,
     scope: object = None,
 ) -> Any:
-    """One kernel over all channels, each by itself."""
+    """Convolution of each channel with the same kernel."""
     with tf.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as opened:
         dtype = inputs.dtype.base_dtype
         channels = last_dimension(inputs.get_shape(), min_rank=4)

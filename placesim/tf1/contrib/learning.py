@@ -15,7 +15,7 @@ from placesim.tf1.optimizers.steps import get_or_create_global_step
 
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "multiply_gradients"]
 _DEFAULT = 0
-"""Stands for what `train` makes itself; None is nothing at all."""
+"""Marks an argument for which `train` makes a default; None means no value."""
 
 
 def create_train_op(
@@ -32,7 +32,7 @@ def create_train_op(
     gradient_multipliers: Mapping[Any, Any] | None = None,
     check_numerics: bool = True,
 ) -> Any:
-    """`tf.contrib.training.create_train_op` whose gradients are multiplied and clipped before."""
+    """`tf.contrib.training.create_train_op`, with gradients multiplied and clipped first."""
 
     def changed(pairs: list[Any]) -> list[Any]:
         if gradient_multipliers:

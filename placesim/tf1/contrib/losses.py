@@ -1,4 +1,6 @@
-"""`tf.contrib.losses`: predictions come first, and a loss is the mean over what has a weight, as it was before `tf.losses`."""
+"""`tf.contrib.losses`: predictions come first, and losses are means over elements with non-zero weight, as before
+`tf.losses`.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +106,7 @@ def sigmoid_cross_entropy(
 def softmax_cross_entropy(
     logits: Any, onehot_labels: Any, weights: TensorLike = 1.0, label_smoothing: float = 0, scope: str | None = None
 ) -> Any:
-    """Cross entropy of classes that exclude each other."""
+    """Cross entropy of mutually exclusive classes."""
     with tf.name_scope(scope, "softmax_cross_entropy_loss", [logits, onehot_labels, weights]) as opened:
         logits.get_shape().assert_is_compatible_with(onehot_labels.get_shape())
         labels = tf.cast(onehot_labels, logits.dtype)

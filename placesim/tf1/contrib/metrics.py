@@ -70,7 +70,7 @@ def confusion_matrix(
 
 
 def aggregate_metrics(*value_update_tuples: object) -> tuple[list[Any], list[Any]]:
-    """Several metrics' values, and their updates.  Raises ValueError where there is none."""
+    """Values and update ops of several metrics.  Raises ValueError for none."""
     if not value_update_tuples:
         raise ValueError("Expected at least one value_tensor/update_op pair")
     values, updates = zip(*value_update_tuples, strict=True)

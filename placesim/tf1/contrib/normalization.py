@@ -72,7 +72,7 @@ def _scale_and_offset(
     initializers: Mapping[str, Any] | None = None,
     wide: list[int] | None = None,
 ) -> tuple[Any, Any]:
-    """gamma and beta, None where they are not wanted; `wide`: the shape in which they are used."""
+    """gamma and beta, None if not used; `wide` is the shape in which they are applied."""
     given = initializers or {}
     made: dict[str, Any] = {"beta": None, "gamma": None}
     for name, is_wanted, start in (("beta", center, tf.zeros_initializer()), ("gamma", scale, tf.ones_initializer())):

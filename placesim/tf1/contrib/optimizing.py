@@ -87,7 +87,7 @@ def optimize_loss(
 
 
 def _learning_rate(given: object) -> Any:
-    """A number as a variable that is not trained, a tensor as it is.  Raises ValueError for other types and less than 0."""
+    """A number as an untrained variable, a tensor unchanged.  Raises ValueError for other types and negative numbers."""
     if given is None:
         return None
     if isinstance(given, tf.Tensor) and given.get_shape().ndims == 0:

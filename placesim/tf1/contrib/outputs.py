@@ -31,7 +31,7 @@ def collect_variable(variable: object, variables_collections: object, name: str)
 
 
 def append_tensor_alias(tensor: TensorLike, alias: str) -> Any:
-    """Gives a tensor a further name."""
+    """Add an alias to a tensor."""
     tensor.__dict__.setdefault(_ALIASES, []).append(alias.removesuffix("/"))
     return tensor
 
@@ -84,7 +84,7 @@ def static_cond(pred: TensorLike, fn1: object, fn2: object) -> Any:
 
 
 def smart_cond(pred: Any, fn1: Any, fn2: Any, name: str | None = None) -> Any:
-    """One of two functions' results, a `cond` of this name where the condition is not known."""
+    """Result of one of two functions; a named `cond` if the condition is not static."""
     known = smart_constant(pred)
     return tf.cond(pred, fn1, fn2, name=name) if known is None else layer_cond(known, fn1, fn2)
 
@@ -119,10 +119,10 @@ def _size(shape: ShapeLike, at: int, min_rank: int) -> int:
 
 
 def last_dimension(shape: ShapeLike, min_rank: int = 1) -> int:
-    """The size of the last dimension.  Raises ValueError where that is not known."""
+    """Size of the last dimension.  Raises ValueError if it is unknown."""
     return _size(shape, -1, min_rank)
 
 
 def channel_dimension(shape: ShapeLike, data_format: str, min_rank: int = 1) -> int:
-    """The size of the dimension of channels.  Raises ValueError where that is not known."""
+    """Size of the channel dimension.  Raises ValueError if it is unknown."""
     return _size(shape, 1 if data_format == "NCHW" else -1, min_rank)

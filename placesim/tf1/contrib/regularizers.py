@@ -65,7 +65,7 @@ def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | Non
 
 
 def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Any:
-    """Several, summed; None where there is none."""
+    """Sum of regularizers; None for an empty list."""
     regularizers = [one for one in regularizer_list if one is not None]
     if not regularizers:
         return None

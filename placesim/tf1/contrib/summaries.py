@@ -28,7 +28,7 @@ def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
 
 
 def summarize_activation(op: Any) -> Any:
-    """A summary of what a layer gives, and of how much of it is zero or just saturated."""
+    """Summaries of a layer's output and of its fraction of zeros or barely saturated elements."""
     if op.op.type in _ACTIVATIONS:
         name = f"{op.op.name}/zeros"
         if _is_new(name):

@@ -73,7 +73,7 @@ def model_variable(
     synchronization: object = VariableSynchronization.AUTO,
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
-    """A `variable` that is a part of a model: it is in the collection of model variables too."""
+    """A `variable` that is also in the collection of model variables."""
     return variable(
         name,
         shape=shape,
@@ -139,17 +139,17 @@ get_trainable_variables = _listed(GraphKeys.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_suffix(suffix: str, scope: object = None) -> list[Any]:
-    """The variables whose names end so."""
+    """Variables whose names end with `suffix`."""
     return get_variables(scope=scope, suffix=suffix)
 
 
 def get_variables_by_name(given_name: str, scope: object = None) -> list[Any]:
-    """The variables whose names' last part is this."""
+    """Variables whose names end with this component."""
     return get_variables(scope=scope, suffix="/" + given_name + ":|^" + given_name + ":")
 
 
 def get_unique_variable(var_op_name: str) -> Any:
-    """The one variable of a name.  Raises ValueError where there is none, or several."""
+    """The only variable of a name.  Raises ValueError if there is none, or several."""
     candidates = get_variables(scope=var_op_name)
     if not candidates:
         raise ValueError(f"Couldn't find variable {var_op_name}")
@@ -189,7 +189,7 @@ def filter_variables(
 
 
 def assert_or_get_global_step(graph: object = None, global_step_tensor: object = None) -> Any:
-    """The global step that is given, once it is seen to be one, or the graph's."""
+    """The given global step after a check, or the graph's."""
     if global_step_tensor is None:
         return get_global_step(graph)
     assert_global_step(global_step_tensor)

@@ -124,7 +124,7 @@ class CondContext(ControlFlowContext):
         return self._outgoing(convert_to_tensor(value))
 
     def _outgoing(self, tensor: Tensor) -> Tensor:
-        """A tensor that the branch gives; one from outside goes through a Switch of its own."""
+        """Result tensor of the branch; an outer tensor is passed through a Switch."""
         if tensor in self.known:
             return self.inside.get(tensor, tensor)
         self.known.add(tensor)
@@ -150,7 +150,7 @@ def cond(
     fn1: object = None,
     fn2: object = None,
 ) -> Any:
-    """`tf.cond`: what the one or the other function gives.  Raises TypeError and ValueError in TensorFlow's words."""
+    """`tf.cond`: the results of one of two functions.  Raises TensorFlow's TypeError and ValueError."""
     true_fn = _one_of("true_fn", true_fn, "fn1", fn1)
     false_fn = _one_of("false_fn", false_fn, "fn2", fn2)
     for word, function in (("true_fn", true_fn), ("false_fn", false_fn)):
@@ -265,7 +265,7 @@ def _checked_pairs(pairs: object) -> list[tuple[Any, Any]]:
 
 
 def _last_as_default(preds: list[Any], actions: list[Any]) -> tuple[list[Any], list[Any], Callable[[], Any]]:
-    """Without a default the last action is it; that its predicate holds, and no other, is asserted as it runs."""
+    """Make the last action the default, with an assertion that exactly its predicate holds."""
     others, last = preds[:-1], len(preds) - 1
 
     def default() -> Any:
@@ -290,7 +290,7 @@ def _at_most_true(preds: Sequence[Any], count: int, told: str) -> Operation:
 
 
 def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | None = None) -> Operation:  # noqa: N802
-    """`tf.Assert`: refuses to go on where a condition does not hold, and tells the data."""
+    """`tf.Assert`: fail with the data if a condition is false."""
     with name_scope(name, "Assert", [condition, data]):
         tensors = convert_n_to_tensor(data)
         if all(tensor.dtype.name in ("string", "int32") for tensor in tensors):
@@ -305,7 +305,7 @@ def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | Non
 
 
 def switch_case(branch_index: object, branch_fns: object, default: object = None, name: str = "switch_case") -> Any:
-    """`tf.switch_case`: what the function of an index gives; the default, or the last one, for any other."""
+    """`tf.switch_case`: result of the function with an index; for other indices, of the default or the last one."""
     from placesim.tf1.functions import branches
 
     functions = _indexed_functions(branch_fns, default)

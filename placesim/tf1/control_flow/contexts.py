@@ -39,7 +39,7 @@ class ControlFlowContext:
         self.graph._control_flow_context = self
 
     def leave(self) -> None:
-        """Ops are again made where they were before."""
+        """Restore the previous context."""
         self.graph._control_flow_context = self._saved.pop()
 
     @contextmanager
@@ -58,12 +58,12 @@ class ControlFlowContext:
 
     @property
     def while_context(self) -> LoopContext | None:
-        """The innermost loop around what is made here."""
+        """Innermost enclosing loop."""
         return None if self.outer is None else self.outer.while_context
 
     @property
     def pivot(self) -> Tensor | None:
-        """A tensor that is there when this context runs."""
+        """Tensor that exists whenever this context runs."""
         raise NotImplementedError
 
     # --- what is made inside ----------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class LoopGradient(Protocol):
 
     @property
     def forward_context(self) -> LoopContext:
-        """The loop whose gradient it is."""
+        """Forward loop of the gradient."""
 
     def real_value(self, value: Tensor) -> Tensor:
         """The tensor that stands in the gradient's loop for one of the forward loop."""
@@ -171,7 +171,7 @@ def outside(graph: Graph) -> Iterator[None]:
 
 
 def check_inputs(op: Operation) -> None:
-    """Raises ValueError where an op reads what a loop makes inside, and is not in that loop."""
+    """Raise ValueError if an op outside a loop reads a tensor from inside it."""
     context: ControlFlowContext | None = op._control_flow_context
     loop = None if context is None else context.while_context
     for tensor in op.inputs:

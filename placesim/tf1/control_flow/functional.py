@@ -71,7 +71,7 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """`tf.map_fn`: what a function makes of each element, as tensors.  Raises TypeError for what is no function."""
+    """`tf.map_fn`: results of a function for each element, as tensors.  Raises TypeError if it is not callable."""
     if not callable(fn):
         raise TypeError(f"The provided function {getattr(fn, '__name__', fn)} is not callable. fn must be callable.")
     dtype = fn_output_signature if dtype is None else dtype

@@ -30,7 +30,7 @@ _MEASURES = frozenset(("Shape", "Size", "Rank"))
 
 
 class WhileContext(LoopContext):
-    """A loop.  `grad_state` is there in a loop that is the gradient of another one."""
+    """A loop; `grad_state` is set in a loop that is the gradient of another one."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class WhileContext(LoopContext):
         op._add_control_input(pivot.op)
 
     def _wait_inside_for(self, outer: Sequence[Operation], op: Operation) -> None:
-        """Control edges can't enter a loop: an Identity inside of what the outer op gives stands for them."""
+        """Replace control edges into the loop by edges from an Identity of the outer op's output inside it."""
         with outside(self.graph), self.entered():
             copies = [gen("Identity")(control.outputs[0]).op for control in outer if control.outputs]
         op._add_control_inputs(copies)

@@ -19,14 +19,14 @@ def _of(op: str, tensor: Tensor) -> Any:
 
 
 def switch_colocated(tensor: Tensor, pred: Tensor) -> tuple[Tensor, Tensor]:
-    """A Switch beside the tensor that it passes on: where `pred` is false, and where it is true."""
+    """Switch colocated with its input: its outputs for false and true."""
     with get_default_graph().colocate_with(tensor, ignore_existing=True):
         when_false, when_true = _of("Switch", tensor)(tensor, pred, name="Switch")
     return when_false, when_true
 
 
 def merge(tensors: list[Tensor]) -> Tensor:
-    """The one of several tensors that is there."""
+    """Merge of several tensors: the one that is live."""
     op = "RefMerge" if all(tensor._is_ref for tensor in tensors) else "Merge"
     found: Tensor = gen(op)(tensors, name="Merge")[0]
     return found

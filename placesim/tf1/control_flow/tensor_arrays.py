@@ -19,7 +19,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class _Contents:
-    """State common to all arrays of one handle: the shape of their elements as far as it is known, and their place."""
+    """State shared by all arrays of one handle: the known element shape, and the colocation."""
 
     def __init__(self, element_shape: TensorShape) -> None:
         self.element_shape = element_shape
@@ -30,7 +30,7 @@ class TensorArray:
     """An array of `size` tensors; `flow` is what orders the reads and writes."""
 
     version_2: ClassVar[type[TensorArray]]
-    """The class of arrays that are lists of tensors, which its module puts here."""
+    """Class of arrays implemented as tensor lists, set by its module."""
 
     def __new__(cls, *args: object, **kwargs: object) -> TensorArray:
         """Version 2 control flow has arrays that are lists of tensors."""
@@ -146,7 +146,7 @@ class TensorArray:
             yield
 
     def identity(self) -> TensorArray:
-        """The same array, after what the scopes say."""
+        """The same array, with the current control dependencies."""
         return build_with_flow(self, gen("Identity")(self._flow))
 
     def grad(self, source: str, flow: Tensor | None = None, name: str | None = None) -> TensorArray:
@@ -183,7 +183,7 @@ class TensorArray:
     def _filled(
         self, word: str, name: str | None, value: Any, element_shape: Callable[[Tensor], TensorShape], **places: Any
     ) -> TensorArray:
-        """The array after an op that takes a value to some places; what the value says of elements' shapes is kept."""
+        """Array after an op that writes a value, with the element shape known from the value."""
         with name_scope(name, word, [self._handle, value, *places.values()]):
             tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             self._check_type(tensor)
@@ -275,7 +275,7 @@ class TensorArray:
         return found
 
     def close(self, name: str | None = None) -> Operation:
-        """Gives the memory back."""
+        """Free the memory."""
         found: Operation = gen("TensorArrayCloseV3")(handle=self._handle, name=name)
         return found
 
@@ -286,7 +286,7 @@ def constant_flow() -> Tensor:
 
 
 def build_with_flow(array: TensorArray, flow: Tensor) -> TensorArray:
-    """The array as it is when a flow is there."""
+    """The array with another flow."""
     with name_scope(None, "TensorArray" if array.handle is not None else "TensorArrayV2", [array.handle, None, flow]):
         # TensorFlow makes a new object for it, which takes a name and makes no op
         pass

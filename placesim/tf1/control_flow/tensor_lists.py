@@ -17,7 +17,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 def element_shape_argument(shape: TensorShape) -> Any:
-    """A shape as the ops of lists take it: -1 where the rank is unknown, a Const made at once where there are no dimensions."""
+    """Shape argument of list ops: -1 for an unknown rank, a new Const for a scalar."""
     if shape.rank is None:
         return -1
     sizes = [-1 if size is None else size for size in shape.as_list()]
@@ -25,7 +25,7 @@ def element_shape_argument(shape: TensorShape) -> Any:
 
 
 class TensorListArray(TensorArray):
-    """An array that is a list of tensors; each write gives a new list."""
+    """Array implemented as a tensor list; each write returns a new list."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ def determinism(value: bool | None) -> str:
 def window(
     dataset: Dataset, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False, name: str | None = None
 ) -> Dataset:
-    """Datasets of so many elements."""
+    """Datasets of `size` elements each."""
     parts = (
         number(size, "size"),
         number(size if shift is None else shift, "shift"),

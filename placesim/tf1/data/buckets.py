@@ -30,7 +30,7 @@ def bucket_by_sequence_length(
     drop_remainder: bool = False,
     name: str | None = None,
 ) -> Dataset:
-    """Batches of elements whose lengths lie between the same boundaries.  Raises ValueError for another number of sizes."""
+    """Batches of elements with lengths between the same boundaries.  Raises ValueError for a wrong number of sizes."""
     if len(bucket_batch_sizes) != len(bucket_boundaries) + 1:
         raise ValueError(
             "`len(bucket_batch_sizes)` must equal `len(bucket_boundaries) + 1` but "

@@ -21,7 +21,7 @@ VERSION_2 = (
     "AssertCardinalityDataset DenseToSparseBatchDataset GroupByWindowDataset IgnoreErrorsDataset MapAndBatchDataset "
     "LegacyParallelInterleaveDatasetV2 ScanDataset ShuffleAndRepeatDataset TakeWhileDataset UniqueDataset"
 )
-"""Ops whose datasets TensorFlow has no version 1 of: `apply` shows them as they are."""
+"""Ops for datasets without a version 1 in TensorFlow, which `apply` returns unchanged."""
 
 
 def metadata(name: str | None) -> bytes:
@@ -44,7 +44,7 @@ def make(
     name: str | None = None,
     **attrs: object,
 ) -> DatasetV1Adapter:
-    """The dataset of an op's output; types, shapes and the name are told to the ops that want them."""
+    """Dataset of an op's output; types, shapes and the name become attrs of ops that have them."""
     definition = load_registry().op(op)
     assert definition is not None
     told = {key: value for key, value in element_attrs(spec).items() if key in definition.attrs}

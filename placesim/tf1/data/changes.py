@@ -19,11 +19,11 @@ from placesim.tf1.types import dtypes
 AUTOTUNE = -1
 """As many as the runtime thinks best."""
 INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
-"""Numbers of elements that are none."""
+"""Special cardinalities."""
 
 
 def repeat(dataset: Dataset, count: Any = None, name: str | None = None) -> Dataset:
-    """A dataset's elements so many times; without end where no number is given."""
+    """The dataset repeated `count` times, infinitely by default."""
     return transformed(dataset, "RepeatDataset", number(-1 if count is None else count, "count"), name=name)
 
 
@@ -48,7 +48,7 @@ def ignore_errors(dataset: Dataset, log_warning: bool = False, name: str | None 
 
 
 def apply(first: Dataset, transformation_func: Callable[[Dataset], Any]) -> Dataset:
-    """The dataset that a function makes of one.  Raises TypeError where that is no dataset."""
+    """Dataset returned by a transformation.  Raises TypeError for another result."""
     found = transformation_func(first)
     if not isinstance(found, Dataset):
         raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
@@ -115,7 +115,7 @@ def enumerated(dataset: Dataset, start: TensorLike = 0, name: str | None = None)
 
 
 def not_divided(dataset: Dataset) -> Dataset:
-    """The dataset, which every worker gets as a whole where another one is divided."""
+    """The dataset, which each worker gets as a whole when others are sharded."""
     return transformed(dataset, "RewriteDataset", "replicate_on_split")
 
 

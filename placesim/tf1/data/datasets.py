@@ -43,7 +43,7 @@ class Dataset(metaclass=ABCMeta):
         raise TypeError("`tf.data.Dataset` only supports `len` in eager mode. Use `tf.data.Dataset.cardinality()` instead.")
 
     def as_numpy_iterator(self) -> NoReturn:
-        """Raises RuntimeError: there is no eager execution."""
+        """Raise RuntimeError, since there is no eager execution."""
         raise RuntimeError("`tf.data.Dataset.as_numpy_iterator()` is only supported in eager mode.")
 
 
@@ -57,7 +57,7 @@ class DatasetV1Adapter(Dataset):
 
 
 class VariantDataset(DatasetV1Adapter):
-    """A dataset that is known by its tensor only: an element of another one, or what a function made."""
+    """A dataset known only by its tensor: an element of another dataset, or a function's result."""
 
     def __init__(self, variant_tensor: Tensor, element_spec: Any, options: Options | None = None) -> None:
         super().__init__(variant_tensor, element_spec, "_VariantDataset" if options is None else "DatasetV1Adapter", options)

@@ -113,7 +113,7 @@ def dense_to_sparse_batch(batch_size: TensorLike, row_shape: object) -> Transfor
 
 
 def assert_cardinality(expected_cardinality: Any) -> Transformation:
-    """Fails where there are more or fewer elements."""
+    """Transformation that fails for another number of elements."""
     return lambda dataset: transformed(
         dataset, "AssertCardinalityDataset", number(expected_cardinality, "expected_cardinality")
     )

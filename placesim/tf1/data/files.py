@@ -103,7 +103,7 @@ class TFRecordDataset(_FileDataset):
 
 
 class FixedLengthRecordDataset(_FileDataset):
-    """`tf.data.FixedLengthRecordDataset`: pieces of so many bytes."""
+    """`tf.data.FixedLengthRecordDataset`: records of equal length."""
 
     _shown = "FixedLengthRecordDatasetV2"
 
@@ -134,7 +134,7 @@ def _text(value: TensorLike, name: str) -> Any:
 
 
 def list_files(file_pattern: Any, shuffle: object = None, seed: int | None = None, name: str | None = None) -> Dataset:
-    """The names of the files that match, shuffled unless told otherwise; where there are none an op fails."""
+    """Names of matching files, shuffled by default; an op fails if there are none."""
     from placesim.tf1.array.shaping import identity, shape
     from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope

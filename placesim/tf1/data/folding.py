@@ -40,7 +40,7 @@ def reduced(dataset: Dataset, initial_state: object, reduce_func: object, name: 
 
 
 def _stable(dataset: Dataset, function: object, caller: str, spec: object) -> tuple[Any, ElementFunction]:
-    """The function once the state that it gives has the spec of the one that it gets: unknown sizes are found by trying."""
+    """The function after relaxing unknown sizes until its result state matches its argument state."""
     while True:
         found = _folding_function(dataset, function, caller, spec)
         _check_state(found.output_spec, spec)

@@ -20,10 +20,10 @@ _NOT_IN_NAMES = str.maketrans("", "", "<>\\' ")
 
 
 class ElementFunction:
-    """A function of an element: its name in the library, what it captures, and the spec of what it gives."""
+    """A function of an element: name in the library, captured tensors, and the spec of its result."""
 
     def __init__(self, function: Any, caller: str, spec: Any, unpacks: bool = True) -> None:
-        """`spec` is the argument's; where that is a tuple and `unpacks` holds, the function takes its parts.
+        """Trace the function for arguments of `spec`; if that is a tuple and `unpacks`, its parts are separate arguments.
 
         `caller` is how TensorFlow names the method, which is in the function's name.
         """

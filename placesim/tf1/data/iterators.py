@@ -41,7 +41,7 @@ class Iterator:
     def from_structure(
         output_types: object, output_shapes: object = None, shared_name: str | None = None, output_classes: object = None
     ) -> Iterator:
-        """An iterator without a dataset, which `make_initializer` gives it."""
+        """An iterator without a dataset, which `make_initializer` sets."""
         spec = structures.spec_from_types(output_types, output_shapes, output_classes)
         resource = gen("IteratorV2")(shared_name=shared_name or "", container="", **element_attrs(spec))
         return Iterator(resource, None, spec)
@@ -89,7 +89,7 @@ class Iterator:
             )
 
     def get_next(self, name: str | None = None) -> Any:
-        """The next element: a structure of tensors, which fail with OutOfRangeError behind the last."""
+        """The next element as a structure of tensors, which fail with OutOfRangeError at the end."""
         with colocate_with(self._iterator_resource):
             tensors = gen("IteratorGetNext")(self._iterator_resource, name=name, **element_attrs(self._spec))
             return structures.from_tensors(self._spec, tensors)
@@ -133,7 +133,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:
-    """`tf.data.make_one_shot_iterator`: an iterator whose dataset a function makes when it is first asked.
+    """`tf.data.make_one_shot_iterator`: an iterator whose dataset is made by a function on first use.
 
     Raises ValueError where the dataset depends on a placeholder or on state.
     """

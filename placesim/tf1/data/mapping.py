@@ -153,12 +153,12 @@ def map_and_batched(
 
 
 def filtered(dataset: Dataset, predicate: object, name: str | None = None) -> Dataset:
-    """The elements for which a function is true.  Raises ValueError where it gives no truth value."""
+    """Elements for which a function is true.  Raises ValueError for a result of another type."""
     return _kept(dataset, "FilterDataset", "Dataset_filter", predicate, name)
 
 
 def taken_while(dataset: Dataset, predicate: object, name: str | None = None) -> Dataset:
-    """The elements before the first for which a function is false.  Raises ValueError where it gives no truth value."""
+    """Elements before the first for which a function is false.  Raises ValueError for a result of another type."""
     return _kept(dataset, "TakeWhileDataset", "Dataset_take_while", predicate, name)
 
 

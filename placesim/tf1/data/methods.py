@@ -1,4 +1,4 @@
-"""The methods of `tf.data.Dataset`: functions of the modules beside this one, whose first argument is the dataset."""
+"""Methods of `tf.data.Dataset`: functions of neighbouring modules whose first argument is the dataset."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def dataset_function(dataset: Dataset) -> FunctionName:
 
 
 class _Body(Graph):
-    """Copies of the ops that a tensor stands on, which have the devices of the place where they are copied."""
+    """Copies of a tensor's ancestors, with the devices of the place where they are copied."""
 
     def __init__(self, outer: Graph) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class _Body(Graph):
         self.builder._device_scopes = devices_for(self, outer)
 
     def copied(self, tensor: Tensor) -> Tensor:
-        """The copy of a tensor; one that is used twice is copied twice, and what an op waits for is left out."""
+        """Copy of a tensor; a tensor used twice is copied twice, without control inputs."""
         op = tensor.op
         if op.type.startswith("Placeholder") and op.type != "PlaceholderWithDefault":
             raise ValueError(f"Cannot capture a placeholder (name:{op.name}, type:{op.type}) by value.")

@@ -1,4 +1,4 @@
-"""`tf.data.Options`: what is set of how a dataset is run, and the message that its op holds."""
+"""`tf.data.Options`: settings for running a dataset, and the message in its op."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Field(NamedTuple):
 
 
 class _Group:
-    """Options that are set as attributes; None is what was not set."""
+    """Options as attributes; None for an unset one."""
 
     FIELDS: ClassVar[dict[str, _Field]] = {}
     ALIASES: ClassVar[dict[str, str]] = {}
@@ -94,7 +94,7 @@ class _Group:
         return found
 
     def update(self, other: _Group) -> None:
-        """Takes over what another group has set."""
+        """Take over the options set in another group."""
         for name, field in self.FIELDS.items():
             value = other._held[name]
             if _is_group(field):
@@ -199,12 +199,12 @@ class Options(_Group):
     ALIASES: ClassVar = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
 
     def merge(self, options: Options) -> Options:
-        """These options, and what others set after them."""
+        """These options, overridden by later ones."""
         return merged(self, options)
 
 
 def merged(*options: Options) -> Options:
-    """Options of several, of which the later win."""
+    """Merge options; later ones win."""
     found = Options()
     for each in options:
         found.update(each)

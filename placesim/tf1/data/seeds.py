@@ -1,4 +1,4 @@
-"""The seeds of datasets that shuffle or draw: tensors, which are never both 0 where a seed was set."""
+"""Seed tensors of datasets that shuffle or draw; they are never both 0 if a seed was set."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _packed(structure: Any, leaves: Iterator[Any]) -> Any:
 
 
 def map_structure(function: Callable[..., Any], *structures: object) -> Any:
-    """The first structure, whose leaves are what the function makes of all of theirs."""
+    """Structure of the function's results for corresponding leaves."""
     return pack(structures[0], [function(*leaves) for leaves in zip(*map(flatten, structures), strict=True)])
 
 
@@ -101,7 +101,7 @@ def pack_up_to(shallow: Any, given: Any) -> list[Any]:
 
 
 class DatasetSpec(TypeSpec):
-    """`tf.data.DatasetSpec`: an element that is a dataset itself."""
+    """`tf.data.DatasetSpec`: spec of an element that is itself a dataset."""
 
     __slots__ = ("element_spec", "shape")
 
@@ -121,7 +121,7 @@ class DatasetSpec(TypeSpec):
 
 
 _TOLD_BY_SPEC = (DatasetSpec, NoneTensorSpec)
-"""Specs that stand for themselves where types, shapes or classes are told."""
+"""Specs that represent themselves among types, shapes and classes."""
 
 
 def spec_from_types(output_types: object, output_shapes: object = None, output_classes: object = None) -> Any:
@@ -139,7 +139,7 @@ def spec_from_types(output_types: object, output_shapes: object = None, output_c
 
 
 def without_shapes(types: Any, shapes: Any) -> Any:
-    """Shapes whose structure is that of types: at a leaf of these stands one shape, be it a list or a tuple of sizes."""
+    """Shapes in the structure of the types: at each leaf is one shape, even if it is a list or tuple of sizes."""
     if not is_nested(types):
         return TensorShape(shapes)
     if isinstance(types, Mapping):
@@ -148,17 +148,17 @@ def without_shapes(types: Any, shapes: Any) -> Any:
 
 
 def types_of(spec: object) -> Any:
-    """The element types of a spec, in its structure; what is a dataset or None stands for itself."""
+    """Element types of a spec in its structure; datasets and None represent themselves."""
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.dtype, spec)
 
 
 def shapes_of(spec: object) -> Any:
-    """The shapes of a spec, in its structure; what is a dataset or None stands for itself."""
+    """Shapes of a spec in its structure; datasets and None represent themselves."""
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.shape, spec)
 
 
 def classes_of(spec: object) -> Any:
-    """The classes of a spec's values, in its structure; what is a dataset or None stands for itself."""
+    """Classes of a spec's values in its structure; datasets and None represent themselves."""
     return map_structure(lambda one: one if isinstance(one, _TOLD_BY_SPEC) else one.value_type, spec)
 
 
@@ -176,7 +176,7 @@ def component_shapes(spec: object) -> list[TensorShape]:
 
 
 def _held(spec: object) -> list[Any]:
-    """The specs of what the runtime holds a tensor for: None needs none."""
+    """Specs with a tensor at run time; None has none."""
     return [one for one in flatten(spec) if not isinstance(one, NoneTensorSpec)]
 
 
@@ -198,7 +198,7 @@ def normalize(element: object, spec: object = None) -> Any:
 
 
 def spec_of(element: object) -> Any:
-    """The spec of an element whose leaves are tensors and what stands for them."""
+    """Spec of an element whose leaves are tensors or composite values."""
     return map_structure(lambda leaf: NoneTensorSpec() if leaf is None else type_spec_of(leaf), element)
 
 
@@ -247,7 +247,7 @@ def _from_tensor(spec: object, tensor: Tensor) -> Any:
 
 
 def _deserialized(spec: SparseTensorSpec, tensor: Tensor) -> SparseTensor:
-    """A sparse tensor again; its dense shape is a constant, or one stacked with the sizes that are known."""
+    """Deserialised sparse tensor; its dense shape is a constant, or stacked from known and computed sizes."""
     indices, values, dense_shape = gen("DeserializeSparse")(tensor, dtype=spec.dtype)
     sizes = spec.shape.sizes
     if sizes is None:
@@ -293,7 +293,7 @@ def unbatched(spec: object) -> Any:
 
 
 def common(first: Any, second: Any) -> Any | None:
-    """The most special spec that both are; None where there is none."""
+    """Most specific spec compatible with both; None if there is none."""
     if is_nested(first) != is_nested(second):
         return None
     if is_nested(first):

@@ -1,4 +1,4 @@
-"""The MNIST digits as TensorFlow's tutorials read them: from four files of a directory, or made up where that is asked for."""
+"""The MNIST digits as TensorFlow's tutorials read them: from four files, or synthetic on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = (
     *("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"),
 )
 VARIABLE = "PLACESIM_MNIST"
-"""The environment variable that asks for digits that are made up: `synthetic`."""
+"""Environment variable that requests synthetic digits (`synthetic`)."""
 _COUNTS = (60_000, 10_000)
 """Number of images for training and for testing."""
 _SIZE, _CLASSES = 28, 10
@@ -188,7 +188,7 @@ def _is_made_up() -> bool:
 
 
 def _made_up() -> list[np.ndarray]:
-    """Digits that are none: ten patterns of dots, each for all examples of a class; always the same ones."""
+    """Synthetic digits: one of ten dot patterns per class, always the same."""
     import numpy as np
 
     random = np.random.RandomState(0)

@@ -1,4 +1,4 @@
-"""Function or class behind each public name: one table for each topic, joined when first asked for.
+"""Implementation of each public name: one table per topic, joined on first use.
 
 A table is a module beside this one with `ROWS`: a module of `placesim.tf1` -> the public names that are in it, each as `NAME`
 (of `tf`, dots included: `nn.relu`; the module's own name for it is the last part) or `NAME=WHAT`.  `OPS` names what is an op's

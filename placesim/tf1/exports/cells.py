@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _under(prefixes: str, names: str) -> str:
-    """The same names in several modules."""
+    """Map the same names in several modules."""
     return " ".join(f"{prefix}.{name}" for prefix in prefixes.split() for name in names.split())
 
 

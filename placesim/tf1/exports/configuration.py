@@ -1,4 +1,4 @@
-"""The machine's devices, and what sessions run with."""
+"""Exports: devices of the machine, and session configuration."""
 
 from __future__ import annotations
 

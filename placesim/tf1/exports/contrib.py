@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def _under(prefixes: str, names: str) -> str:
-    """The same names in several modules of `tf.contrib`."""
+    """Map the same names in several modules of `tf.contrib`."""
     return " ".join(f"contrib.{prefix}.{name}" for prefix in prefixes.split() for name in names.split())
 
 

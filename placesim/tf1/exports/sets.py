@@ -1,4 +1,4 @@
-"""Sets, and what is made of several tensors that stand for one."""
+"""Exports: sets, and composite tensors."""
 
 from __future__ import annotations
 

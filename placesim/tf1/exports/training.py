@@ -1,4 +1,4 @@
-"""Clusters, and what runs training."""
+"""Exports: clusters and training."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def framed_record(data: bytes) -> bytes:
 
 
 class FileWriter:
-    """Writes Events to a file of its own in a directory, which is made if it is not there."""
+    """Writes Events to a new file in a directory, which is created if needed."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class FileWriter:
         self._add(message_class("Event")(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: TensorLike | None = None) -> None:
-        """Writes what a step told of itself.  Raises ValueError for a tag that was used before."""
+        """Write a step's RunMetadata.  Raises ValueError for a repeated tag."""
         if tag in self._seen_run_tags:
             raise ValueError("The provided tag was already used for this event type")
         self._seen_run_tags.add(tag)

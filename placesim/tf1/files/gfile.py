@@ -53,7 +53,7 @@ class GFile:
         return self._opened
 
     def read(self, n: int = -1) -> Any:
-        """So many characters, or all that is left."""
+        """Read `n` characters, or the rest."""
         with _told(self._name):
             return self._file().read(n)
 
@@ -126,12 +126,12 @@ class FileStatistics:
 
 
 def Exists(filename: Any) -> bool:  # noqa: N802 (TensorFlow's names, here and below)
-    """Whether there is a file or directory."""
+    """Whether the file or directory exists."""
     return os.path.exists(os.fspath(filename))
 
 
 def IsDirectory(dirname: Any) -> bool:  # noqa: N802
-    """Whether there is a directory."""
+    """Whether the path is a directory."""
     return os.path.isdir(os.fspath(dirname))
 
 
@@ -151,7 +151,7 @@ def Glob(filename: Any) -> list[str]:  # noqa: N802
 
 
 def ListDirectory(dirname: Any) -> list[str]:  # noqa: N802
-    """The names in a directory.  Raises `tf.errors.NotFoundError` where it is none."""
+    """Names in a directory.  Raises `tf.errors.NotFoundError` if it is not a directory."""
     if not IsDirectory(dirname):
         raise errors.NotFoundError(None, None, f"Could not find directory {os.fspath(dirname)}")
     return os.listdir(os.fspath(dirname))
@@ -186,7 +186,7 @@ def DeleteRecursively(dirname: Any) -> None:  # noqa: N802
 
 
 def Rename(oldname: object, newname: object, overwrite: bool = False) -> None:  # noqa: N802
-    """Gives a file another name.  Raises `tf.errors.AlreadyExistsError` for one that is taken."""
+    """Rename a file.  Raises `tf.errors.AlreadyExistsError` if the new name exists."""
     _onto(oldname, newname, overwrite, os.replace)
 
 

@@ -84,7 +84,7 @@ class TFRecordWriter:
         self._file.write(data if self._deflate is None else self._deflate.compress(data))
 
     def flush(self) -> None:
-        """Writes what is held back."""
+        """Write buffered records."""
         if self._deflate is not None:
             self._file.write(self._deflate.flush(zlib.Z_SYNC_FLUSH))
         self._file.flush()
@@ -109,7 +109,7 @@ class TFRecordWriter:
 
 
 def tf_record_iterator(path: Any, options: object = None) -> Iterator[bytes]:
-    """The records of a file.  Raises NotFoundError where there is none, DataLossError for a broken one."""
+    """Records of a file.  Raises NotFoundError for a missing file, DataLossError for a broken one."""
     from placesim.core.errors import PlacesimError
     from placesim.ops.kernels.resources.file_access import decompress, tf_records
 

@@ -1,1 +1,1 @@
-"""Functions of a graph's library, made of Python functions: branches, loops' bodies, `tf.function`, those of datasets."""
+"""Library functions made from Python functions: branches, loop bodies, `tf.function`, and functions of datasets."""

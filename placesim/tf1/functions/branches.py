@@ -39,7 +39,7 @@ def cond(pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], An
 
 
 def switch_case(branch_index: Any, functions: Sequence[Callable[[], Any]], name: str) -> Any:
-    """The function of an index, the last one where there is none."""
+    """Result of the function with an index; the last one for an invalid index."""
     with name_scope(name) as scope:
         names = [function_name((scope, f"branch{i}")) for i in range(len(functions))]
         index = convert_to_tensor(branch_index, name="branch_index")
@@ -52,7 +52,7 @@ def switch_case(branch_index: Any, functions: Sequence[Callable[[], Any]], name:
 
 
 def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str], call_name: str) -> None:
-    """Raises TypeError or ValueError where branches give other structures or types than the first one."""
+    """Raise TypeError or ValueError if a branch's structure or types differ from the first one's."""
     first = bodies[0]
     counts = [len(nest.flatten(body.structured_outputs)) for body in bodies]
     if len(set(counts)) > 1:
@@ -69,7 +69,7 @@ def _check_alike(bodies: Sequence[FunctionGraph], words: Sequence[str], call_nam
 
 
 def _difference(first: FunctionGraph, body: FunctionGraph) -> str:
-    """Difference of a branch's outputs from those of the first one; empty if there is none."""
+    """Difference between a branch's outputs and the first one's; empty if there is none."""
     if len(first.outputs) != len(body.outputs):
         raise ValueError(
             f"Lengths of branch outputs of cond must match.\nlen(graphs[0].outputs): {len(first.outputs)}\n"
@@ -141,7 +141,7 @@ def conditional_op(kind: str, selector: Tensor, bodies: Sequence[FunctionGraph],
 
 
 def share_inputs(bodies: Sequence[FunctionGraph]) -> list[Tensor]:
-    """Gives all bodies the arguments of each, in the order of their first use; what they are outside."""
+    """Give all bodies the union of their arguments in order of first use, and return the outer tensors."""
     inputs = list(dict.fromkeys(tensor for body in bodies for tensor in body.captures))
     for body in bodies:
         captures = body.captures

@@ -29,7 +29,7 @@ def build(
     after_op: Tensor | None = None,
     orders_effects: bool | None = None,
 ) -> FunctionGraph:
-    """Calls a function in a body's graph; what it gives, a structure of what can be tensors, are the body's outputs.
+    """Call a function in a body's graph and use its result, a structure of tensor-likes, as the body's outputs.
 
     Of an op that it gives there is `after_op` when it has run, the number 1 where that is None.  With `orders_effects` (in a
     function whose own are ordered by default) the outputs are Identities, and every stateful op runs, in its turn.
@@ -62,7 +62,7 @@ def _returned(value: Any) -> Any:
 
 
 def _as_output(value: TensorLike, after_op: Tensor | None) -> Any:
-    """A leaf of what a function gives as what can leave its body."""
+    """Convert a leaf of a function's result to an output of its body."""
     if value is None or isinstance(value, IndexedSlices | SparseTensor) or hasattr(value, "flow"):
         return value
     if isinstance(value, Operation):

@@ -1,4 +1,4 @@
-"""Ops that call functions, and what is known of the functions that they call."""
+"""Ops that call functions, and static facts about the functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def call(graph: Graph, op: str, inputs: Sequence[Tensor], attrs: dict[str, Any],
 
 
 def resources_only_read(bodies: Sequence[FunctionGraph]) -> list[int]:
-    """The numbers of the arguments that are resources and changed by none of some bodies with the same arguments."""
+    """Numbers of the resource arguments that none of the bodies modifies."""
     return [
         i
         for i, tensor in enumerate(bodies[0].inputs)

@@ -18,7 +18,7 @@ _BEFORE_LETTERS = re.compile("^[^a-z]*")
 
 
 class _Names:
-    """The names of one FunctionDef: results first, then arguments, then nodes; who comes later gives way."""
+    """Names in one FunctionDef: results first, then arguments, then nodes; later ones are renamed."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

@@ -39,7 +39,7 @@ class _DefunGraph(FunctionGraph):
 
 
 class DefinedFunction:
-    """A Python function of arguments of fixed types; its body is made when it is first called or asked about."""
+    """A Python function with fixed argument types; its body is made on first use."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class DefinedFunction:
 
     @property
     def name(self) -> str:
-        """The function's name in the library: with a hash of what it does where none was given."""
+        """Name in the library, with a hash of the body if none was given."""
         return self._made()[1].name
 
     @property
@@ -114,7 +114,7 @@ class DefinedFunction:
             self._grad_func.add_to_graph(graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The outputs of a call: a tensor, a tuple of them, or the op where there are none."""
+        """Outputs of a call: a tensor, a tuple, or the op if there are none."""
         name = kwargs.pop("name", None)
         if kwargs:
             raise ValueError(f"Unknown keyword arguments: {kwargs.keys()}.")
@@ -159,7 +159,7 @@ _KNOWN_ATTRS = frozenset(["noinline", "compiled", "separate_compiled_gradients"]
 
 
 class _OverloadedFunction:
-    """A Python function of arguments of any types: each list of types that it is called with has a function of its own."""
+    """A Python function with arguments of any types, which becomes one function per list of types."""
 
     def __init__(self, function: Callable[..., Any], define_for: Callable[[Sequence[Any]], DefinedFunction]) -> None:
         self._define_for = define_for
@@ -192,7 +192,7 @@ class Defun:
         self._attrs = kwargs
 
     def __call__(self, function: Callable[..., Any]) -> DefinedFunction | _OverloadedFunction:
-        """The function; without types, one of any types.  Raises ValueError for what can't be called with so many arguments."""
+        """Wrap the function; without types, it accepts any.  Raises ValueError for a wrong number of parameters."""
         if not callable(function):
             raise ValueError(f"function {function} must be callable.")
         parameters = inspect.signature(function).parameters.values()

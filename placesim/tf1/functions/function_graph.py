@@ -17,7 +17,7 @@ _SHARED_COLLECTIONS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, Gr
 
 
 class InaccessibleTensorError(ValueError):
-    """A tensor of a function that is not around the place where it is used."""
+    """A tensor of a function is used outside it."""
 
     __module__ = "tensorflow.python.framework.errors_impl"
 
@@ -108,7 +108,7 @@ class FunctionGraph(Graph):
         return found
 
     def placeholder_of(self, tensor: Tensor, name: str | None) -> Tensor:
-        """An argument of the type and shape of a tensor, and that holds what it holds, if it is a resource."""
+        """Argument with the type, shape and resource facts of a tensor."""
         found = self.add_argument(tensor.dtype, tensor.sizes, name)
         self.sources[found] = tensor
         self.shapes.hold(found.node_ref, tensor.graph.shapes.handle(tensor.node_ref))
@@ -150,7 +150,7 @@ class FunctionGraph(Graph):
         return super().make(op, full_name, tensors, attrs, control_inputs)
 
     def _check_references(self, op: str, tensors: Sequence[Tensor]) -> None:
-        """A reference does not come into a function: what changes one has to stand outside."""
+        """Raise an error for a reference from outside: ops that modify it must be outside the function."""
         definition = self.builder.registry.op(op)
         if definition is None or len(definition.inputs) != len(tensors):
             return
@@ -226,7 +226,7 @@ def devices_for(graph: Graph, outer: Graph) -> tuple[Any, ...]:
 
 
 def _labels(outer: Graph) -> tuple[str, ...] | None:
-    """The colocation groups of the place where a function is made, which its ops have too."""
+    """Colocation groups of the place where a function is made, which apply to its ops too."""
     nodes = outer.builder.graph.nodes
     labels = {label for i in outer.builder._colocation for label in colocation_groups(nodes[i])}
     return tuple(sorted(labels)) or outer.builder._class_attr

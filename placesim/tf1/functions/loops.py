@@ -117,7 +117,7 @@ def loop_op(
     parallel_iterations: int,
     scope: str,
 ) -> Operation:
-    """A While named as `scope`, which goes on from `inputs`."""
+    """A While named like `scope` with initial values `inputs`."""
     graph = get_default_graph()
     stateless = not any(op._is_stateful for each in (cond_body, body) for op in each._operations)
     attrs: dict[str, Any] = {
@@ -186,7 +186,7 @@ def _leaf_invariants(leaf: Any, shape: TensorShape | None) -> list[tuple[int, ..
 
 
 def _check_turn(variables: Sequence[Tensor], shapes: Sequence[tuple[int, ...] | None], outputs: Sequence[Tensor]) -> None:
-    """Raises TypeError or ValueError where a turn gives a loop variable another type, or a shape that it may not have."""
+    """Raise TypeError or ValueError if an iteration changes a loop variable's type, or its shape in a forbidden way."""
     for tensor, sizes, output in zip(variables, shapes, outputs, strict=False):
         if tensor.element is not output.element:
             raise TypeError(

@@ -1,4 +1,4 @@
-"""Automatic control dependencies: what has effects in a function's body runs, in the order in which Python made it."""
+"""Automatic control dependencies: stateful ops of a function's body run in the order of their creation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FREE = frozenset(_RANDOM.split())
 
 
 def order_effects(body: FunctionGraph, first: int, returned: Iterable[Tensor]) -> None:
-    """Orders the effects of the ops made since the body had `first`; what is returned waits for all of them.
+    """Order the stateful ops made since the body had `first` nodes; returned tensors wait for all of them.
 
     An op that changes a resource waits for the last that changed it and for those that read it since; one that reads it for
     the last that changed it.  Stateful ops without resources are in one line.

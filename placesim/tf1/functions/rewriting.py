@@ -25,7 +25,7 @@ def redefine(op: Operation, attrs: Sequence[str], bodies: Sequence[FunctionGraph
 
 
 def extend_op(op: Operation, attrs: dict[str, Any], outputs: Sequence[Tensor], inputs: Sequence[Tensor] = ()) -> None:
-    """Gives an op other attrs, and inputs and outputs after those it has; `outputs` are what its functions give there."""
+    """Replace an op's attrs and append inputs and outputs; `outputs` are those of its functions."""
     node = op.node
     builder = op.graph.builder
     node.attrs = builder.intern(op.type, {**node.attrs, **attrs})

@@ -32,7 +32,7 @@ CONFIG = b"\n\x07\n\x03CPU\x10\x01\n\x07\n\x03GPU\x10\x002\x02J\x008\x01\x82\x01
 
 
 class ConcreteFunction:
-    """One body that is called, with the structure of what it gives."""
+    """One traced body, with the structure of its result."""
 
     def __init__(self, body: FunctionGraph, structure: Any = None) -> None:
         self.graph = body
@@ -97,7 +97,7 @@ class ConcreteFunction:
 
 
 def settle_shapes(op: Operation, body: FunctionGraph, given: Sequence[Dims]) -> None:
-    """The static shapes of a call's outputs: the body's, and what follows of the shapes of what it is given."""
+    """Static shapes of a call's outputs: the body's, refined by the shapes of the arguments."""
     graph = op.graph
     shapes = [tensor.sizes for tensor in body.outputs]
     if [tensor.sizes for tensor in body.inputs] != list(given):
@@ -132,7 +132,7 @@ class Function:
         functools.update_wrapper(self, python_function)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
-        """The function of an object, which has traces of its own."""
+        """The function bound to an object, with traces of its own."""
         if instance is None:
             return self
         bound = Function(self.python_function.__get__(instance, owner), self.input_signature, self._name)

@@ -24,24 +24,24 @@ _REBUILT = (
     UnboundLocalError,
     ValueError,
 )
-"""Exceptions that are made anew of a text."""
+"""Exceptions that can be rebuilt from a message."""
 _FACTORY = "outer_factory.<locals>.inner_factory.<locals>."
 
 
 class AutoGraphError(Exception):
-    """Base of what comes out of rewritten code."""
+    """Base of exceptions from converted code."""
 
     __module__ = "tensorflow.python.autograph.pyct.errors"
 
 
 class StagingError(AutoGraphError):
-    """Stands for an exception that can't be made of a text."""
+    """Replaces an exception that cannot be rebuilt from a message."""
 
     __module__ = "tensorflow.python.autograph.impl.api"
 
 
 class _KeyError(KeyError):
-    """A KeyError whose text is shown as it is."""
+    """A KeyError whose text is shown without quotes."""
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -7,12 +7,12 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graphs.tensor import Tensor
 
 _PASSING = frozenset(("Identity", "TensorListResize", "ZerosLike", "AddN", "While", "StatelessWhile"))
-"""Ops whose output holds what the input in its place holds."""
+"""Ops whose outputs hold the content of the corresponding inputs."""
 _BRANCHING = frozenset(("If", "StatelessIf", "Case", "StatelessCase"))
 
 
 def element_type(tensor: Tensor) -> DataType | None:
-    """The type of what a variant holds, None where it is not known."""
+    """Element type of a variant, None if unknown."""
     seen: set[Tensor] = set()
     while tensor not in seen:
         seen.add(tensor)

@@ -51,7 +51,7 @@ def gradients(
     unconnected_gradients: object = UnconnectedGradients.NONE,
     source: Graph | None = None,
 ) -> list[Any]:
-    """The sum of the derivatives of the ys with regard to each x: tensors, IndexedSlices, or None where there is none.
+    """Sum of the derivatives of `ys` with respect to each x: tensors, IndexedSlices, or None for no dependency.
 
     `source` is the graph of the ys, where that is not the one in which the gradients are made.
     Raises LookupError where an op on the way has no gradient, ValueError and TypeError in TensorFlow's words.
@@ -111,7 +111,7 @@ def gradient_function(op: Operation) -> GradientFunction | None:
 
 
 class _Walk:
-    """One call of `gradients`: what each op's outputs have received, and whose turn it is."""
+    """One call of `gradients`: the gradients received by each op's outputs, and the queue of ready ops."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class _Walk:
         return found
 
     def _inputs(self, op: Operation) -> Sequence[Tensor]:
-        """An op's inputs; what a function around the place has captured is what it is outside, unless that is an x."""
+        """Inputs of an op; captured tensors are replaced by the outer ones, unless they are among the xs."""
         inputs = op.inputs
         if not self.bodies:
             return inputs

@@ -62,7 +62,7 @@ def _sizes(tensor: Any) -> list[int | None] | None:
 def _static_axes(
     x: Sequence[int | None] | None, y: Sequence[int | None] | None
 ) -> tuple[tuple[list[int], bool], tuple[list[int], bool]] | None:
-    """For each input the axes to sum over and whether anything is to be done; None where the static shapes do not tell."""
+    """Axes to sum over for each input, and whether a sum is needed; None if static shapes do not determine them."""
     if x is None or y is None:
         return None
     rank = max(len(x), len(y))

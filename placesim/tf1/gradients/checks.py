@@ -32,7 +32,7 @@ NO_GRADIENT = (
 
 
 def check_seed(y: Tensor, grad: Tensor) -> None:
-    """TypeError where the type of a given gradient cannot be that of its y."""
+    """Raise TypeError if a given gradient's type does not suit its y."""
     of_y, given = y.dtype, grad.dtype
     if of_y.is_floating or of_y.is_integer:
         if not given.is_floating and not given.is_integer:
@@ -55,7 +55,7 @@ def check_seed(y: Tensor, grad: Tensor) -> None:
 
 
 def check_shape(op: Operation, index: int, tensor: Tensor, grad: Tensor) -> None:
-    """Tells a gradient the static shape of its tensor.  Raises ValueError where both can't be."""
+    """Set a gradient's static shape to its tensor's.  Raises ValueError if they conflict."""
     if not isinstance(grad, Tensor) or tensor.dtype.base_dtype.name == "resource":
         return
     try:

@@ -58,7 +58,7 @@ def _packed(like: object, leaves: list[Any]) -> Any:
 
 
 def custom_gradient(f: Any = None) -> Any:
-    """`f(*args)` gives a result and a function of the result's gradients that gives those of the arguments."""
+    """Decorator: `f(*args)` returns a result and a function from the result's gradients to those of the arguments."""
     if f is None:
         return custom_gradient
 
@@ -98,7 +98,7 @@ def _in_graph(f: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f`, whose gradient is taken to be 1."""
+    """`f` with a gradient of 1."""
 
     @custom_gradient
     def through(*args: object) -> Any:

@@ -94,7 +94,7 @@ class GradLoopState:
 
     @staticmethod
     def _count_forward(loop: WhileContext, outer: GradLoopState | None) -> tuple[Tensor, Tensor]:
-        """A counter of the forward loop's iterations: what it ends with, and what the next iteration sees."""
+        """Iteration counter of the forward loop: its final value, and its value in the next iteration."""
         start = constant(0, name="f_count")
         if outer is not None:
             # The pushes of one execution of an inner loop come before those of the next.
@@ -116,7 +116,7 @@ class GradLoopState:
 
     @staticmethod
     def _count_backward(loop: WhileContext, count: Tensor, outer: GradLoopState | None) -> Tensor:
-        """The counter of the gradient's loop, which makes it run; what the next iteration sees."""
+        """Counter that drives the gradient loop: its value in the next iteration."""
         one = constant(1, name="b_count")
         with within(loop):
             loop.known.add(count)
@@ -138,7 +138,7 @@ class GradLoopState:
         return following  # type: ignore[no-any-return]
 
     def _barrier(self, name: str, loop: WhileContext, following: Tensor) -> Operation:
-        """An op that the next iteration of a loop comes after; made when it is first asked for."""
+        """Op that the next iteration waits for, made on first use."""
         if name not in self._barriers:
             with control_dependencies(None):
                 made = self._barriers[name] = gen("ControlTrigger")(name=name)

@@ -1,4 +1,4 @@
-"""The loops that one call of `tf.gradients` goes through: which ones get a loop of their own, and when their exits are due."""
+"""Loops reached by one call of `tf.gradients`: their gradient loops, and the time when their exits are processed."""
 
 from __future__ import annotations
 

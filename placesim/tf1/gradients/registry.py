@@ -11,7 +11,7 @@ from placesim.tf1.graphs.tensor import Operation
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 GradientFunction = Callable[..., Any]
-"""`function(op, *gradients of its outputs)` -> the gradients of its inputs: a list, or one tensor where there is one input."""
+"""`function(op, *output_gradients)` returns the input gradients: a list, or one tensor for a single input."""
 
 _FAMILIES = (
     "unary binary reductions segments array gathering joining neural windows linalg variables control_flow tensor_arrays "
@@ -82,7 +82,7 @@ def register(name: str, function: GradientFunction | None) -> None:
 
 
 def lookup(name: str) -> GradientFunction | None:
-    """The gradient function of this name, None where it is not differentiable.  LookupError where there is none."""
+    """Gradient function of that name, None if it is not differentiable.  Raises LookupError for an unknown name."""
     if name in _registered:
         return _registered[name]
     if name in NOT_DIFFERENTIABLE:

@@ -16,7 +16,7 @@ def dense(grad: Tensor) -> Any:
 
 
 def evaluated(tensor: Any) -> Any:
-    """The array that a tensor holds where shape inference can tell it, else None: more than `constant_value` sees."""
+    """Value of a tensor known to shape inference, else None; more tensors than `constant_value` knows."""
     found = constant_value(tensor)
     if found is not None:
         return found

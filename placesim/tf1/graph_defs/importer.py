@@ -88,7 +88,7 @@ def _split(text: str) -> tuple[str, int]:
 
 
 class _Import:
-    """Adds nodes as soon as what they read is there, the first in the GraphDef first."""
+    """Adds nodes as soon as their inputs exist, in the order of the GraphDef."""
 
     def __init__(self, graph: Graph, nodes: Sequence[NodeDef], mapped: dict[str, Any], scope: str) -> None:
         self._graph, self._nodes, self._mapped, self._scope = graph, nodes, mapped, scope
@@ -213,7 +213,7 @@ class _Import:
         self.made[node.name] = operation
 
     def _check_types(self) -> None:
-        """Raises ValueError for an input that is not of the type which its node says; only one that is replaced can be."""
+        """Raise ValueError for a replaced input whose type differs from its node's attr."""
         builder = self._graph.builder
         for node in self._nodes if self._mapped else ():
             keys = ["{}:{}".format(*_split(text)) for text in node.inputs if not text.startswith("^")]

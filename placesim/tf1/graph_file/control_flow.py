@@ -23,8 +23,7 @@ from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.variable import Variable
 
 Writer = Callable[..., Sequence[Any]]
-"""Writes the nodes of a body: `(its Functions, the nodes of its arguments) -> what it gives`, in the words of
-`FileFunctions`."""
+"""Adds a body's nodes: `(its Functions, argument nodes) -> results`, in the terms of `FileFunctions`."""
 
 
 class FileFunctions:

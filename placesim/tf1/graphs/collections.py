@@ -25,7 +25,7 @@ class Collections:
             self.add_to_collection(name, value)
 
     def get_collection_ref(self, name: str) -> list[Any]:
-        """The collection itself, made if there is none."""
+        """The collection itself, created if needed."""
         return self._collections.setdefault(name, [])
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
@@ -39,7 +39,7 @@ class Collections:
         return [item for item in found if hasattr(item, "name") and pattern.match(item.name)]
 
     def get_all_collection_keys(self) -> list[Any]:
-        """The names of all collections that are texts."""
+        """Keys of all collections that are strings."""
         return [name for name in self._collections if isinstance(name, str)]
 
     @property

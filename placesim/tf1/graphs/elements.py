@@ -19,13 +19,17 @@ class Elements:
         return list(self._operations)
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Raises KeyError where there is none, ValueError for a tensor's name, TypeError for what is no text."""
+        """Return an operation.  Raises KeyError for an unknown name, ValueError for a tensor's name, TypeError for another
+        type.
+        """
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=False, allow_operation=True)  # type: ignore[no-any-return]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """Raises KeyError where there is none, ValueError for an operation's name, TypeError for what is no text."""
+        """Return a tensor.  Raises KeyError for an unknown name, ValueError for an operation's name, TypeError for another
+        type.
+        """
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=True, allow_operation=False)  # type: ignore[no-any-return]

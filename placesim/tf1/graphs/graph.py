@@ -32,7 +32,7 @@ class Graph(Scopes, Collections, Elements):
     is_turn = False
     """Whether this is the body of a loop of version 2 control flow."""
     control_flow_is_version_2 = False
-    """Whether control flow calls functions here even where the script has not asked for it."""
+    """Whether control flow uses functions here by default."""
     __module__ = "tensorflow.python.framework.ops"  # as messages name it
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Graph(Scopes, Collections, Elements):
     def make(
         self, op: str, full_name: str, inputs: Iterable[Tensor], attrs: Attrs | None = None, control_inputs: Any = ()
     ) -> Operation:
-        """An operation of inputs that are tensors; its name is claimed already.  Raises what TensorFlow's Python would."""
+        """Make an operation with tensor inputs and a claimed name.  Raises TensorFlow's Python errors."""
         self._check_not_finalized()
         builder = self.builder
         nodes, slots = [], []
@@ -154,7 +154,7 @@ class Graph(Scopes, Collections, Elements):
         return self.make(op_type, self.claim_name(op_type, name), list(inputs), given)
 
     def location(self) -> int:
-        """The innermost line of the script, or of a module of its own, that is being run; 0 where there is none.
+        """Innermost running line of the script or its modules; 0 if there is none.
 
         Packed as the graph holds it.
         """
@@ -286,7 +286,7 @@ class Graph(Scopes, Collections, Elements):
 
 
 class _Bottom(threading.local):
-    """The graph that is a thread's default one where it has entered none."""
+    """Default graph of a thread that has entered none."""
 
     graph: Graph | None = None
 
@@ -314,7 +314,7 @@ def reset_default_graph() -> None:
 
 
 kept: list[Graph] | None = None
-"""Every graph that is made, where someone wants them all at the end: whoever runs a script for its graph."""
+"""All graphs made so far, if a recorder needs them at the end."""
 _script: str | None = None
 
 

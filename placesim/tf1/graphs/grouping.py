@@ -62,7 +62,7 @@ def _no_op(device: str, ops: list[Operation], name: str | None) -> Operation:
 
 
 def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> list[Any]:
-    """The tensors, none of which is there before all of them are."""
+    """The tensors, each available only when all are."""
     graph = graph_of([item for item in tensors if item is not None])
     with graph.as_default(), graph.name_scope("tuple" if name is None else name):
         gates = [item.op if hasattr(item, "op") else item for item in tensors if item is not None]

@@ -27,7 +27,7 @@ def placeholder_with_default(input: TensorLike, shape: ShapeLike, name: str | No
 
 
 def sparse_placeholder(dtype: DTypeLike, shape: ShapeLike | None = None, name: str | None = None) -> SparseTensor:
-    """`tf.sparse_placeholder`: placeholders of the values, the indices and, where it is not given, the shape."""
+    """`tf.sparse_placeholder`: placeholders of values, indices and, if not given, the shape."""
     from placesim.tf1.types import dtypes
 
     known: TensorShape | None

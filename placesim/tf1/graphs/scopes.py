@@ -213,7 +213,7 @@ class _DeviceFunction:
         return _device_text(self._device(self._graph.operation(node)))
 
     def of(self, graph: Scopes) -> _DeviceFunction:
-        """The same function, asked about another graph's nodes."""
+        """The same function for another graph's nodes."""
         return _DeviceFunction(graph, self._device)
 
 

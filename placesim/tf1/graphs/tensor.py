@@ -21,7 +21,7 @@ from placesim.tf1.types.shapes import TensorShape, as_shape
 
 
 class OwningGraph(Protocol):
-    """The graph of a tensor or operation, as far as these and their readers ask it: a `Graph`, which is made of them."""
+    """Protocol of a tensor's or operation's graph (`Graph`), as used by both and their readers."""
 
     builder: ScopedGraphBuilder
     shapes: GraphShapes
@@ -39,7 +39,7 @@ class OwningGraph(Protocol):
         """The tensor can't be fed."""
 
     def control_dependencies(self, control_inputs: Any) -> AbstractContextManager[None]:
-        """A block whose ops wait for others."""
+        """Context whose ops wait for others."""
 
     def _forget_consumers(self) -> None: ...
 
@@ -60,7 +60,7 @@ _ids = [-1]
 
 
 def uid() -> int:
-    """The next of a process's numbers, of which each graph and tensor that is made takes one: functions' names hold it."""
+    """Next number of the process-wide counter of graphs and tensors, which appears in functions' names."""
     _ids[0] += 1
     return _ids[0]
 
@@ -172,7 +172,7 @@ class Tensor:
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
-        """Adds what is known of the static shape.  Raises ValueError where both can't be."""
+        """Refine the static shape.  Raises ValueError for a conflict."""
         given = as_shape(shape).sizes
         try:
             found = merge(self.sizes, given)
@@ -267,7 +267,7 @@ class SymbolicTensor(Tensor):
 
 
 class Reference:
-    """`t.ref()`: equal for the same tensor."""
+    """`t.ref()`: hashable reference, equal for the same tensor."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
@@ -429,7 +429,7 @@ class Operation:
 
 
 def _public_value(value: Any) -> Any:
-    """An attr's value as `get_attr` gives it."""
+    """Value of an attr as `get_attr` returns it."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, ElementType):

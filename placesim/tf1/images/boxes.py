@@ -20,7 +20,7 @@ def non_max_suppression(
     score_threshold: Any = float("-inf"),
     name: str | None = None,
 ) -> Any:
-    """`tf.image.non_max_suppression`: the places of the boxes that are kept."""
+    """`tf.image.non_max_suppression`: indices of the selected boxes."""
     with name_scope(name, "non_max_suppression"):
         iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
         least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
@@ -36,7 +36,7 @@ def non_max_suppression_with_scores(
     soft_nms_sigma: Any = 0.0,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """`tf.image.non_max_suppression_with_scores`: the places of the boxes that are kept, and their scores."""
+    """`tf.image.non_max_suppression_with_scores`: indices and scores of the selected boxes."""
     with name_scope(name, "non_max_suppression_with_scores"):
         iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
         least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
@@ -70,7 +70,7 @@ def combined_non_max_suppression(
     clip_boxes: bool = True,
     name: str | None = None,
 ) -> Any:
-    """`tf.image.combined_non_max_suppression`: of a batch, each class by itself."""
+    """`tf.image.combined_non_max_suppression`: batched, for each class separately."""
     with name_scope(name, "combined_non_max_suppression"):
         iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
         least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")

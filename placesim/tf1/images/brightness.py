@@ -70,7 +70,7 @@ def random_contrast(image: TensorLike, lower: Any, upper: Any, seed: int | None 
 
 
 def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Any:
-    """`tf.image.convert_image_dtype`: the range of the type is kept."""
+    """`tf.image.convert_image_dtype`: convert and rescale to the new type's range."""
     from placesim.tf1.math.casting import saturate_cast
 
     image = convert_to_tensor(image, name="image")

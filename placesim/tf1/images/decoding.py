@@ -1,4 +1,4 @@
-"""`tf.image`: pictures of whatever format, as tensors."""
+"""`tf.image`: decoding of images of any format."""
 
 from __future__ import annotations
 

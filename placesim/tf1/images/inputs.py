@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor import Tensor
 
 
 def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
-    """The assertions that a shape not fully known costs; ValueError for one that is no image's."""
+    """Assertions for an image whose shape is partly unknown; raises ValueError for an invalid shape."""
     shape = image.shape
     if shape.rank is not None and shape.rank < least_rank:
         raise ValueError(f"'image' (shape {shape}) must be at least three-dimensional.")
@@ -27,7 +27,7 @@ def checked(image: Tensor, least_rank: int = 3) -> list[Any]:
 
 
 def sizes_of(image: Tensor, rank: int) -> list[Any]:
-    """The size of each dimension: a number where it is known, else a tensor."""
+    """Size of each dimension: a number if known, else a tensor."""
     if image.shape.is_fully_defined():
         return list(image.shape.as_list())
     static = image.shape.with_rank(rank).as_list()

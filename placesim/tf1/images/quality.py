@@ -173,7 +173,7 @@ def _terms(one: Any, two: Any, blurred: Any, peak: Any, k1: float, k2: float) ->
 
 
 def _bell(size: Any, sigma: Any) -> Any:
-    """A Gaussian filter whose sum is 1."""
+    """Gaussian filter with sum 1."""
     places = tf.cast(tf.range(size), sigma.dtype)
     places -= tf.cast(size - 1, sigma.dtype) / 2.0
     logs = tf.square(places)

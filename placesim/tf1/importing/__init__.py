@@ -1,1 +1,1 @@
-"""`import tensorflow`: the modules of the API, found when they are first asked for."""
+"""`import tensorflow`: modules of the API, found on first use."""

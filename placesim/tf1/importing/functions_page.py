@@ -1,4 +1,4 @@
-"""The tables of public names -> the sections of `tf1-functions`, the manual's page of what there is of TensorFlow 1's API."""
+"""Sections of the manual's page `tf1-functions`, made from the tables of public names."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Finder(MetaPathFinder, Loader):
 
 
 def module_for(name: str) -> ModuleType:
-    """The module that `import NAME` gives.  Raises ModuleNotFoundError."""
+    """Module for `import NAME`.  Raises ModuleNotFoundError."""
     from placesim.tf1.importing.namespaces import Namespace, is_package
     from placesim.tf1.importing.submodule_sources import SOURCES
 
@@ -71,7 +71,7 @@ _MissingName.__name__ = _MissingName.__qualname__ = "NotImplementedError"  # wha
 
 
 class _InternalModule(ModuleType):
-    """A submodule of TensorFlow's own: its names are found where `import_sources` says.
+    """An internal submodule of TensorFlow, with names found by `import_sources`.
 
     It also stands for what `from MODULE import NAME` did not find: so a script can import what it never uses.
     """
@@ -132,7 +132,7 @@ def _found_in(source: str, name: str) -> Any:
 
 
 def _generated(name: str) -> Any:
-    """The generated function of the op that a name is the snake case of; None where there is none."""
+    """Generated function of the op with this snake-case name; None if there is none."""
     from placesim.ops.registry import load_registry
     from placesim.tf1.ops.generated_functions import gen
     from placesim.tf1.ops.signatures import snake_case

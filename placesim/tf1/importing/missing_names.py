@@ -51,7 +51,7 @@ def known_packages() -> frozenset[str]:
 
 
 class _MissingSymbol:
-    """Stands for a function or class that is not there: it can be named, imported and asked about, but not called."""
+    """Placeholder for a missing function or class, which can be named and imported but not called."""
 
     public_name = ""
 

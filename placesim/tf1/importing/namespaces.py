@@ -1,4 +1,4 @@
-"""The modules of the public API (`tf.nn`, `tf.train`) and what is in them, each found when it is first asked for."""
+"""Modules of the public API (`tf.nn`, `tf.train`), with names found on first use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.tf1.exports import packages, table
 
 
 def find(name: str, top: str = "tensorflow.compat.v1") -> Any:
-    """Object behind `tf.NAME`, where `tf` is the module `top`.
+    """Object `tf.NAME` of the module `top`.
 
     Raises AttributeError for what is no name, NotImplementedError's words for what is not there yet.
     """
@@ -49,19 +49,19 @@ def is_package(name: str) -> bool:
 
 
 def is_function(name: str) -> bool:
-    """Whether `tf.NAME` is there and no module."""
+    """Whether `tf.NAME` exists and is not a module."""
     return name in table() and not is_package(name)
 
 
 class Namespace(ModuleType):
-    """A module of the API whose names are found when they are asked for."""
+    """A module of the API whose names are found on first use."""
 
     def __init__(self, prefix: str, is_plain: bool = False) -> None:
         super().__init__("tensorflow." + prefix if prefix else "tensorflow")
         self.__dict__["__path__"] = []
         self._prefix = prefix
         self._is_plain = is_plain
-        """Whether it is what `import tensorflow` gives, which has what `tensorflow.compat.v1` has, and is called otherwise."""
+        """Whether this is `import tensorflow`: `tensorflow.compat.v1` under another name."""
 
     def __getattr__(self, name: str) -> Any:
         found = find(name, "tensorflow") if self._is_plain and name != "newaxis" else _find_in(self._prefix, name)

@@ -94,7 +94,7 @@ SOURCES = {
 _ENDINGS = re.compile(r"_(ops|impl|lib|ops_impl|ops_lib|v1|v2|ops_v2)$")
 _FIRST = re.compile(r"(?<=[a-z])(_v1|V1)$")
 _ALIASES = {"training": "train", "string": "strings", "checkpoint": "train", "linalg_ops": "linalg", "summary_ops": "summary"}
-"""A part of a submodule's name -> the public module that has its functions, where that is called otherwise."""
+"""Public module for a part of a submodule's name, if it is called differently."""
 
 
 def names_of(name: str) -> Iterator[str]:

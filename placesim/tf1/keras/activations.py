@@ -13,7 +13,7 @@ softplus, softsign, swish, tanh = tf.nn.softplus, tf.nn.softsign, tf.nn.swish, t
 
 
 def linear(x: TensorLike) -> Any:
-    """The input as it is."""
+    """Identity."""
     return x
 
 

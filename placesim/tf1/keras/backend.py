@@ -14,7 +14,7 @@ _PHASE = "keras_learning_phase"
 
 
 def learning_phase() -> Any:
-    """Whether layers train: a placeholder of the graph that is false where it is not fed, or what was set."""
+    """Training flag: a placeholder that is false by default, or the value that was set."""
     graph = tf.get_default_graph()
     found = getattr(graph, _PHASE, None)
     if found is None:
@@ -37,7 +37,7 @@ def epsilon() -> float:
 
 
 def floatx() -> str:
-    """The type of layers that are told none."""
+    """Default type of layers."""
     return "float32"
 
 
@@ -47,12 +47,12 @@ def image_data_format() -> str:
 
 
 def int_shape(x: Any) -> tuple[int | None, ...] | None:
-    """The static shape; None where the rank is not known."""
+    """Static shape; None for an unknown rank."""
     return None if x.shape.rank is None else tuple(x.shape.as_list())
 
 
 def ndim(x: Any) -> int | None:
-    """The rank; None where it is not known."""
+    """Rank; None if unknown."""
     return x.shape.rank  # type: ignore[no-any-return]
 
 
@@ -151,7 +151,7 @@ def stack(x: TensorLike, axis: int = 0) -> Any:
 
 
 def get_session() -> Any:
-    """The default session, or a new one, which is kept."""
+    """The default session, or a new one that is kept."""
     found = tf.get_default_session()
     if found is None:
         graph = tf.get_default_graph()
@@ -162,7 +162,7 @@ def get_session() -> Any:
 
 
 def set_session(session: object) -> None:
-    """The session that `get_session` gives from now on."""
+    """Set the session returned by `get_session`."""
     tf.get_default_graph().keras_session = session
 
 

@@ -28,7 +28,7 @@ class Layer(layer.Layer):
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
 
     def _enter_first(self, scope: object = None) -> None:
-        """There is no variable scope to take."""
+        """Do nothing: Keras layers use no variable scope."""
 
     @contextmanager
     def _inside(self) -> Iterator[None]:
@@ -77,7 +77,7 @@ class Layer(layer.Layer):
 
     @property
     def losses(self) -> list[Any]:
-        """The layer's losses; those of its regularizers are built each time they are asked for."""
+        """Losses of the layer; those of regularizers are built at each access."""
         found = list(self._losses)
         for variable, regularizer in self._regularized:
             with tf.name_scope(variable.op.name + "/Regularizer"):
@@ -159,7 +159,7 @@ AveragePooling3D = AvgPool3D = _of(pooling.AveragePooling3D, pool_size=(2, 2, 2)
 
 
 def _function_layer(name: str, make: Callable[..., Callable[[Any], Any]]) -> Any:
-    """A layer whose arguments make the function that it is."""
+    """Layer class whose arguments make a function."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         own = {key: kwargs.pop(key) for key in ("name", "trainable", "dtype", *_OF_INPUTS) if key in kwargs}
@@ -325,7 +325,7 @@ def Input(  # noqa: N802
 
 
 class Sequential(Layer):
-    """Layers one after the other, called on tensors.  Raises NotImplementedError where it is to build itself before."""
+    """Layers applied one after another.  Raises NotImplementedError for building before the first call."""
 
     def __init__(self, layers: Any = None, name: str | None = None) -> None:
         super().__init__(name=name)

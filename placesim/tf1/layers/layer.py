@@ -31,7 +31,7 @@ class InputSpec:
         self.axes = axes or {}
 
     def check(self, layer: str, value: Any) -> None:
-        """ValueError for a tensor that is not so."""
+        """Raise ValueError for a tensor that does not match."""
         shape = TensorShape(value.shape)
         if shape.ndims is None:
             return
@@ -51,7 +51,7 @@ class InputSpec:
 
 
 class Layer:
-    """Base of the layers, and of users' own: those give `build`, which makes variables, and `call`."""
+    """Base class of layers; subclasses define `build`, which makes variables, and `call`."""
 
     input_spec: InputSpec | None = None
 
@@ -281,7 +281,7 @@ def _shapes(inputs: TensorLike) -> Any:
 
 
 def smart_cond(condition: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-    """One of two functions' results, a `cond` where the condition is not known."""
+    """Result of one of two functions; a `cond` if the condition is not static."""
     known = smart_constant(condition)
     if known is None:
         return tf.cond(condition, true_fn, false_fn)
@@ -289,7 +289,7 @@ def smart_cond(condition: TensorLike, true_fn: Callable[[], Any], false_fn: Call
 
 
 def smart_constant(condition: TensorLike) -> bool | None:
-    """Whether a condition holds; None where it takes running."""
+    """Static value of a condition; None if unknown."""
     if isinstance(condition, Tensor):
         value = constant_value(condition)
         return None if value is None else bool(value)

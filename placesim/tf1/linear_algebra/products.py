@@ -104,7 +104,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
 
 
 def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
-    """The axes of each that are summed over: lists where they are known, tensors where a rank is not."""
+    """Summed axes of each input: lists if known, tensors for an unknown rank."""
     if isinstance(axes, int | np.integer):
         count = a.shape.rank
         if axes < 0:
@@ -132,7 +132,7 @@ def _contracted(a: Tensor, axes: Any) -> tuple[Any, Any]:
 
 
 def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
-    """A tensor with its contracted axes last (first where flipped) as a matrix; what is left, as sizes or as a tensor."""
+    """A tensor as a matrix with its contracted axes last (first if flipped), and the remaining sizes as numbers or a tensor."""
     rank = x.shape.rank
     if rank is None or isinstance(axes, Tensor):
         return _as_matrix_when_run(x, axes, flipped)
@@ -154,7 +154,7 @@ def _as_matrix(x: Tensor, axes: Any, flipped: bool) -> tuple[Any, Any, Any]:
 
 
 def _as_matrix_when_run(x: Tensor, axes: TensorLike, flipped: bool) -> tuple[Any, Any, Any]:
-    """The same of a tensor whose rank, or whose axes, only the run knows."""
+    """Like `_as_matrix`, for a rank or axes known only at run time."""
     measured, rank = array_shape(x), array_rank(x)
     axes_tensor = convert_to_tensor(axes, dtypes.int32, name="axes")
     axes_tensor = where_of_one_shape(gen("GreaterEqual")(axes_tensor, 0), axes_tensor, axes_tensor + rank)
@@ -210,7 +210,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
 
 
 def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
-    """The first, the inner points and the last, along a new axis of start and stop; cut at `num` where that is 1."""
+    """First, inner and last points along a new axis, cut to `num` if that is 1."""
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
     count_here = cast_always(count, kind)  # noqa: F841

@@ -79,7 +79,7 @@ class StaticHashTable(_Table):
             return gen("LookupTableSizeV2")(self._handle)  # type: ignore[no-any-return]
 
     def lookup(self, keys: Any, name: str | None = None) -> Any:
-        """The values of keys, the default where there is none.  Raises TypeError for keys of another type."""
+        """Values of keys, or the default.  Raises TypeError for keys of another type."""
         found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
         if found.dtype.base_dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {keys.dtype}")
@@ -179,7 +179,7 @@ class _MutableTable(_Table):
             return gen("LookupTableSizeV2")(self._handle)  # type: ignore[no-any-return]
 
     def lookup(self, keys: TensorLike, name: str | None = None, dynamic_default_values: object = None) -> Any:
-        """The values of keys, the default where there is none."""
+        """Values of keys, or the default."""
         default = self._default_value if dynamic_default_values is None else dynamic_default_values
         with tf.name_scope(name, f"{self._name}_lookup_table_find", (self._handle, keys, self._default_value)):
             found = tf.convert_to_tensor(keys, dtype=self._key_dtype, name="keys")

@@ -160,7 +160,7 @@ def abs(x: Any, name: str | None = None) -> Any:
 
 
 def round(x: TensorLike, name: str | None = None) -> Any:
-    """`tf.round`: integers stay what they are."""
+    """`tf.round`: integers are returned unchanged."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else gen("Round")(x, name=name)
 

@@ -1,4 +1,4 @@
-"""Reductions: `tf.reduce_sum` and its kin, whose axes become a Const beside the op where none are given."""
+"""Reductions such as `tf.reduce_sum`; default axes become a Const beside the op."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.tf1.types import dtypes
 
 
 def reduction_axes(x: TensorLike, axis: Any) -> Any:
-    """The axes that are given, or all: a Const of a known rank above 0, else a range up to the rank."""
+    """Given axes, or all: a Const for a known rank above 0, else a Range."""
     if axis is not None:
         return axis
     known = getattr(getattr(x, "shape", None), "rank", None)
@@ -50,7 +50,7 @@ def _reduction(op: str) -> Any:
 
 
 def reduce(op: str, x: TensorLike, axis: Any, keepdims: bool, name: str | None) -> Any:
-    """A reduction over some axes; over all it gives a scalar, whatever is known of the shape."""
+    """A reduction over axes; over all, the static shape is a scalar even if the rank is unknown."""
     found = gen(op)(x, reduction_axes(x, axis), keepdims, name=name)
     if axis is None and not keepdims:
         found.set_shape(())

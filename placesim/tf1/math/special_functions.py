@@ -61,7 +61,7 @@ def lbeta(x: Any, name: str | None = None) -> Any:
 
 
 def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
-    """`1 / x`, 0 where x is."""
+    """`1 / x`, or 0 for x = 0."""
     with name_scope(name, "reciprocal_no_nan", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         return gen("DivNoNan")(constant(1, x.dtype.base_dtype, name="one"), x, name=scope)

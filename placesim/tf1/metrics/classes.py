@@ -1,4 +1,4 @@
-"""`tf.metrics` that are told by class, and means of a distance: mean IoU, accuracy by class, relative and cosine distance."""
+"""`tf.metrics` by class and mean distances: mean IoU, accuracy per class, relative and cosine distance."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _confusions(labels: TensorLike, predictions: TensorLike, num_classes: Any, w
 
 
 def _mean_over_unions(total: TensorLike) -> Any:
-    """Only classes that there are count."""
+    """Mean over the classes that occur."""
     predicted = tf.cast(tf.reduce_sum(total, 0), tf.float32)
     true = tf.cast(tf.reduce_sum(total, 1), tf.float32)
     both = tf.cast(tf.diag_part(total), tf.float32)
@@ -65,7 +65,7 @@ def mean_per_class_accuracy(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The mean of each class's accuracy; the update gives that of each class."""
+    """Mean of the accuracies of all classes; the update op returns each class's."""
     with tf.variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
         labels = tf.cast(labels, tf.int64)
         labels = _flattened(labels)
@@ -101,7 +101,7 @@ def mean_relative_error(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The mean of `|labels - predictions| / normalizer`, 0 where that is 0."""
+    """Mean of `|labels - predictions| / normalizer`, 0 for a normalizer of 0."""
     predictions, labels, weights = matched(predictions, labels, weights)
     predictions, normalizer = remove_squeezable_dimensions(predictions, normalizer)
     predictions.get_shape().assert_is_compatible_with(normalizer.get_shape())

@@ -254,7 +254,7 @@ def recall(
     updates_collections: Any = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The share of the positives that are predicted."""
+    """Fraction of positives that are predicted as such."""
     return _share("recall", false_negatives, labels, predictions, weights, metrics_collections, updates_collections, name)
 
 

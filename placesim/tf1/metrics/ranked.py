@@ -42,7 +42,7 @@ def _expanded(labels: Any, predictions: Any) -> Any:
 
 
 def _only_class(ids: TensorLike, class_id: object) -> Any:
-    """The ids that are one class."""
+    """Ids equal to one class."""
     if class_id is None:
         return ids
     ids = convert_to_tensor_or_sparse_tensor(ids)

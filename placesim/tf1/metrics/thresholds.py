@@ -215,7 +215,7 @@ def sensitivity_at_specificity(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The share of positives that are found at the threshold whose specificity is nearest to the one given."""
+    """Sensitivity at the threshold whose specificity is closest to the given one."""
     if specificity < 0 or specificity > 1:
         raise ValueError(f"`specificity` must be in the range [0, 1]. Currently, `specificity` is {specificity:f}.")
     with tf.variable_scope(name, "sensitivity_at_specificity", (predictions, labels, weights)):
@@ -239,7 +239,7 @@ def specificity_at_sensitivity(
     updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
-    """The share of negatives that are found at the highest threshold whose sensitivity is nearest to the one given."""
+    """Specificity at the highest threshold whose sensitivity is closest to the given one."""
     if sensitivity < 0 or sensitivity > 1:
         raise ValueError(f"`sensitivity` must be in the range [0, 1]. Currently, `sensitivity` is {sensitivity:f}.")
     with tf.variable_scope(name, "specificity_at_sensitivity", (predictions, labels, weights)):

@@ -157,7 +157,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: object, name: str 
 
 
 def zero_fraction(value: Any, name: str | None = None) -> Any:
-    """Fraction of the elements that are zero."""
+    """Fraction of zero elements."""
     with name_scope(name, "zero_fraction", [value]):
         value = convert_to_tensor(value, name="value")
         total = tf.size(value, out_type=tf.int64)

@@ -1,4 +1,4 @@
-"""Samplers of classes: which are drawn, and how often each was to be expected."""
+"""Samplers of candidate classes with their expected counts."""
 
 from __future__ import annotations
 

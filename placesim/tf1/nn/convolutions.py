@@ -37,7 +37,7 @@ def channels_of(data_format: Any, last: int) -> int:
 
 
 def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, list[int]]:
-    """`padding` as an attr, and the sizes where it is a list."""
+    """`padding` as an attr, and the explicit sizes if it is a list."""
     if not isinstance(padding, list | tuple):
         if padding == "EXPLICIT":
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Convolutions whose filters have holes: the image's pixels are dealt out to batches; and those of any number of dimensions."""
+"""Dilated convolutions by space-to-batch, and convolutions of any number of dimensions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def with_space_to_batch(
     filter_shape: Any = None,
     spatial_dims: Sequence[int] = (1, 2),
 ) -> Any:
-    """`op(input, padding)` where its window has holes; without holes it is the op itself."""
+    """`op(input, padding)` with dilation by space-to-batch; the op itself for a rate of 1."""
     rates = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
     known = constant_value(rates)
     if known is None:
@@ -87,7 +87,7 @@ def _required_paddings(
 
 
 def atrous_conv2d(value: TensorLike, filters: object, rate: int, padding: str, name: str | None = None) -> Any:
-    """A convolution whose filter has holes."""
+    """Dilated convolution."""
     return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
 
 

@@ -90,7 +90,7 @@ def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: object, name
 
 
 def _divided(tables: list[Any], flat: Any) -> tuple[Any, Any]:
-    """Of contiguous parts: which part each id is in, and which row there."""
+    """Shard and row of each id for contiguous shards (strategy `div`)."""
     sizes = [table.shape.as_list()[0] if table.shape.rank else None for table in tables]
     if None not in sizes:
         total = constant(sum(sizes), flat.dtype)

@@ -62,7 +62,7 @@ def _half_type(x: TensorLike) -> Any:
 
 
 def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: object) -> tuple[Any, Any]:
-    """Two moments, without the reduced dimensions unless they are kept, and as half floats where x has those."""
+    """Two moments, with reduced dimensions removed unless kept, in half precision for half inputs."""
     if not keeps:
         results = [tf.squeeze(result, axes) for result in results]
     if half is not None:
@@ -229,7 +229,7 @@ def general_dropout(
 def stateless_dropout(
     x: Any, rate: TensorLike, seed: int, rng_alg: str = "auto_select", noise_shape: object = None, name: str | None = None
 ) -> Any:
-    """Dropout that is the same for the same seed."""
+    """Dropout determined by its seed."""
     with name_scope(name, "stateless_dropout", [x]):
         return _dropout(
             x,

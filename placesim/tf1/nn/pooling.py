@@ -157,7 +157,7 @@ def max_pool_with_argmax(
     output_dtype: object = None,
     include_batch_in_index: bool = False,
 ) -> Any:
-    """The largest of each window and where it is."""
+    """Maximum of each window, and its position."""
     dtype = renamed("output_dtype", output_dtype, "Targmax", Targmax)
     return gen("MaxPoolWithArgmax")(
         input,

@@ -1,4 +1,4 @@
-"""Losses of very many classes, of which only the true ones and some that are drawn are looked at."""
+"""Losses over many classes, computed for the true classes and a sample."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _SampledClasses:
         return tf.reshape(_sum_rows(flat), [-1, self.num_true])
 
     def without_hits(self, logits: Any) -> Any:
-        """The drawn classes' logits, those of classes that are an example's true ones made very small."""
+        """Logits of the sampled classes, with an example's true classes made very small."""
         rows, ids, weights = tf.nn.compute_accidental_hits(self.labels, self.drawn, num_true=self.num_true)
         places = [tf.reshape(rows, [-1, 1]), tf.reshape(tf.cast(ids, tf.int32), [-1, 1])]
         indices = tf.concat(places, 1, "sparse_indices")

@@ -29,7 +29,7 @@ def embedding_lookup_sparse(
     combiner: str | None = None,
     max_norm: object = None,
 ) -> Any:
-    """For each row of the ids the rows of the tables, combined with the weights."""
+    """Combine the embedding rows of each row of ids, with weights."""
     if combiner is None:
         warn('The default value of combiner will change from "mean" to "sqrtn" after 2016/11/01.')
         combiner = "mean"
@@ -102,7 +102,7 @@ def safe_embedding_lookup_sparse(
     partition_strategy: str = "div",
     max_norm: Any = None,
 ) -> Any:
-    """`embedding_lookup_sparse` of ids of any rank, some of which may be missing or wrong; rows without ids give zeros."""
+    """`embedding_lookup_sparse` for ids of any rank, possibly missing or invalid; rows without ids give zeros."""
     tables = [] if embedding_weights is None else table_parts(embedding_weights)
     if not tables:
         raise ValueError(f"Missing embedding_weights {embedding_weights}.")

@@ -10,7 +10,7 @@ from placesim.tf1.importing.namespaces import namespace
 tf = namespace("")
 
 _BY_RANK = {3: ("conv1d_transpose", "NWC"), 4: ("conv2d_transpose", "NHWC"), 5: ("conv3d_transpose", "NDHWC")}
-"""The function for results of so many dimensions, and the order of the dimensions where none is given."""
+"""Function and default dimension order by number of dimensions."""
 
 
 def conv_transpose(
@@ -23,7 +23,7 @@ def conv_transpose(
     dilations: object = None,
     name: str | None = None,
 ) -> Any:
-    """The transposed convolution whose result has so many dimensions.  Raises ValueError for other numbers."""
+    """Transposed convolution by number of dimensions.  Raises ValueError for an unsupported number."""
     with name_scope(name, "conv_transpose", [input, filters, output_shape]) as scope:
         is_listed = isinstance(output_shape, list | tuple)
         rank = len(output_shape) if is_listed else output_shape.shape.as_list()[0]

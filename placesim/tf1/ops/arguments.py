@@ -8,7 +8,7 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
 def renamed(new_name: str, new_value: object, old_name: str, old_value: object) -> Any:
-    """The value of an argument that may be given by either name.  Raises ValueError where it is given by both."""
+    """Value of an argument with an old and a new name.  Raises ValueError if both are given."""
     if old_value is None:
         return new_value
     if new_value is not None:

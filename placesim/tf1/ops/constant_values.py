@@ -21,7 +21,7 @@ _FOLDED = frozenset(
 
 
 def constant_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor where it follows from constants and static shapes, None where not.
+    """Value of a tensor if constants and static shapes determine it, else None.
 
     With `partial` a packed vector some of whose elements are unknown has None for them.
     """
@@ -101,7 +101,7 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
 
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
-    """The shape that a vector spells, as far as it is known."""
+    """Shape given by a vector, as far as it is known."""
     value = constant_value(tensor)
     if value is not None:
         return TensorShape([None if dim == -1 else int(dim) for dim in value])
@@ -154,11 +154,11 @@ _SPELLED: dict[str, Callable[[Tensor], TensorShape | None]] = {
     "ConcatV2": _spelled_by_concat,
     "StridedSlice": _spelled_by_slice,
 }
-"""Ops whose output may spell a shape of which only some sizes are known."""
+"""Ops whose output may be a partly known shape."""
 
 
 def set_static_shape(tensor: Tensor, shape: Any) -> None:
-    """Tells a tensor what is known of the shape it was made with."""
+    """Set the shape with which a tensor was made."""
     if tensor.shape.is_fully_defined():
         return
     shape = shape if isinstance(shape, Tensor) else convert_shape(shape)

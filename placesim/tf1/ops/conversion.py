@@ -134,7 +134,7 @@ def _dimension_conversion(value: Dimension, dtype: Any = None, name: str | None 
 
 
 def holds_tensors(value: TensorLike) -> bool:
-    """Whether tensors, or what stands for one, are among the elements of a list, at whatever depth."""
+    """Whether a nested list contains tensors or tensor-like objects."""
     if isinstance(value, list | tuple):
         return any(holds_tensors(item) for item in value)
     return is_tensor_like(value)

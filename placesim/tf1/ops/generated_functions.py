@@ -1,4 +1,4 @@
-"""One function for each registered op, made from its definition when first asked for: what TensorFlow's own generator makes."""
+"""One function per registered op, made from its definition on first use, like TensorFlow's generated wrappers."""
 
 from __future__ import annotations
 

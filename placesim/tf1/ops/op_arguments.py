@@ -20,7 +20,7 @@ _NOT_CONVERTIBLE = "<NOT CONVERTIBLE TO TENSOR>"
 def apply_op(
     definition: OpDef, args: Sequence[Any], attrs: dict[str, AttrValue] | None = None, name: str | None = None
 ) -> Operation:
-    """An operation of the op's arguments as a script gives them; a value that is no tensor becomes a Const in the op's scope.
+    """Make an operation from a script's arguments; values other than tensors become Consts in the op's scope.
 
     `attrs` are placesim's own values; those that follow from the arguments may be left out.
     """
@@ -92,7 +92,7 @@ class _Arguments:
         return tensor
 
     def _tensor(self, arg: ArgDef, value: Any, wanted: ElementType | None) -> Tensor:
-        """The tensor of a value; one that is none by itself may be one of the type that the op prefers."""
+        """Convert a value to a tensor, if possible of the op's preferred type."""
         attr = self.definition.attrs.get(arg.type_attr or "")
         if wanted is not None or attr is None or not attr.has_default:
             return convert_to_tensor(value, wanted, arg.name, as_ref=arg.is_ref)

@@ -69,7 +69,7 @@ def pack_nested(value: Any, dtype: dtypes.DType, name: str) -> Tensor:
 
 
 def _scoped(value: Any, name: str) -> Any:
-    """A list without tensors: its scope is opened all the same, and those of the lists in it."""
+    """Convert a list without tensors; its scope and those of nested lists are opened all the same."""
     with get_default_graph().name_scope(name):
         for i, item in enumerate(value):
             if isinstance(item, list | tuple):

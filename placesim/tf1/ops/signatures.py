@@ -16,7 +16,7 @@ _RENAMED = {
     "Squeeze": {"squeeze_dims": "axis"},
     "Where": {"input": "condition"},
 }
-"""Parameters that are not called as the op definition has them, by op.  Found by comparing all 1,462 functions."""
+"""Parameters with other names than in the op definition, by op.  Found by comparing all 1,462 functions."""
 _WORD_ENDS = (re.compile(r"([A-Z]+)([A-Z][a-z])"), re.compile(r"([a-z0-9])([A-Z])"))
 
 
@@ -31,7 +31,7 @@ class Parameters(NamedTuple):
 
 
 def parameter_names(definition: OpDef) -> Parameters:
-    """Inputs come first, then attrs that must be given, then those with a default; what the inputs tell is no parameter."""
+    """Parameters: inputs, required attrs, then attrs with a default; attrs inferred from inputs are left out."""
     renamed = _RENAMED.get(definition.name, {})
     told = {
         attr for arg in definition.inputs for attr in (arg.type_attr, arg.number_attr, arg.type_list_attr) if attr is not None

@@ -53,7 +53,7 @@ class ExponentialMovingAverage:
         return self._name
 
     def apply(self, var_list: Iterable[Any] | None = None) -> Any:
-        """An op that updates the averages, which are made where there are none.  Raises TypeError for other types."""
+        """Op that updates the averages, which are created if needed.  Raises TypeError for unsupported types."""
         variables = list(tf.trainable_variables() if var_list is None else var_list)
         for variable in variables:
             if variable.dtype.base_dtype.name not in _AVERAGED:

@@ -37,7 +37,7 @@ class OpOptimizer(Optimizer):
         return self.update
 
     def _attrs(self, is_sparse: bool) -> dict[str, Any]:
-        """The op's attrs beside `use_locking`."""
+        """Attrs of the op other than `use_locking`."""
         return {}
 
     def _apply(self, prefix: str, variable: object, held: object, gradient: tuple[Any, ...], dtype: DTypeLike) -> Any:

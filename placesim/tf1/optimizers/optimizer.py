@@ -168,7 +168,7 @@ class Optimizer:
     # --- slots and other variables ---
 
     def get_slot(self, var: object, name: str) -> Any:
-        """A variable's slot; None where there is none."""
+        """Slot variable; None if there is none."""
         return self._slots.get(name, {}).get(_key(var))
 
     def get_slot_names(self) -> list[str]:

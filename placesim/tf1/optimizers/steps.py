@@ -12,7 +12,7 @@ _NAME = "global_step"
 
 
 def get_global_step(graph: Any = None) -> Any:
-    """The global step of a graph: the one in its collection, else a tensor named so; None where there is none.
+    """Global step of a graph: from its collection, else by name; None if there is none.
 
     Raises TypeError for what is no integer scalar.
     """
@@ -32,7 +32,7 @@ def get_global_step(graph: Any = None) -> Any:
 
 
 def create_global_step(graph: Any = None) -> Any:
-    """A new global step.  Raises ValueError where there is one."""
+    """Create a global step.  Raises ValueError if one exists."""
     graph = graph or tf.get_default_graph()
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')
@@ -49,7 +49,7 @@ def create_global_step(graph: Any = None) -> Any:
 
 
 def get_or_create_global_step(graph: object = None) -> Any:
-    """The global step, a new one where there is none."""
+    """The global step, created if needed."""
     graph = graph or tf.get_default_graph()
     found = get_global_step(graph)
     return create_global_step(graph) if found is None else found
@@ -77,7 +77,7 @@ def read_global_step() -> Any:
 
 
 def assert_global_step(global_step_tensor: object) -> None:
-    """TypeError for what can be no global step."""
+    """Raise TypeError for a tensor that can't be a global step."""
     if not isinstance(global_step_tensor, (Variable, Tensor)):
         raise TypeError(f'Existing "global_step" must be a Variable or Tensor: {global_step_tensor}.')
     if not global_step_tensor.dtype.base_dtype.is_integer:

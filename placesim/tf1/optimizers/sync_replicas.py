@@ -175,7 +175,7 @@ class _SyncReplicasHook(SessionRunHook):
         self._init_tokens_op = sync.get_init_tokens_op(self._num_tokens) if self._is_chief else None
 
     def after_create_session(self, session: Any, coord: object) -> None:
-        """Raises RuntimeError where the model is not ready."""
+        """Raise RuntimeError if the model is not ready."""
         doubt = "Model is not ready for SyncReplicasOptimizer local init."
         missing = missing_of(self._optimizer.ready_for_local_init_op, session, doubt)
         if missing is not None:

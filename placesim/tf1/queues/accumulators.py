@@ -1,4 +1,4 @@
-"""`tf.ConditionalAccumulator` and `tf.SparseConditionalAccumulator`: gradients that are summed up till there are enough."""
+"""`tf.ConditionalAccumulator` and `tf.SparseConditionalAccumulator`: gradients summed until there are enough."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _as_step(value: TensorLike) -> Any:
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
-    """Of dense gradients, of which it gives the mean or the sum."""
+    """Accumulator of dense gradients, which returns their mean or sum."""
 
     _counting, _stepping = "ResourceAccumulatorNumAccumulated", "ResourceAccumulatorSetGlobalStep"
 

@@ -20,7 +20,7 @@ MakeQueue = Callable[[Sequence[Any], Sequence[Any]], Any]
 
 
 def _listed(tensors: Any) -> tuple[list[Any], Callable[[list[Any]], Any]]:
-    """The tensors in order, and what makes the same structure of others."""
+    """Tensors in order, and a function that rebuilds their structure."""
     if isinstance(tensors, dict):
         keys = sorted(tensors)
         return [tensors[key] for key in keys], lambda found: dict(zip(keys, found, strict=True))
@@ -35,7 +35,7 @@ def _converted(tensors: Sequence[Any], function: str) -> list[Tensor]:
 
 
 def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: bool) -> list[Any]:
-    """The shapes of a queue's components: what is known of all that enters.  Raises ValueError for an unknown rank."""
+    """Static shapes of a queue's components, merged over all producers.  Raises ValueError for an unknown rank."""
     if given is not None:
         return list(given)
     found = []
@@ -62,7 +62,7 @@ def _enter(queue: Any, tensors: Sequence[Tensor], enqueue_many: bool, keep: Any)
 
 
 def _kept(keep_input: object, enqueue_many: bool) -> Any:
-    """The tensor that says what is kept; None where all is.  Raises ValueError for a shape that it can't have."""
+    """Tensor that selects the kept elements; None to keep all.  Raises ValueError for an invalid shape."""
     if isinstance(keep_input, bool):
         found = tf.constant(keep_input, dtype=tf.bool)
         return None if keep_input else found
@@ -79,7 +79,7 @@ def _kept(keep_input: object, enqueue_many: bool) -> Any:
 def _filled(
     sets: Sequence[Any], make: MakeQueue, enqueue_many: bool, threads: int, shapes: object, keep_input: object, function: str
 ) -> tuple[Any, Callable[[list[Any]], Any]]:
-    """The queue that the sets of tensors enter, each in threads of its own; what makes a set's structure of other tensors."""
+    """Queue filled by each set of tensors in its own threads, and a function that rebuilds a set's structure."""
     listed, rebuild = zip(*map(_listed, sets), strict=True)
     if not listed[0]:
         raise ValueError(f"Expected at least one tensor in {function}().")
@@ -217,7 +217,7 @@ def batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of what several sets of tensors are, each entering by a thread of its own."""
+    """Batches from several sets of tensors, each enqueued by its own thread."""
     return maybe_batch_join(
         tensors_list, True, batch_size, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch, shared_name,
         name,

@@ -14,7 +14,7 @@ _EMPTY = "string_input_producer requires a non-null input tensor"
 
 
 def limit_epochs(tensor: TensorLike, num_epochs: int | None = None, name: str | None = None) -> Any:
-    """The tensor, so many times; then OutOfRangeError."""
+    """The tensor `num_epochs` times, then OutOfRangeError."""
     if num_epochs is None:
         return tensor
     if num_epochs <= 0:
@@ -64,7 +64,7 @@ def string_input_producer(
     name: str | None = None,
     cancel_op: object = None,
 ) -> FIFOQueue:
-    """A queue of texts.  Raises ValueError where there are none."""
+    """Queue of strings.  Raises ValueError for an empty list."""
     if not isinstance(string_tensor, Tensor) and not string_tensor:
         raise ValueError(_EMPTY)
     with tf.name_scope(name, "input_producer", [string_tensor]) as scope:
@@ -119,7 +119,7 @@ def slice_input_producer(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> list[Tensor]:
-    """A row of each tensor, the same for all.  Raises ValueError where there are none."""
+    """A row of each tensor, with the same index for all.  Raises ValueError for an empty list."""
     with tf.name_scope(name, "input_producer", tensor_list):
         tensors = [tf.convert_to_tensor(tensor) for tensor in tensor_list]
         if not tensors:
@@ -130,7 +130,7 @@ def slice_input_producer(
 
 
 def match_filenames_once(pattern: object, name: str | None = None) -> Any:
-    """A local variable of the names of the files that match, found when it is initialized."""
+    """Local variable with the names of matching files, found at its initialization."""
     with tf.name_scope(name, "matching_filenames", [pattern]) as scope:
         return tf.Variable(
             tf.io.matching_files(pattern),

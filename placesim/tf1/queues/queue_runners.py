@@ -29,7 +29,7 @@ class Coordinator:
         self._threads: set[threading.Thread] = set()
 
     def request_stop(self, ex: Any = None) -> None:
-        """Asks the threads to end; `ex` is why, an exception or what `sys.exc_info` gives."""
+        """Ask the threads to stop; `ex` is the reason: an exception or `sys.exc_info()`."""
         with self._lock:
             error = ex[1] if isinstance(ex, tuple) else ex
             if error is not None and isinstance(error, self._clean):
@@ -44,13 +44,13 @@ class Coordinator:
                 self._stop_event.set()
 
     def clear_stop(self) -> None:
-        """As if nothing had asked for an end."""
+        """Withdraw the request to stop."""
         with self._lock:
             self._joined, self._raised = False, None
             self._stop_event.clear()
 
     def should_stop(self) -> bool:
-        """Whether an end was asked for."""
+        """Whether a stop was requested."""
         return self._stop_event.is_set()
 
     @contextlib.contextmanager
@@ -100,7 +100,7 @@ class Coordinator:
 
 
 class LooperThread(threading.Thread):
-    """Calls a function every so many seconds, or at once again, till its coordinator asks for an end."""
+    """Calls a function periodically, or continuously, until its coordinator requests a stop."""
 
     def __init__(
         self, coord: Coordinator, timer_interval_secs: float | None, target: Any = None, args: Any = None, kwargs: Any = None
@@ -233,7 +233,7 @@ class QueueRunner:
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
     def create_threads(self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False) -> list[threading.Thread]:
-        """A thread for each op, and one that closes the queue when an end is asked for."""
+        """One thread per op, and one that closes the queue when a stop is requested."""
         with self._lock:
             if self._runs.get(sess, 0) > 0:
                 return []
@@ -311,7 +311,7 @@ def start_queue_runners(
     start: bool = True,
     collection: str = GraphKeys.QUEUE_RUNNERS,
 ) -> list[threading.Thread]:
-    """The threads of the graph's QueueRunners.  Raises ValueError where there is no session, TypeError for what is none."""
+    """Start the threads of the graph's QueueRunners.  Raises ValueError without a session, TypeError for an invalid one."""
     if sess is None:
         sess = tf.get_default_session()
         if not sess:

@@ -1,4 +1,4 @@
-"""`tf.FIFOQueue` and the other queues: what enqueues and dequeues, with the shapes that are known."""
+"""`tf.FIFOQueue` and the other queues: enqueue and dequeue ops with known shapes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class QueueBase:
         return self._given(made, [None if size is None else int(size)])
 
     def dequeue_up_to(self, n: object, name: str | None = None) -> Any:
-        """Takes so many elements, or what is left of a closed queue."""
+        """Take `n` elements, or fewer if the queue is closed."""
         made = gen("QueueDequeueUpToV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueUpTo")
         return self._given(made, [None])
 
@@ -113,7 +113,7 @@ class QueueBase:
         return gen("QueueCloseV2")(self._queue_ref, cancel_pending_enqueues, name=name or f"{self._name}_Close")
 
     def is_closed(self, name: str | None = None) -> Tensor:
-        """Whether it is closed."""
+        """Whether the queue is closed."""
         return gen("QueueIsClosedV2")(self._queue_ref, name=name or f"{self._name}_Is_Closed")  # type: ignore[no-any-return]
 
     def size(self, name: str | None = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""`tf.TextLineReader` and the other readers: what takes names of files from a queue and gives their records."""
+"""`tf.TextLineReader` and the other readers, which read records of files named by a queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.tf1.queues.queues import QueueBase
 
 
 class ReaderBase:
-    """A reader: `read` gives the next record, with its key, of the file whose name comes next."""
+    """A reader: `read` returns the next record with its key."""
 
     def __init__(self, reader_ref: Tensor, supports_serialize: bool = False) -> None:
         self._reader_ref = reader_ref
@@ -45,7 +45,7 @@ class ReaderBase:
         return gen("ReaderSerializeStateV2")(self._reader_ref, name=name)
 
     def restore_state(self, state: object, name: str | None = None) -> Any:
-        """Puts it where it stood."""
+        """Restore a saved position."""
         return gen("ReaderRestoreStateV2")(self._reader_ref, state, name=name)
 
     def reset(self, name: str | None = None) -> Any:
@@ -72,7 +72,7 @@ class TextLineReader(ReaderBase):
 
 
 class FixedLengthRecordReader(ReaderBase):
-    """Pieces of so many bytes."""
+    """Reader of records of equal length."""
 
     def __init__(
         self,

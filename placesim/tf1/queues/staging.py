@@ -92,7 +92,7 @@ class StagingArea:
         return self._given(found)
 
     def peek(self, index: object, name: str | None = None) -> Any:
-        """The tuple at an index, which stays."""
+        """The tuple at an index, without removing it."""
         with tf.colocate_with(self._root):
             found = gen("StagePeek")(index=index, name=f"{self.name}_peek" if name is None else name, **self._attrs())
         return self._given(found)

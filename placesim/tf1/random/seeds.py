@@ -1,4 +1,4 @@
-"""The seeds of random ops: the graph's, and what an op gets of it."""
+"""Seeds of random ops, from the graph's seed and the op's."""
 
 from __future__ import annotations
 

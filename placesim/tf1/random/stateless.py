@@ -229,6 +229,6 @@ def stateless_fold_in(seed: int, data: TensorLike, alg: object = "auto_select") 
 
 
 def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
-    """`tf.random.split`: so many other seeds."""
+    """`tf.random.split`: `num` derived seeds."""
     seed = convert_to_tensor(seed)
     return stateless_random_uniform([num, 2], seed, None, None, seed.dtype, alg=alg)

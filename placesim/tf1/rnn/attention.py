@@ -167,7 +167,7 @@ class AttentionWrapperState(
     """The state of an `AttentionWrapper`."""
 
     def clone(self, **kwargs: object) -> AttentionWrapperState:
-        """The state with other parts, whose shapes must be as they were."""
+        """Copy with some parts replaced by others of the same shapes."""
         for name, value in kwargs.items():
             nest.assert_same_structure(getattr(self, name), value)
             for old, new in zip(nest.flatten(getattr(self, name)), nest.flatten(value), strict=True):

@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn`: cells whose step is one op, and an LSTM whose sequence is one."""
+"""`tf.contrib.rnn`: cells with one op per step, and an LSTM with one op per sequence."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _known_depth(shape: Any, axis: int) -> int:
 
 
 class _Weights:
-    """The variables of an LSTM that is made of one op, and what the op takes."""
+    """Variables of a fused LSTM, and the arguments of its op."""
 
     def __init__(self, layer: Layer, depth: int, units: int, uses_peepholes: bool) -> None:
         self.kernel = layer.add_weight("kernel", [depth + units, 4 * units])
@@ -38,12 +38,12 @@ class _Weights:
         self._diagonals = [layer.add_weight(name, [units]) for name in names]
 
     def peepholes(self, dtype: DTypeLike) -> list[Any]:
-        """Of input, forget and output gate; zeros where there are none."""
+        """Peepholes of input, forget and output gate; zeros if unused."""
         return self._diagonals or [tf.zeros([self.units], dtype=dtype)] * 3
 
 
 class LSTMBlockCell(LayerRNNCell):
-    """An LSTM whose step is one op."""
+    """An LSTM cell with one op per step."""
 
     def __init__(
         self,

@@ -108,7 +108,7 @@ def initial_state_of(cell: Any, batch_size: Any, dtype: Any) -> Any:
 
 
 def cache_variables(scope: Any) -> None:
-    """Variables of a scope are copied to where they are used, but for those of a network that is itself in a loop."""
+    """Cache a scope's variables at their uses, except inside a loop."""
     if scope.caching_device is None and _loop_around() is None:
         scope.set_caching_device(lambda op: op.device)
 
@@ -143,7 +143,7 @@ class UnitCell(LayerRNNCell):
         return self._num_units
 
     def _depth(self, input_shape: ShapeLike) -> int:
-        """The size of the inputs.  Raises ValueError where it is not known."""
+        """Size of the inputs.  Raises ValueError if unknown."""
         shape = TensorShape(input_shape if not isinstance(input_shape, list) else input_shape[0])
         sizes = shape.as_list()
         if sizes[-1] is None:

@@ -47,7 +47,7 @@ class _LSTM(RNNCell):
 
 
 class LayerNormBasicLSTMCell(_LSTM):
-    """An LSTM whose gates and cell are normalised over the units, and whose candidates are dropped by chance."""
+    """An LSTM cell with layer normalisation and recurrent dropout."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class LayerNormBasicLSTMCell(_LSTM):
 
 
 class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
-    """An LSTM that takes in as much as it forgets."""
+    """An LSTM cell with coupled input and forget gates."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class UGRNNCell(RNNCell):
 
 
 class NASCell(_LSTM):
-    """The cell that an architecture search found."""
+    """The recurrent cell found by neural architecture search."""
 
     def __init__(
         self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: Any = None, **_: Any

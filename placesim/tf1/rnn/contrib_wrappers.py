@@ -14,7 +14,7 @@ tf = namespace("")
 
 
 class _ScopedWrapper(RNNCell):
-    """A cell around another one, which has a variable scope of its own."""
+    """Cell wrapper with its own variable scope."""
 
     def __init__(self, cell: Any, reuse: Any = None) -> None:
         super().__init__(_reuse=reuse)

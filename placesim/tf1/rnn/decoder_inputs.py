@@ -1,4 +1,4 @@
-"""`tf.contrib.seq2seq`: where a decoder's inputs come from."""
+"""`tf.contrib.seq2seq`: helpers that provide a decoder's inputs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Helper:
 
     @property
     def sample_ids_dtype(self) -> Any:
-        """The type of what is chosen."""
+        """Type of the sampled ids."""
         return tf.int32
 
     def initialize(self, name: str | None = None) -> Any:
@@ -49,7 +49,7 @@ class Helper:
 
 
 class CustomHelper(Helper):
-    """A helper made of functions."""
+    """A helper defined by functions."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class CustomHelper(Helper):
 
 
 class TrainingHelper(Helper):
-    """Inputs that are given, as in training."""
+    """Helper with given inputs, for training."""
 
     def __init__(self, inputs: Any, sequence_length: Any, time_major: bool = False, name: str | None = None) -> None:
         with name_scope(name, "TrainingHelper", [sequence_length]):
@@ -157,7 +157,7 @@ def _lookup(embedding: object) -> Callable[[Any], Any]:
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
-    """Inputs that are given, but for some by chance that are what was drawn by the output before."""
+    """Helper that randomly replaces given inputs by embeddings of sampled outputs."""
 
     def __init__(
         self,
@@ -238,7 +238,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
 
 
 class InferenceHelper(Helper):
-    """Inputs made of what a function chooses."""
+    """Helper with inputs computed from samples."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ class BasicDecoderOutput(namedtuple("BasicDecoderOutput", ("rnn_output", "sample
 
 
 class BasicDecoder(Decoder):
-    """A cell whose next inputs a helper gives."""
+    """A cell whose inputs come from a helper."""
 
     def __init__(self, cell: Any, helper: Any, initial_state: Any, output_layer: Any = None) -> None:
         check_cell("cell", cell)
@@ -110,7 +110,7 @@ class _Loop:
         self.known_batch = None if hasattr(known, "op") else int(known)
 
     def arrays(self) -> Any:
-        """Arrays for the outputs, which grow."""
+        """TensorArrays of the outputs, which grow."""
         return nest.map_structure(
             lambda size, dtype: TensorArray(
                 dtype, 0, dynamic_size=True, element_shape=TensorShape([self.known_batch, *sizes_of(size)])

@@ -78,7 +78,7 @@ def _as_lengths(given: object) -> Any:
 
 
 def _checked(lengths: Any, batch: object) -> Any:
-    """The lengths, when they are as many as there are sequences."""
+    """The lengths, after an assertion that there is one per sequence."""
     shape, wanted = tf.shape(lengths), tf.stack([batch])
     words = [f"Expected shape for Tensor {lengths.name} is ", wanted, " but saw shape: ", shape]
     check = tf.Assert(tf.reduce_all(tf.equal(shape, wanted)), words)
@@ -160,7 +160,7 @@ class _Loop:
 
 
 def _known_sizes(inputs: Sequence[Any]) -> tuple[int | None, int | None]:
-    """Steps and batch as far as they are known.  Raises ValueError where depths are not known or inputs differ."""
+    """Static steps and batch size.  Raises ValueError for unknown depths or differing inputs."""
     shapes = [value.shape.with_rank_at_least(3).as_list() for value in inputs]
     first = shapes[0]
     for value, shape in zip(inputs, shapes, strict=True):

@@ -108,7 +108,7 @@ def embedding_rnn_decoder(
 
 
 def fed_or_given(feed_previous: object, decoder: Callable[[bool], tuple[list[Any], Any]]) -> tuple[list[Any], Any]:
-    """The decoder with or without its own outputs as inputs; where a tensor says which, one of both by a `cond`."""
+    """The decoder with its own outputs as inputs or without; selected by a `cond` if `feed_previous` is a tensor."""
     if isinstance(feed_previous, bool):
         return decoder(feed_previous)
     structure: list[Any] = []

@@ -85,7 +85,7 @@ class ProjectedSizes:
 
 
 class LSTMCell(ProjectedSizes, UnitCell):
-    """A long short-term memory that may look at its cell (peepholes), clip, and project what it gives to fewer units."""
+    """A long short-term memory with optional peepholes, clipping and projection."""
 
     def __init__(
         self,
@@ -154,5 +154,5 @@ class LSTMCell(ProjectedSizes, UnitCell):
 
 
 def clipped(value: TensorLike, limit: float | None) -> Any:
-    """A value within +-limit, where there is one."""
+    """A value clipped to ±limit, if there is one."""
     return value if limit is None else tf.clip_by_value(value, -limit, limit)

@@ -1,4 +1,4 @@
-"""`tf.nn.raw_rnn`: a loop whose inputs and states a function of the user gives at each step."""
+"""`tf.nn.raw_rnn`: a loop whose inputs and states are computed by a user's function."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def stack_bidirectional_rnn(
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """Layers of cells in both directions over a list of inputs, each layer over what both cells of the one before give."""
+    """Stacked bidirectional layers over a list of inputs, each reading both directions of the one below."""
     layers = _checked_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
     found: Any = inputs
@@ -73,7 +73,7 @@ def stack_bidirectional_dynamic_rnn(
     scope: object = None,
     swap_memory: bool = False,
 ) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
-    """Layers of cells in both directions over a tensor, each layer over what both cells of the one before give."""
+    """Stacked bidirectional layers over a tensor, each reading both directions of the one below."""
     layers = _checked_layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw)
     states_fw, states_bw = [], []
     found = inputs

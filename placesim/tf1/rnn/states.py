@@ -16,7 +16,7 @@ tf = namespace("")
 
 
 def _as_vector(part: Any) -> Any:
-    """A number of elements, some sizes, or a tensor of either, as a tensor of sizes; None for sizes that are not all known."""
+    """Sizes, or a tensor of them, as a vector; None if some are unknown."""
     if isinstance(part, Tensor):
         if part.shape.rank == 0:
             return tf.expand_dims(part, 0)
@@ -28,7 +28,7 @@ def _as_vector(part: Any) -> Any:
 
 
 def joined_sizes(prefix: object, suffix: object) -> Any:
-    """The sizes of both, one after the other, as a tensor.  Raises ValueError where one is not known."""
+    """Concatenated sizes as a tensor.  Raises ValueError if one is unknown."""
     parts = [_as_vector(prefix), _as_vector(suffix)]
     if any(part is None for part in parts):
         raise ValueError(f"Prefix or suffix can't be None. Received prefix = {prefix} and suffix = {suffix}")
@@ -36,7 +36,7 @@ def joined_sizes(prefix: object, suffix: object) -> Any:
 
 
 def joined_shape(prefix: Any, suffix: Any) -> TensorShape:
-    """As much of `joined_sizes` as is known beforehand.  TensorFlow makes the same constants for it, and reads them."""
+    """Static part of `joined_sizes`.  TensorFlow makes and reads the same constants for it."""
     shape = TensorShape([])
     for part in (prefix, suffix):
         vector = _as_vector(part)
@@ -64,7 +64,7 @@ def zeros_of(sizes: TensorLike, batch: object, dtype: DTypeLike) -> Any:
 
 
 def state_dtype(given: object, state: Any) -> Any:
-    """The type that is asked for, else that of the state's parts.  Raises ValueError where they differ or there are none."""
+    """Given type, else the common type of the state's parts.  Raises ValueError if they differ or there are none."""
     if given is not None:
         return given
     if not nest.is_nested(state):
@@ -89,7 +89,7 @@ def batch_size_of(inputs: Any) -> Any:
 
 
 def batch_size_of_steps(inputs: Any) -> Any:
-    """Number of sequences in the inputs of one step: a number if it is known, else a tensor."""
+    """Batch size of one step's inputs: a number if known, else a tensor."""
     for value in inputs:
         if value.shape.rank is not None and value.shape.as_list()[0] is not None:
             return value.shape.as_list()[0]

@@ -69,7 +69,7 @@ def _zero_output(batch: object, size: TensorLike, dtype: DTypeLike) -> Any:
 
 
 def _batch_size(inputs: Sequence[Any]) -> Any:
-    """A number where it is known.  Raises ValueError where inputs' sizes differ or are not known."""
+    """Batch size, a number if known.  Raises ValueError if sizes differ or are unknown."""
     first = inputs
     while nest.is_nested(first):
         first = first[0]
@@ -128,7 +128,7 @@ def static_state_saving_rnn(
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """`static_rnn` whose state is what a saver has, and which leaves its last one there when the last output is there."""
+    """`static_rnn` that loads its state from a saver and stores the final one before the last output."""
     saver = _StateSaver(state_saver, state_name)
     state = saver.load(cell.state_size)
     outputs, state = static_rnn(cell, inputs, initial_state=state, sequence_length=sequence_length, scope=scope)

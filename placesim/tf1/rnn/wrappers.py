@@ -21,7 +21,7 @@ tf = namespace("")
 
 
 class MultiRNNCell(RNNCell):
-    """Cells one after another: each takes what the one before gives."""
+    """Stacked cells: each reads the output of the one below."""
 
     def __init__(self, cells: Sequence[Any], state_is_tuple: bool = True) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class MultiRNNCell(RNNCell):
 
 
 class _Wrapper(RNNCell):
-    """A cell around another one, whose variables and sizes it has.  It opens no scope of its own."""
+    """Base of cell wrappers, with the inner cell's variables and sizes and no scope of its own."""
 
     def __init__(self, cell: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -144,7 +144,7 @@ def _is_dropped(part: object) -> Any:
 
 
 class DropoutWrapper(_Wrapper):
-    """A cell whose inputs, outputs and state are dropped by chance; with `variational_recurrent` the same ones at each step."""
+    """A cell with dropout of inputs, outputs and state; with `variational_recurrent`, the same mask in each step."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class DropoutWrapper(_Wrapper):
             ]
 
     def _seed_of(self, salt: str, index: int) -> int | None:
-        """A seed of its own for each tensor that is dropped."""
+        """Individual seed for each dropped tensor."""
         if self._seed is None:
             return None
         digest = hashlib.md5(f"{self._seed}{salt}_{index}".encode(), usedforsecurity=False).hexdigest()
@@ -242,7 +242,7 @@ class DropoutWrapper(_Wrapper):
 
 
 def _probability(name: str, given: Any) -> Any:
-    """A number where it is known, else a tensor.  Raises ValueError for what is no probability."""
+    """A number if known, else a tensor.  Raises ValueError for an invalid probability."""
     tensor = convert_to_tensor(given)
     value = constant_value(tensor)
     if value is None:
@@ -257,7 +257,7 @@ def _may_drop(keep: object) -> bool:
 
 
 class ResidualWrapper(_Wrapper):
-    """A cell whose inputs are added to what it gives."""
+    """A cell that adds its inputs to its outputs."""
 
     def __init__(self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any) -> None:
         super().__init__(cell, **kwargs)

@@ -1,1 +1,1 @@
-"""A script and the process that it runs in: what it built, and what its author is told where it fails."""
+"""Execution of a script in its own process: the recorded graph, and messages for errors."""

@@ -1,4 +1,4 @@
-"""An exception of a script -> what its author may want to know: another Python or TensorFlow, a library that is not there."""
+"""Help for a script's exceptions: another Python or TensorFlow version, a missing library."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _TENSORFLOW_2_NAMES = re.compile(r"\btf\.(function|GradientTape)\b")
 
 
 def advice(error: BaseException) -> list[str]:
-    """Lines of help; none where there is nothing to say."""
+    """Lines of help; none if there is nothing to suggest."""
     library = _gpu_library(error)
     if _is_python_2(error):
         file = getattr(error, "filename", None) or "SCRIPT"
@@ -89,7 +89,7 @@ def _is_python_2(error: BaseException) -> bool:
 
 
 def _gpu_library(error: BaseException) -> str | None:
-    """The library that is missing, or that refuses for want of a GPU."""
+    """Library that is missing or needs a GPU."""
     if isinstance(error, ImportError):
         found = [*(error.name or "").split("."), *re.findall(r"cannot import name '(\w+)'", str(error))]
         return next((name for name in found if name in _GPU_LIBRARIES), None)

@@ -22,7 +22,7 @@ def answer_imports() -> None:
 
 
 def spec_of_spawning(path: Sequence[str] | None) -> ModuleSpec | None:
-    """The spec of `multiprocessing.spawn`, which few scripts import: it is changed when it is loaded."""
+    """Spec of `multiprocessing.spawn`, patched when it is loaded, which few scripts do."""
     spec = PathFinder.find_spec(SPAWNING, path)
     if spec is not None and isinstance(spec.loader, SourceFileLoader):
         spec.loader = _SpawnLoader(spec.loader.name, spec.loader.path)
@@ -36,7 +36,7 @@ class _SpawnLoader(SourceFileLoader):
 
 
 def _tell_children(spawning: Any) -> None:
-    """A child's program begins with what this process did before its script: what it unpickles may need `tensorflow`."""
+    """Prepare child processes like this one, since unpickling there may need `tensorflow`."""
     plain = spawning.get_command_line
     if hasattr(plain, "__wrapped__"):
         return

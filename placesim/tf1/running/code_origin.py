@@ -10,7 +10,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Folders of what no user wrote: this package, Python's library, and what is installed for it."""
+    """Folders without user code: this package, Python's library and installed packages."""
     import site
     import sysconfig
 
@@ -25,7 +25,7 @@ def is_ours(file: str) -> bool:
 
 
 def is_users(file: str) -> bool:
-    """Whether a frame's file is a script or a module beside it, none that is installed and none without a text."""
+    """Whether a frame's file is the script or one of its modules, rather than an installed or unreadable file."""
     return not file.startswith("<") and not os.path.abspath(file).startswith(_installed())
 
 
@@ -33,7 +33,7 @@ _HOME = os.getcwd()
 
 
 def beside(script: str, file: str) -> str:
-    """A module's file, named as its script is: relative where that is, and the module stands beside it."""
+    """A module's file named like the script: relative if the script is and the module is beside it."""
     folder = os.path.dirname(os.path.join(_HOME, script))
     if os.path.isabs(script) or not file.startswith(folder + os.sep):
         return file

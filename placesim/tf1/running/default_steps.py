@@ -24,7 +24,7 @@ INITIALISERS = frozenset(
         "MakeIterator",
     )
 )
-"""Ops that only give something its first value."""
+"""Ops that only set initial values."""
 _WRITERS = frozenset(("SaveV2", "MergeV2Checkpoints", "Save", "SaveSlices", "ShardedFilename"))
 """Ops of a Saver: what a step is that the graph is made for does not save."""
 

@@ -1,4 +1,4 @@
-"""An exception that a script did not catch -> what a user is told: its class, its words, and the script's own lines."""
+"""Report of an uncaught exception of a script: its class, message and the script's lines."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _set_log(job: Mapping[str, Any]) -> None:
 
 
 def _end(error: BaseException, path: str, job: Mapping[str, Any]) -> None:
-    """Say what became of the script, and end with the code of what was not caught."""
+    """Report how the script ended, and exit with the code of its exception."""
     from placesim.tf1.running.failures import format_failure
 
     if job.get("debug"):

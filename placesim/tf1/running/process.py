@@ -1,4 +1,4 @@
-"""The process that a script runs in: `tensorflow` is answered by placesim.tf1, and the graph goes back to who asked.
+"""Process of a script: `tensorflow` is placesim.tf1, and the graph is returned to the parent.
 
 The job is told in the command line's first word, as JSON; what follows are the script and its arguments.
 """

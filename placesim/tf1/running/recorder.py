@@ -30,12 +30,12 @@ class _RecordedSession:
         self.session = session
         self.steps: list[GraphStep] = []
         self.each_step: list[GraphStep] | None = []
-        """The same one by one; None once that is too much to keep."""
+        """Steps one by one; None if there are too many to keep."""
         self.fed_bytes = 0
         self.has_run = False
 
     def add(self, step: GraphStep) -> None:
-        """The next step; one like the last is a repetition of it, whatever is fed."""
+        """Add a step; one like the last counts as its repetition, whatever is fed."""
         self._keep(step)
         last = self.steps[-1] if self.steps else None
         if last is not None and _shape_of(last) == _shape_of(step):
@@ -93,7 +93,7 @@ class ScriptRecorder:
         return self.computes
 
     def finish(self, told: str) -> None:
-        """Give back the graph as it is now."""
+        """Return the current graph."""
         try:
             from placesim.formats.script_graph import write_script_graph
 
@@ -137,7 +137,7 @@ class ScriptRecorder:
         return found[0] if found else None
 
     def _default_graph(self) -> Graph:
-        """The default graph, where it is empty the last one that is not."""
+        """The default graph; if it is empty, the last non-empty one."""
         default = graphs.get_default_graph()
         if len(default.builder.graph):
             return default
@@ -161,7 +161,7 @@ def _place(path: str) -> str:
 
 
 def record(path: str, job: Mapping[str, Any]) -> None:
-    """Run a script as far as the job says, and answer with what it built, or with what became of it."""
+    """Run a script as far as the job says, and return its graph or its error."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # a window would wait for somebody to close it
     graphs.kept = []
     placement_log.is_silent = True

@@ -41,7 +41,7 @@ _PATIENCE_SECONDS = 5.0
 
 
 def exit_code(error: SystemExit) -> tuple[int, str]:
-    """The code of a SystemExit, and what Python prints of it."""
+    """Exit code of a SystemExit, and the text that Python prints."""
     if error.code is None:
         return 0, ""
     if isinstance(error.code, int):
@@ -50,7 +50,7 @@ def exit_code(error: SystemExit) -> tuple[int, str]:
 
 
 def answer(job: Mapping[str, Any], head: Mapping[str, Any], data: bytes = b"") -> None:
-    """Give the process that asked what it waits for, whole."""
+    """Send the complete answer to the parent process."""
     path = Path(job["answer"])
     part = path.with_suffix(".part")
     part.write_bytes(json.dumps(head).encode() + b"\n" + data)

@@ -1,4 +1,4 @@
-"""`tf.train.init_from_checkpoint`: variables whose first values are a checkpoint's."""
+"""`tf.train.init_from_checkpoint`: initial values of variables from a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.tf1.variables.variable import Variable
 
 
 def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
-    """Gives variables of the current graph new initialisers, which read the checkpoint.
+    """Replace initializers of the graph's variables by reads of the checkpoint.
 
     The map is from a tensor's name to a variable or its name, or from a scope to a scope (`old/` to `new/`; `/` is all);
     a list of pairs is taken too.  Raises ValueError for what the checkpoint has not, and for other shapes.

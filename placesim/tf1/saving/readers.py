@@ -27,7 +27,7 @@ class CheckpointReader:
         return {name: dtypes.of(self._checkpoint.entry(name).dtype) for name in self._checkpoint.names}
 
     def has_tensor(self, tensor_str: str) -> bool:
-        """Whether there is a tensor of that name."""
+        """Whether the checkpoint has a tensor of that name."""
         return tensor_str in self._checkpoint
 
     def get_tensor(self, tensor_str: str) -> Any:
@@ -43,7 +43,7 @@ def _told(read: Any) -> Any:
 
 
 def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
-    """The reader of a checkpoint, or of the newest of a directory.  Raises ValueError where there is none."""
+    """Reader of a checkpoint, or of a directory's newest.  Raises ValueError if there is none."""
     path = os.fspath(ckpt_dir_or_file)
     if os.path.isdir(path):
         path = latest_checkpoint(path)

@@ -1,4 +1,4 @@
-"""The nodes that a Saver adds: what writes a checkpoint, in one file or one for each device, and what reads it."""
+"""Nodes of a Saver: saving a checkpoint as one file or one per device, and restoring."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.tf1.saving.saveables import SaveableObject, cpu_of
 V1, V2 = 1, 2
 """`SaverDef.CheckpointFormatVersion`."""
 _REMOTE, _BESIDE, _TEMPORARY = "^s3://.*", ".part", "_temp/part"
-"""Suffixes of shards before the merge: beside the checkpoint on S3, where a rename costs a copy, else below it."""
+"""Suffixes of shards before the merge: beside the checkpoint on S3, where a rename is a copy, else below it."""
 
 
 class SaveGraph:
@@ -54,7 +54,7 @@ class SaveGraph:
         return with_dependencies([written], filename)  # type: ignore[no-any-return]
 
     def _save_merged(self, shards: Sequence[tuple[str, list[SaveableObject]]]) -> Tensor:
-        """One temporary checkpoint a device, then merged into the one that is asked for."""
+        """Save one temporary checkpoint per device, and merge them."""
         with tf.device("CPU"):
             is_remote = gen("StaticRegexFullMatch")(self.filename, pattern=_REMOTE)
             suffix = tf.where(is_remote, tf.constant(_BESIDE), tf.constant(_TEMPORARY))
@@ -72,7 +72,7 @@ class SaveGraph:
                 return tf.identity(self.filename)  # type: ignore[no-any-return]
 
     def _save_shards(self, shards: Sequence[tuple[str, list[SaveableObject]]]) -> Tensor:
-        """One file a device, which stay as they are."""
+        """Save one permanent file per device."""
         count = tf.constant(len(shards), name="num_shards")
         saved = []
         for i, (device, members) in enumerate(shards):

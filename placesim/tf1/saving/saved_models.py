@@ -17,7 +17,7 @@ from placesim.tf1.saving.signatures import predict_signature_def
 
 
 class SavedModelBuilder:
-    """Writes graphs with tags, and the variables of the first; what is there already is not written over."""
+    """Writes graphs with tags, and the variables of the first; an existing model is not overwritten."""
 
     def __init__(self, export_dir: Any) -> None:
         self._export_dir = os.fspath(export_dir)
@@ -44,7 +44,7 @@ class SavedModelBuilder:
         strip_default_attrs: bool = False,
         saver: Any = None,
     ) -> None:
-        """The first graph, with its variables' values.  Raises AssertionError where there is one already."""
+        """Add the first graph and save its variables.  Raises AssertionError if there is one already."""
         if self._has_variables:
             raise AssertionError(
                 "Graph state including variables and assets has already been saved. Please invoke `add_meta_graph()` instead."
@@ -68,7 +68,7 @@ class SavedModelBuilder:
         strip_default_attrs: bool = False,
         saver: object = None,
     ) -> None:
-        """Another graph, for the values of the first.  Raises AssertionError where there is none yet."""
+        """Add another graph for the first one's variables.  Raises AssertionError if there is none yet."""
         if not self._has_variables:
             raise AssertionError(
                 "Graph state including variables and assets has not been saved yet. Please invoke "
@@ -92,7 +92,7 @@ class SavedModelBuilder:
         return given or Saver([*tf.global_variables(), *tf.get_collection("saveable_objects")], sharded=True, allow_empty=True)
 
     def _prepared(self, assets: Any, legacy_init_op: object, main_op: object) -> list[Any]:
-        """Puts the ops that are run after loading, and the files, into collections.  Raises TypeError for what is no op."""
+        """Add ops to run after loading, and asset files, to collections.  Raises TypeError for a value that is not an op."""
         for key, op in ((names.LEGACY_INIT_OP_KEY, legacy_init_op), (names.MAIN_OP_KEY, main_op)):
             if op is None:
                 continue
@@ -102,7 +102,7 @@ class SavedModelBuilder:
         return [self._asset(tensor) for tensor in assets or ()]
 
     def _asset(self, tensor: Any) -> Any:
-        """A file that is named by a constant, copied beside the model; its AssetFileDef."""
+        """Copy a constant's file beside the model; returns its AssetFileDef."""
         value = constant_value(tensor)
         path = "" if value is None else value.item().decode()
         if not path:
@@ -160,7 +160,7 @@ contains_saved_model = maybe_saved_model_directory
 
 
 def _read(export_dir: str) -> Any:
-    """The SavedModel message.  Raises OSError where there is no file."""
+    """Read the SavedModel message.  Raises OSError if there is no file."""
     binary, text = (os.path.join(export_dir, f"saved_model.{ending}") for ending in ("pb", "pbtxt"))
     if os.path.isfile(binary):
         with open(binary, "rb") as file:
@@ -220,6 +220,6 @@ def main_op() -> Any:
 
 
 def main_op_with_restore(restore_op_name: str) -> Any:
-    """The main op, after which what restores the variables is run."""
+    """Main op followed by the restoring of variables."""
     with tf.control_dependencies([main_op()]):
         return tf.group(restore_op_name)

@@ -1,4 +1,4 @@
-"""`tf.train.Saver`: adds what saves and restores to a graph, runs it, and keeps so many checkpoints."""
+"""`tf.train.Saver`: ops to save and restore variables, and management of recent checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHECK = "Please ensure that you have not altered the graph expected based on th
 
 
 class Saver:
-    """Saves and restores variables.  Raises ValueError where there are none, TypeError for what is no variable."""
+    """Saves and restores variables.  Raises ValueError for no variables, TypeError for other values."""
 
     def __init__(
         self,
@@ -131,11 +131,11 @@ class Saver:
 
     @property
     def last_checkpoints(self) -> list[str]:
-        """The checkpoints that are kept, the newest last."""
+        """Kept checkpoints, newest last."""
         return [path for path, _ in self._last_checkpoints]
 
     def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
-        """Takes over checkpoints of before, as if none of them had a time."""
+        """Take over earlier checkpoints, without times."""
         if not isinstance(last_checkpoints, list):
             raise AssertionError
         self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
@@ -206,7 +206,7 @@ class Saver:
         return None if self._is_empty else path
 
     def _keep(self, path: str, meta_graph_suffix: str) -> None:
-        """Notes a checkpoint; those that are too many are to be deleted, unless one is due to be kept for good."""
+        """Record a checkpoint; excess ones are marked for deletion unless they are to be kept permanently."""
         if not self.saver_def.max_to_keep:
             self._last_checkpoints = []
             self._last_checkpoints.append((path, time.time()))

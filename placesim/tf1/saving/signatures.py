@@ -1,4 +1,4 @@
-"""Signatures of SavedModels: which tensors a model takes and gives, as messages."""
+"""Signatures of SavedModels (inputs and outputs) as messages."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def generate_state(
     all_model_checkpoint_timestamps: Sequence[float] | None = None,
     last_preserved_timestamp: float | None = None,
 ) -> Any:
-    """A CheckpointState; paths within `save_dir` become relative to it where that is no absolute path."""
+    """A CheckpointState; paths below a relative `save_dir` become relative to it."""
     paths = list(all_model_checkpoint_paths or ())
     if not paths or paths[-1] != model_checkpoint_path:
         paths.append(model_checkpoint_path)
@@ -73,7 +73,7 @@ def update_checkpoint_state(
 
 
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
-    """The CheckpointState of a directory, paths made those of files; None where there is none that can be read."""
+    """CheckpointState of a directory with complete paths; None if there is no readable one."""
     path = os.path.join(os.fspath(checkpoint_dir), latest_filename or STATE_FILE)
     try:
         fields = read_state(Path(path).read_bytes(), path)
@@ -99,7 +99,7 @@ def _within(directory: Any, path: str) -> str:
 
 
 def latest_checkpoint(checkpoint_dir: object, latest_filename: str | None = None) -> str | None:
-    """The prefix of the newest checkpoint's files; None where there is none."""
+    """Prefix of the newest checkpoint; None if there is none."""
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None or not state.model_checkpoint_path:
         return None

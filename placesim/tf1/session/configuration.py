@@ -1,4 +1,4 @@
-"""`tf.config`: the machine's devices, and what sessions that are given no config run with."""
+"""`tf.config`: devices of the machine, and the default configuration of sessions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def reset() -> None:
 
 
 def default_config() -> Any:
-    """The ConfigProto of a session that is given none: what was set here; None where nothing was."""
+    """Default ConfigProto of sessions; None if nothing was set."""
     said = _settings
     said.is_made = True
     if not (said.values or said.growth or said.parts or said.visible is not None):
@@ -167,7 +167,7 @@ def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
 
 
 def get_logical_device_configuration(device: PhysicalDevice) -> list[LogicalDeviceConfiguration] | None:
-    """The parts of a device; None where it is whole."""
+    """Logical devices of a physical one; None if it is not divided."""
     _known(device)
     return _settings.parts.get(device)
 
@@ -207,7 +207,7 @@ def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
 
 
 def get_memory_info(device: str) -> dict[str, int]:
-    """Not known outside of a session.  Raises ValueError."""
+    """Raise ValueError: memory use is unknown outside a session."""
     raise ValueError(f"Allocator stats not available for device '{device}'")
 
 
@@ -261,7 +261,7 @@ def set_intra_op_parallelism_threads(num_threads: int) -> None:
 
 
 def set_soft_device_placement(enabled: bool) -> None:
-    """Whether sessions without a config place ops elsewhere that have no kernel where they are asked to be."""
+    """Enable soft placement for sessions without a config."""
     _set_soft(enabled)
 
 
@@ -271,12 +271,12 @@ def set_log_device_placement(enabled: bool) -> None:
 
 
 def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Kept for `tensor_float_32_execution_enabled`: simulated GPUs have no TensorFloat-32."""
+    """Set the flag only: simulated GPUs have no TensorFloat-32."""
     _set_tf32(enabled)
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Kept for `functions_run_eagerly`: graphs are built here."""
+    """Set the flag only: graphs are always built."""
     _set_eager(run_eagerly)
 
 
@@ -284,12 +284,12 @@ experimental_run_functions_eagerly, experimental_functions_run_eagerly = run_fun
 
 
 def set_synchronous_execution(enable: bool) -> None:
-    """Kept for `get_synchronous_execution`: it means nothing to sessions."""
+    """Set the flag only; it does not affect sessions."""
     _set_synchronous(enable)
 
 
 def set_device_policy(device_policy: str | None) -> None:
-    """Kept for `get_device_policy`: it means nothing to sessions.  Raises ValueError for no policy."""
+    """Set the flag only; it does not affect sessions.  Raises ValueError for an unknown policy."""
     if device_policy not in (None, "silent", "silent_for_int32", "warn", "explicit"):
         raise ValueError(
             f"Invalid argument `device_policy`: {device_policy!r}. Please use one of the following policies: silent, "
@@ -307,12 +307,12 @@ def disable_mlir_bridge() -> None:
 
 
 def enable_traceback_filtering() -> None:
-    """Kept for `is_traceback_filtering_enabled`: tracebacks are Python's here."""
+    """Set the flag only: tracebacks are Python's."""
     _set_filtering(True)
 
 
 def disable_traceback_filtering() -> None:
-    """Kept for `is_traceback_filtering_enabled`: tracebacks are Python's here."""
+    """Clear the flag only: tracebacks are Python's."""
     _set_filtering(False)
 
 
@@ -327,15 +327,15 @@ def get_jit() -> str:
 
 
 def set_jit(enabled: bool | str) -> None:
-    """Kept for `get_jit`: graphs are not compiled here."""
+    """Set the flag only: graphs are not compiled."""
     _settings.jit = "autoclustering" if enabled is True or enabled == "autoclustering" else ""
 
 
 def get_experimental_options() -> dict[str, Any]:
-    """Optimizer switches, as they were set."""
+    """Optimizer options that were set."""
     return _settings.optimizer | {name: _settings.optimizer.get(name, False) for name in _ALWAYS}
 
 
 def set_experimental_options(options: dict[str, Any]) -> None:
-    """Kept for `get_experimental_options`: graphs are run as they are written here."""
+    """Set the options only: graphs run as written."""
     _settings.optimizer.update(options)

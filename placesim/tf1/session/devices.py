@@ -13,7 +13,7 @@ from placesim.tf1.session.configs import config_of
 
 
 def incarnation_of(name: str) -> int:
-    """The number of a device's life: of a simulated one always the same, where TensorFlow draws 64 bits."""
+    """Incarnation number of a device: fixed for a simulated one, 64 random bits in TensorFlow."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little") >> 1
 
 
@@ -46,7 +46,7 @@ def list_local_devices(session_config: Any = None, process: GpuProcess | None = 
 
 
 def gpu_device_name() -> str:
-    """The name of the first GPU, `/device:GPU:0`; empty where there is none."""
+    """Name of the first GPU, `/device:GPU:0`; empty if there is none."""
     return next((device.name for device in list_local_devices() if device.device_type == "GPU"), "")
 
 

@@ -21,12 +21,12 @@ _RUN = _Wording("execute operation", "run", "with sess.as_default():", "run(sess
 
 
 def eval_tensor(tensor: Any, feed_dict: Any, session: Any) -> Any:
-    """The value of a tensor in a session, None: the default one.  Raises ValueError where there is none of its graph."""
+    """Value of a tensor in a session, by default the default session.  Raises ValueError if there is none for its graph."""
     return _in_session(_EVAL, tensor, feed_dict, session)
 
 
 def run_operation(operation: Any, feed_dict: Any, session: Any) -> None:
-    """Runs an operation in a session, None: the default one.  Raises ValueError where there is none of its graph."""
+    """Run an operation in a session, by default the default session.  Raises ValueError if there is none for its graph."""
     _in_session(_RUN, operation, feed_dict, session)
 
 

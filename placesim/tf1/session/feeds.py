@@ -32,7 +32,7 @@ def read_feeds(graph: Graph, feed_dict: object) -> dict[Tensor, Array]:
 
 
 def _flattened(feed_dict: object) -> dict[Any, Any]:
-    """A key may be a tuple of tensors, whose value is one of values in the same structure."""
+    """Flatten keys that are tuples of tensors, with values of the same structure."""
     if not isinstance(feed_dict, collections.abc.Mapping):
         kind = type(feed_dict).__name__
         message = "FlattenDictItems: 'dict' must be a dictionary or collection.Mapping type object, instead of"
@@ -99,7 +99,7 @@ def _array(value: Any, wanted: Any) -> Array:
 
 
 def _holds(wanted: Any, value: int) -> bool:
-    """Whether a type holds a number as it is."""
+    """Whether a type can represent a number exactly."""
     try:
         return bool(wanted(value) == value)
     except (OverflowError, ValueError):

@@ -16,7 +16,7 @@ Build: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 class Fetches(NamedTuple):
-    """The distinct `elements` that are asked for, and what makes the result of their values, in that order."""
+    """The distinct fetched `elements`, and a function that builds the result from their values."""
 
     elements: tuple[Any, ...]
     build: Build
@@ -80,7 +80,7 @@ def _record(fetch: object, builds: Sequence[Build]) -> Build:
 
 
 def _element(graph: Graph, fetch: object) -> Any:
-    """The tensor or operation that a fetch means."""
+    """Tensor or operation of a fetch."""
     try:
         found = graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
     except TypeError as error:

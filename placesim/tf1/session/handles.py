@@ -1,4 +1,4 @@
-"""Tensors that stay where they are between steps: `tf.get_session_handle` and what it gives."""
+"""Tensors kept in a session between steps: `tf.get_session_handle` and related ops."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.tf1.types import dtypes
 
 
 def get_session_handle(data: TensorLike, name: str | None = None) -> Any:
-    """`tf.get_session_handle`: an op whose value is the handle of a tensor that is kept in the session."""
+    """`tf.get_session_handle`: op that keeps a tensor in the session and returns its handle."""
     data = convert_to_tensor(data)
     with get_default_graph().colocate_with(data):
         return gen("GetSessionHandle")(data, name=name)
@@ -35,7 +35,7 @@ def delete_session_tensor(handle: object, name: str | None = None) -> tuple[Any,
 
 
 def _device_of(handle: object) -> str:
-    """The device in a handle, `NAME;DEVICE`-like texts whose last part it is."""
+    """Device in a handle: the last part of its text."""
     from placesim.tf1.types.device_spec import DeviceSpec
 
     text = handle.decode() if isinstance(handle, bytes) else str(handle)

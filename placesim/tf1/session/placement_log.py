@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 shows_node: Shows | None = None
 """Filter of logged nodes, by their names; None: all."""
 is_silent: bool = False
-"""Whether nothing is written, whatever sessions ask for: where a script runs for its graph alone."""
+"""Whether logging is off for all sessions, as when a script runs only for its graph."""
 logs_creation: bool = False
-"""Whether what TensorFlow tells of GPUs while it makes them is written too, to standard error."""
+"""Whether TensorFlow's log of created GPUs goes to standard error."""
 
 
 class PlacementLog:
@@ -44,7 +44,7 @@ class PlacementLog:
         self._written = 0
 
     def write_mapping(self) -> None:
-        """The device mapping, and what is said of GPUs where that is wanted."""
+        """Write the device mapping and, if enabled, the log of created GPUs."""
         if logs_creation:
             told = creation_lines(self._machine.creation_log, self._machine.devices, self._is_classic)
             sys.stderr.write("".join(f"{escape(line)}\n" for line in told))
@@ -60,7 +60,7 @@ class PlacementLog:
         self._fetches = list(names)
 
     def classic_error(self, error: PlacesimError, session: GraphSession) -> str | None:
-        """The text of the first guides for a device that there is not, where their style is asked for."""
+        """Error for a missing device in the style of the first guides, if enabled."""
         if not self._is_classic or not session.placements:
             return None
         found = format_classic_error(error, session.placements[-1], self._fetches)

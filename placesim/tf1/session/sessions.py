@@ -111,7 +111,7 @@ class BaseSession:
         return self._target.encode()
 
     def list_devices(self) -> list[DeviceAttributes]:
-        """The devices of the session, those of its own task first.  Raises CancelledError once it is closed."""
+        """Devices of the session, its own task first.  Raises CancelledError after it is closed."""
         if self._closed:
             raise CancelledError(None, None, "Session has been closed.")
         from placesim.tf1.session.devices import incarnation_of
@@ -139,7 +139,7 @@ class BaseSession:
             return
 
     def as_default(self) -> Any:
-        """A `with` block inside which it is the default session; it stays open behind it."""
+        """Context in which this is the default session; the session stays open afterwards."""
         return default_session(self)
 
     # --- steps
@@ -179,7 +179,7 @@ class BaseSession:
         raise _no_partial_run("partial_run")
 
     def _compute(self, elements: Sequence[Any], feeds: Mapping[Tensor, Array], options: object, metadata: object) -> list[Any]:
-        """The values of distinct tensors, None of operations; what is fed is given back as it was fed."""
+        """Values of distinct tensors, None for operations; fed tensors are returned as fed."""
         if not watching.wants_step(self, elements, feeds):
             return [feeds.get(element) for element in elements]
         computed = [element for element in elements if element not in feeds]
@@ -224,7 +224,7 @@ class BaseSession:
         return {tensor: _as_result(value.value) for tensor, value in zip(tensors, result.values, strict=True)}
 
     def _placed_session(self) -> RuntimeSession:
-        """The runtime's session, which is told of what the graph has got since the last step."""
+        """The runtime's session, updated with the graph's new nodes."""
         graph = self._graph.builder.graph
         if self._session is None:
             self._session = self._opened.open_session(graph)

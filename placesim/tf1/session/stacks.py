@@ -32,7 +32,7 @@ _stack = _Stack()
 
 
 def get_default_session() -> Any:
-    """The innermost session of a `with` block in this thread; None where there is none."""
+    """Innermost default session of this thread; None if there is none."""
     return _stack.sessions[-1] if _stack.sessions else None
 
 

@@ -28,7 +28,7 @@ def fill_metadata(
     fetched: Sequence[RequestedName],
     feeds: Mapping[TensorRef, Any],
 ) -> None:
-    """Put into a RunMetadata message what a RunOptions message asks for."""
+    """Fill a RunMetadata message as RunOptions request."""
     metadata.Clear()
     if measurements is not None:
         write_step_stats(metadata.step_stats, measurements)
@@ -101,7 +101,7 @@ def _write_outputs(stats: Any, run: _Run, allocator: str) -> None:
 
 
 def _write_memory(stats: Any, run: _Run, allocator: str, since_epoch: int) -> None:
-    """Write the run's allocations, and those of them freed before the step's end; memory kept by an op is persistent."""
+    """Write the run's allocations and their releases within the step; memory kept by an op is persistent."""
     stats.memory_stats.SetInParent()
     if run.op in PERSISTENT:
         stats.memory_stats.persistent_memory_size = sum(output.size for output in run.outputs)

@@ -17,19 +17,19 @@ _resets: dict[str, Callable[[str, Any], None]] = {}
 
 
 def register_target(prefix: str, find: FindTarget, reset: Callable[[str, Any], None] | None = None) -> None:
-    """Have targets that begin so (`grpc://`) open what `find` gives: an `OpenedMachine`, or raise."""
+    """Register a handler for targets with a prefix (`grpc://`): `find` returns an `OpenedMachine` or raises."""
     _finders[prefix] = find
     if reset is not None:
         _resets[prefix] = reset
 
 
 def find_target(target: str, config: Config, machine: Machine) -> Any:
-    """The machine that a target names.  Raises NotFoundError where there is none."""
+    """Machine of a target.  Raises NotFoundError for an unknown one."""
     return _of(_finders, target)(target, config, machine)
 
 
 def reset_target(target: str, containers: object) -> None:
-    """Forget the resources of a target of other processes.  Raises NotFoundError where there is no such target."""
+    """Drop the resources of a remote target.  Raises NotFoundError for an unknown one."""
     if target:
         _of(_resets, target)(target, containers)
 

@@ -18,7 +18,7 @@ _ALLOCATORS = 0
 
 
 class AllocationMaximum(NamedTuple):
-    """The most bytes of an allocator that tensors held at a time, when that was, and these tensors' names."""
+    """Highest memory use of an allocator: bytes, time and tensors."""
 
     timestamp: int
     num_bytes: int
@@ -83,7 +83,7 @@ class Timeline:
     def analyze_step_stats(
         self, show_dataflow: bool = True, show_memory: bool = True, op_time: str = "schedule"
     ) -> StepStatsAnalysis:
-        """The trace, and what each allocator held at most."""
+        """The trace, and the highest use of each allocator."""
         if op_time != "schedule":
             from placesim.tf1.importing.missing_names import not_there
 
@@ -119,13 +119,13 @@ class Timeline:
 
 
 class ChromeTrace:
-    """Trace events; `format_to_string` gives them as JSON."""
+    """Trace events; `format_to_string` returns them as JSON."""
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self._events = events
 
     def format_to_string(self, pretty: bool = False) -> str:
-        """The JSON text, indented where it is `pretty`."""
+        """The JSON text, indented if `pretty`."""
         return json.dumps({"traceEvents": self._events}, **({"indent": 4, "separators": (",", ": ")} if pretty else {}))  # type: ignore[arg-type]
 
 

@@ -33,7 +33,7 @@ COMPOSITES: dict[str, CompositeValue] = {
     "SparseTensor": CompositeValue(_sparse_parts, lambda parts: SparseTensorValue(*parts)),
     "IndexedSlices": CompositeValue(_slices_parts, _build_slices),
 }
-"""By the name of the class, among those of an object's: a script may have made a class of its own of one."""
+"""Composite classes by name, looked up in an object's classes, since scripts may subclass them."""
 _registered: list[tuple[type, CompositeValue, Callable[[Any, Any], Sequence[tuple[Any, Any]]] | None]] = []
 
 

@@ -23,10 +23,10 @@ class WatchedSession(RunningSession, Protocol):
 
 
 class SessionWatcher(Protocol):
-    """Is told of each session, and asked before each step."""
+    """Observer of sessions, which may also veto steps."""
 
     computes: bool
-    """Whether steps are computed at all: what waits for a step's values before it goes on must not wait where not."""
+    """Whether steps are computed; code that waits for a step's values must not wait otherwise."""
 
     def opened(self, session: WatchedSession) -> None:
         """A session was made."""
@@ -43,7 +43,7 @@ _makers: list[Make] = []
 
 
 def watch(watcher: SessionWatcher) -> None:
-    """Tell it from now on."""
+    """Register a watcher."""
     _watchers.append(watcher)
 
 
@@ -70,13 +70,13 @@ def config_for(target: str, config: object) -> Any:
 
 
 def opened(session: WatchedSession) -> None:
-    """Tell all of a session."""
+    """Inform all watchers of a new session."""
     for watcher in _watchers:
         watcher.opened(session)
 
 
 def closed(session: WatchedSession) -> None:
-    """Tell all that a session has ended."""
+    """Inform all watchers that a session has ended."""
     for watcher in _watchers:
         watcher.closed(session)
 
@@ -115,7 +115,7 @@ def is_background() -> bool:
 
 
 def wants_step(session: WatchedSession, elements: Sequence[Any], feeds: Mapping[Any, Any]) -> bool:
-    """Whether all want a step computed."""
+    """Whether all watchers want the step computed."""
     if _kinds.untold:
         return computes_steps()
     wishes = [watcher.wants_step(session, elements, feeds) for watcher in _watchers]  # each is asked

@@ -1,4 +1,4 @@
-"""Fourier transforms of real numbers, of any axes, and shifts of what they give."""
+"""Real Fourier transforms over any axes, and shifts of spectra."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ tf = namespace("")
 
 
 def sparse(value: TensorLike) -> SparseTensor:
-    """Raises TypeError for what is no sparse tensor."""
+    """Return the sparse tensor.  Raises TypeError for another value."""
     if isinstance(value, SparseTensor):
         return value
     if isinstance(value, tuple) and hasattr(value, "dense_shape"):
@@ -25,7 +25,7 @@ def sparse(value: TensorLike) -> SparseTensor:
 
 
 def _known_shape(of: SparseTensor) -> Any:
-    """The dense shape where it is known."""
+    """Dense shape if known."""
     return of.shape.as_list() if of.shape.is_fully_defined() else None
 
 

@@ -1,4 +1,4 @@
-"""Sparse tensors made of others, of dense ones and of texts, and what is counted of them."""
+"""Sparse tensors from dense ones, strings and other sparse tensors, and counts of their values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sparse_eye(
 
 
 def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
-    """`tf.sparse.from_dense`: the elements that are not zero."""
+    """`tf.sparse.from_dense`: the non-zero elements."""
     with name_scope(name, "dense_to_sparse"):
         tensor = convert_to_tensor(tensor)
         places = tf.where_v2(tf.not_equal(tensor, tf.zeros_like(tensor)))
@@ -66,7 +66,7 @@ def _merged(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None, alre
 
 
 def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Any:
-    """`tf.sparse.to_indicator`: whether each id is there."""
+    """`tf.sparse.to_indicator`: whether each id is present."""
     sp_input = sparse(sp_input)
     with name_scope(name, "SparseToIndicator", [sp_input]) as scope:
         count = tf.shape(sp_input.indices)[0]
@@ -161,7 +161,7 @@ def sparse_bincount(
     binary_output: bool = False,
     name: str | None = None,
 ) -> SparseTensor:
-    """`tf.sparse.bincount`: how often each number is there, over all or in each row.  Raises ValueError for other axes."""
+    """`tf.sparse.bincount`: counts of each number, overall or per row.  Raises ValueError for other axes."""
     with name_scope(name, "count", [values, weights]):
         if not isinstance(values, SparseTensor):
             values = convert_to_tensor(values, name="values")
@@ -194,5 +194,5 @@ def sparse_bincount(
 
 
 def _no_weights(values: Any) -> Any:
-    """Without weights an occurrence counts as 1, of the values' type where that is int64."""
+    """Unit weights, of the values' type if that is int64."""
     return tf.constant([], dtypes.int64 if values.dtype is dtypes.int64 else dtypes.int32)

@@ -114,7 +114,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: ShapeLike | None = None) -> Spa
 
 
 def sparse_retain(sp_input: Any, to_retain: object) -> SparseTensor:
-    """`tf.sparse.retain`: the elements that are chosen."""
+    """`tf.sparse.retain`: the selected elements."""
     sp_input = sparse(sp_input)
     chosen = tf.convert_to_tensor(to_retain)
     count = chosen.shape.with_rank(1)[0]

@@ -63,7 +63,7 @@ class IndexedSlices:
         return TensorShape(None) if self.dense_shape is None else constant_value_as_shape(self.dense_shape)
 
     def get_shape(self) -> TensorShape:
-        """The static shape of what it stands for."""
+        """Static shape of the dense tensor."""
         return self.shape
 
     def __neg__(self) -> IndexedSlices:
@@ -136,15 +136,15 @@ class SparseTensor:
         return self._told_shape
 
     def set_shape(self, shape: ShapeLike) -> None:
-        """Adds what is known of the static shape.  Raises ValueError where both can't be."""
+        """Refine the static shape.  Raises ValueError for a conflict."""
         self._told_shape = self.shape.merge_with(shape)
 
     def get_shape(self) -> TensorShape:
-        """The static shape of what it stands for."""
+        """Static shape of the dense tensor."""
         return self.shape
 
     def with_values(self, new_values: Any) -> SparseTensor:
-        """Other values at the same places."""
+        """Other values at the same indices."""
         return SparseTensor(self._indices, new_values, self._dense_shape)
 
     def __mul__(self, other: object) -> SparseTensor:
@@ -170,7 +170,7 @@ class SparseTensor:
 
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
-    """Slices as the tensor they stand for."""
+    """Slices as a dense tensor."""
     from placesim.tf1.ops.generated_functions import gen
 
     if dtype is not None and not dtype.is_compatible_with(value.dtype):

@@ -25,11 +25,11 @@ PS_OPS = (
     "ResourceConditionalAccumulator",
     "DecisionTreeResource",
 )
-"""The ops that `replica_device_setter` takes for variables, if it is not told which."""
+"""Ops that `replica_device_setter` treats as variables by default."""
 
 
 class ClusterSpec:
-    """Jobs, and the addresses of their tasks.  Raises TypeError for what tells none."""
+    """Jobs with the addresses of their tasks.  Raises TypeError for an invalid description."""
 
     def __init__(self, cluster: Any) -> None:
         self._jobs: dict[str, dict[int, str]] = {}
@@ -127,7 +127,7 @@ def replica_device_setter(
     ps_ops: Any = None,
     ps_strategy: object = None,
 ) -> Callable[[Any], str] | None:
-    """A device function; None where there are no parameter servers.  Raises TypeError for a strategy that can't be called."""
+    """A device function; None without parameter servers.  Raises TypeError for a strategy that is not callable."""
     if cluster is not None:
         spec = cluster if isinstance(cluster, ClusterSpec) else ClusterSpec(cluster)
         job = DeviceSpec.from_string(ps_device).job

@@ -1,4 +1,4 @@
-"""`tf.train.MonitoredSession` and its like: sessions with hooks, which are made anew when a task is lost.
+"""`tf.train.MonitoredSession` and related classes: sessions with hooks that recover from lost tasks.
 
 A session of these is built in layers, each with `run`, `should_stop` and `close`: `HookedSession` calls the hooks around a
 step, `CoordinatedSession` ends the threads of queues with it, and `RecoverableSession` makes all of that again.
@@ -49,7 +49,7 @@ class _MonitoredBase:
 
     @property
     def graph(self) -> Any:
-        """The graph; None once it is closed."""
+        """The graph; None after closing."""
         return None if self._raw is None else self._raw.graph
 
     def run(self, fetches: object, feed_dict: object = None, options: object = None, run_metadata: object = None) -> Any:
@@ -106,7 +106,7 @@ class _MonitoredBase:
 
 
 class MonitoredSession(_MonitoredBase):
-    """A session with hooks that is made anew when a task is lost."""
+    """A session with hooks that recovers from lost tasks."""
 
     __module__ = "tensorflow.python.training.monitored_session"
 
@@ -157,7 +157,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     summary_dir: object = None,
     save_graph_def: bool = True,
 ) -> MonitoredSession:
-    """A MonitoredSession for training: the chief's saves checkpoints and summaries, where there is a directory for them."""
+    """A MonitoredSession for training; the chief's saves checkpoints and summaries if a directory is given."""
     summary_steps, summary_secs = _settled(save_summaries_steps, save_summaries_secs, (100, None))
     saving_steps, saving_secs = _settled(save_checkpoint_steps, save_checkpoint_secs, (None, 600))
     scaffold = scaffold or Scaffold()

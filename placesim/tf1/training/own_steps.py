@@ -1,4 +1,4 @@
-"""The steps that training sessions run for themselves: whether the model is ready, which global step it is at, saving.
+"""Internal steps of training sessions: readiness checks, reading the global step, saving.
 
 Where a script runs only for its graph such a step is neither computed nor told: the model counts as ready, and the first
 step is one that the script itself asks for.

@@ -39,7 +39,7 @@ class SessionRunContext:
 
     @property
     def stop_requested(self) -> bool:
-        """Whether a hook has asked for the end."""
+        """Whether a hook requested a stop."""
         return self._stop_requested
 
     def request_stop(self) -> None:

@@ -55,7 +55,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._save_graph_def = save_graph_def
 
     def begin(self) -> None:
-        """Raises RuntimeError where there is no global step."""
+        """Find the global step.  Raises RuntimeError if there is none."""
         self._writer = tf.summary.FileWriterCache.get(self._folder)
         self._step = step_reader("CheckpointSaverHook")
         for listener in self._listeners:
@@ -83,7 +83,7 @@ class CheckpointSaverHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Saves, if that is due; what was read may be from before the step's own update, so that it is read once more."""
+        """Save if it is due; the step is read again, since the first read may precede its update."""
         if not self._timer.should_trigger_for_step(run_values.results + self._steps_per_run):
             return
         step = read_step(run_context.session, self._step)
@@ -163,7 +163,7 @@ class SummarySaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(save_secs, save_steps)
 
     def begin(self) -> None:
-        """Raises RuntimeError where there is no global step."""
+        """Find the global step.  Raises RuntimeError if there is none."""
         if self._writer is None and self._folder:
             self._writer = tf.summary.FileWriterCache.get(self._folder)
         self._next_step: Any = None
@@ -200,7 +200,7 @@ class SummarySaverHook(SessionRunHook):
             self._writer.flush()
 
     def _summaries(self) -> Any:
-        """A list of the ops that write summaries; None where there are none."""
+        """List of the summary ops; None if there are none."""
         found = self._summary_op
         if found is None and self._scaffold.summary_op is not None:
             found = self._scaffold.summary_op
@@ -225,13 +225,13 @@ class ProfilerHook(SessionRunHook):
         self._timer = SecondOrStepTimer(save_secs, save_steps)
 
     def begin(self) -> None:
-        """Raises RuntimeError where there is no global step."""
+        """Find the global step.  Raises RuntimeError if there is none."""
         self._writer = tf.summary.FileWriterCache.get(self._folder)
         self._next_step: Any = None
         self._step = step_reader("ProfilerHook")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The global step, and where it is due a trace of everything."""
+        """Request the global step and, if due, a full trace."""
         self._is_due = self._next_step is not None and self._timer.should_trigger_for_step(self._next_step)
         options = message_class("RunOptions")
         return SessionRunArgs(self._step, options=options(trace_level=options.FULL_TRACE) if self._is_due else None)

@@ -1,4 +1,4 @@
-"""`tf.train.Scaffold`: what a training session needs of a graph, made where nobody gave it."""
+"""`tf.train.Scaffold`: the ops that a training session needs, with defaults."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Scaffold:
         self._user_init_fn: Callable[..., Any] | None = init_fn
 
     def finalize(self) -> Scaffold:
-        """Makes what is missing, and finalizes the graph.  Raises RuntimeError where a collection offers more than one."""
+        """Make the missing parts and finalize the graph.  Raises RuntimeError if a collection has several candidates."""
         for name, key, make in _DEFAULTS:
             if getattr(self, "_" + name) is None:
                 setattr(self, "_" + name, self.get_or_default(name, key, make))
@@ -66,7 +66,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """Item of a collection, else a new one that is put there. Raises RuntimeError if it holds more than one."""
+        """Item of a collection, or a new one that is added.  Raises RuntimeError for several."""
         found = tf.get_collection(collection_key)
         if len(found) > 1:
             raise RuntimeError(
@@ -93,7 +93,7 @@ class Scaffold:
 
     @property
     def init_fn(self) -> Callable[..., Any] | None:
-        """The function of the scaffold and a session that was given, as one of the session; None where there is none."""
+        """Given function of scaffold and session as one of the session; None if there is none."""
         function = self._user_init_fn
         return None if function is None else lambda session: function(self, session)
 
@@ -165,7 +165,7 @@ _DEFAULTS: tuple[tuple[str, str, Callable[[], Any]], ...] = (
 
 
 def saver_of_graph() -> Any:
-    """The Saver in its collection, else a new sharded one.  Raises RuntimeError where there is more than one."""
+    """Saver from its collection, or a new sharded one.  Raises RuntimeError for several."""
     found = tf.get_collection(GraphKeys.SAVERS)
     if len(found) > 1:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""Session creators of monitored training: for the chief, which initializes, and for workers, which wait for it."""
+"""Session creators of monitored training: the chief's, which initializes, and the workers', which wait for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SessionCreator(abc.ABC):
 
     @abc.abstractmethod
     def create_session(self) -> Any:
-        """A session whose model is ready."""
+        """Session with a ready model."""
 
 
 class ChiefSessionCreator(SessionCreator):
@@ -35,7 +35,7 @@ class ChiefSessionCreator(SessionCreator):
         self._manager: SessionManager | None = None
 
     def create_session(self) -> Any:
-        """A session that is restored from the newest checkpoint, where there is none initialized."""
+        """Session restored from the newest checkpoint, or initialized."""
         scaffold = self._scaffold
         scaffold.finalize()
         self._manager = self._manager or _manager_of(scaffold)

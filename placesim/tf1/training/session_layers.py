@@ -48,7 +48,7 @@ class StepContext:
         return self._run_with_hooks(*args, **kwargs)
 
     def request_stop(self) -> None:
-        """Leaves the function, and asks for the end."""
+        """Leave the step function and request a stop."""
         raise StopIteration("step_fn has requested the iterations to stop.")
 
 
@@ -110,7 +110,7 @@ class HookedSession(_Layer):
         return self._stops
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """One step with what the hooks want run beside it."""
+        """Run a step with the hooks' additional fetches."""
         if self.should_stop():
             raise RuntimeError("Run called even after should_stop requested.")
         asked: dict[Any, Any] = {"caller": fetches}

@@ -51,7 +51,7 @@ class SessionManager:
         init_feed_dict: object = None,
         init_fn: Any = None,
     ) -> Any:
-        """A session whose variables are restored, else initialized.  Raises RuntimeError where it is not ready then."""
+        """Session with restored or initialized variables.  Raises RuntimeError if it is not ready afterwards."""
         session, is_loaded = self._restored(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs, config
         )
@@ -81,7 +81,7 @@ class SessionManager:
         max_wait_secs: float = 7200,
         config: object = None,
     ) -> tuple[Any, bool]:
-        """A session that is restored where there is a checkpoint, and whether it is initialized."""
+        """Session restored from a checkpoint if there is one, and whether it is initialized."""
         session, is_loaded = self._restored(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint, max_wait_secs, config
         )
@@ -123,7 +123,7 @@ class SessionManager:
             time.sleep(self._wait_secs)
 
     def initializes_here(self, init_op: object) -> SessionManager:
-        """`init_op` is what the chief would run: it is run here where the chief's process is not there."""
+        """Run the chief's `init_op` here if the chief's process does not exist."""
         self._init_op_here = init_op
         return self
 

@@ -1,4 +1,4 @@
-"""Hooks that count steps: when something is due, when to stop, how fast it goes, and what to log."""
+"""Hooks that count steps: timers, stopping, speed and logging."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, S
 
 
 def step_reader(hook: str) -> Any:
-    """The tensor that a hook reads the global step from.  Raises RuntimeError where there is no global step."""
+    """Tensor from which a hook reads the global step.  Raises RuntimeError without one."""
     found = steps.read_global_step()
     if found is None:
         raise RuntimeError(f"Global step should be created to use {hook}.")
@@ -24,7 +24,7 @@ def step_reader(hook: str) -> Any:
 
 
 class SecondOrStepTimer:
-    """Says when something is due: every so many seconds, or every so many steps.  Raises ValueError for both and for none."""
+    """Timer by seconds or by steps.  Raises ValueError for both and for none."""
 
     def __init__(self, every_secs: float | None = None, every_steps: int | None = None) -> None:
         if every_secs is None and every_steps is None:
@@ -35,12 +35,12 @@ class SecondOrStepTimer:
         self.reset()
 
     def reset(self) -> None:
-        """As if it had never been due."""
+        """Forget the last trigger."""
         self._last_step: int | None = None
         self._last_time: float | None = None
 
     def should_trigger_for_step(self, step: int) -> bool:
-        """Whether it is due at a step: always at the first that is asked for, never twice at one."""
+        """Whether to trigger at a step: always at the first, never twice at one."""
         if self._last_step is None:
             return True
         if self._last_step == step:
@@ -62,12 +62,12 @@ class SecondOrStepTimer:
         return passed
 
     def last_triggered_step(self) -> int | None:
-        """The step at which it was done last."""
+        """Step of the last trigger."""
         return self._last_step
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs the values of tensors, every so often or at the end.  Raises ValueError where it isn't clear when."""
+    """Logs values of tensors periodically or at the end.  Raises ValueError if the time is ambiguous."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class LoggingTensorHook(SessionRunHook):
         self._fetched = {tag: graph.as_graph_element(tensor) for tag, tensor in self._tensors.items()}
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """The tensors, where their values will be logged."""
+        """Request the tensors if they will be logged."""
         self._is_due = self._timer is not None and self._timer.should_trigger_for_step(self._count)
         return SessionRunArgs(self._fetched) if self._is_due else None
 
@@ -139,7 +139,7 @@ class StopAtStepHook(SessionRunHook):
         self._num_steps, self._last_step = num_steps, last_step
 
     def begin(self) -> None:
-        """Raises RuntimeError where there is no global step."""
+        """Find the global step.  Raises RuntimeError if there is none."""
         self._step = step_reader("StopAtStepHook")
 
     def after_create_session(self, session: object, coord: object) -> None:
@@ -153,7 +153,7 @@ class StopAtStepHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Asks for the end; what was read may be from before the step's own update, so that it is read once more."""
+        """Request a stop at the last step; the step is read again, since the first read may precede its update."""
         assert self._last_step is not None
         if run_values.results + 1 >= self._last_step and read_step(run_context.session, self._step) >= self._last_step:
             run_context.request_stop()
@@ -177,7 +177,7 @@ class StepCounterHook(SessionRunHook):
         self._steps_per_run = 1
 
     def begin(self) -> None:
-        """Raises RuntimeError where there is no global step."""
+        """Find the global step.  Raises RuntimeError if there is none."""
         if self._summary_writer is None and self._output_dir:
             self._summary_writer = tf.summary.FileWriterCache.get(self._output_dir)
         self._step = step_reader("StepCounterHook")
@@ -188,7 +188,7 @@ class StepCounterHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Logs the rate, if that is due."""
+        """Log the rate if it is due."""
         seen = run_values.results
         if self._timer.should_trigger_for_step(seen + self._steps_per_run):
             step = read_step(run_context.session, self._step)
@@ -224,12 +224,12 @@ class GlobalStepWaiterHook(SessionRunHook):
         self._is_over = False
 
     def begin(self) -> None:
-        """Raises RuntimeError where there is no global step."""
+        """Find the global step.  Raises RuntimeError if there is none."""
         self._is_over = False
         self._step = step_reader("_GlobalStepWaiterHook")
 
     def before_run(self, run_context: SessionRunContext) -> None:
-        """Waits; where no other task is there that could count, it says so and goes on."""
+        """Wait for the step; if no other task could advance it, say so and continue."""
         if self._is_over or self._wait_until_step <= 0 or not watching.computes_steps():
             self._is_over = True
             return

@@ -86,7 +86,7 @@ class Supervisor:
         self._graph.finalize()
 
     def _given(self, value: TensorLike, collection: str, make: Callable[[], Any] | None) -> Any:
-        """Given value, else the collection's, else a new one that is put there; None means none."""
+        """Given value, else the collection's, else a new one that is added; None means none."""
         if value is not self.USE_DEFAULT:
             return value
         found = self._graph.get_collection(collection)
@@ -181,7 +181,7 @@ class Supervisor:
         start_standard_services: bool = True,
         close_summary_writer: bool = True,
     ) -> Iterator[Any]:
-        """A session inside a `with` block, at whose end all threads are stopped; what they raised is raised."""
+        """Context with a session, at whose end all threads are stopped and their exceptions raised."""
         try:
             yield self.prepare_or_wait_for_session(master, config=config, start_standard_services=start_standard_services)
         except Exception as error:
@@ -310,7 +310,7 @@ class Supervisor:
         return found
 
     def stop(self, threads: Any = None, close_summary_writer: bool = True, ignore_live_threads: bool = False) -> None:
-        """Ends all threads; what they raised is raised."""
+        """Stop all threads and raise their exceptions."""
         self._coord.request_stop()
         try:
             self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs, ignore_live_threads=ignore_live_threads)
@@ -321,23 +321,23 @@ class Supervisor:
                 self._graph_added = False
 
     def request_stop(self, ex: object = None) -> None:
-        """Asks all threads to end."""
+        """Request all threads to stop."""
         self._coord.request_stop(ex=ex)
 
     def should_stop(self) -> bool:
-        """Whether an end was asked for."""
+        """Whether a stop was requested."""
         return self._coord.should_stop()
 
     def stop_on_exception(self) -> Any:
-        """A `with` block in which what is raised asks for an end."""
+        """Context in which an exception requests a stop."""
         return self._coord.stop_on_exception()
 
     def wait_for_stop(self) -> None:
-        """Waits till an end is asked for."""
+        """Wait until a stop is requested."""
         self._coord.wait_for_stop()
 
     def summary_computed(self, sess: object, summary: object, global_step: int | None = None) -> None:
-        """Writes a summary.  Raises TypeError for what is none, RuntimeError where there is no writer."""
+        """Write a summary.  Raises TypeError for another value, RuntimeError without a writer."""
         if not self._summary_writer:
             raise RuntimeError("Writing a summary requires a summary writer.")
         if global_step is None and self.global_step is not None:

@@ -25,7 +25,7 @@ class Supervision(Protocol):
 
     @property
     def summary_writer(self) -> Any:
-        """The writer of summaries; None where there is none."""
+        """Writer of summaries; None if there is none."""
 
 
 class PeriodicThread(LooperThread):
@@ -41,7 +41,7 @@ class PeriodicThread(LooperThread):
 
 
 class StepCounter(LooperThread):
-    """Tells how many global steps a second there are."""
+    """Reports global steps per second."""
 
     def __init__(self, supervisor: Supervision, session: Any, seconds: float) -> None:
         super().__init__(supervisor.coord, seconds)
@@ -49,7 +49,7 @@ class StepCounter(LooperThread):
         self._tag = f"{supervisor.global_step.op.name}/sec"
 
     def start_loop(self) -> None:
-        """From where it counts."""
+        """Record the start of counting."""
         self._time = time.time()
         self._step = read_step(self._session, self._supervisor.global_step)
 

@@ -1,4 +1,4 @@
-"""Hooks about values: a loss that is no number, what is fed to every step, and what the end is to be known by."""
+"""Hooks about values: NaN losses, feeds for each step, and final ops."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NanTensorHook(SessionRunHook):
         return SessionRunArgs(self._loss)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        """Raises, or asks for the end."""
+        """Raise or request a stop for a NaN loss."""
         if not np.isnan(run_values.results):
             return
         if self._raises:
@@ -75,7 +75,7 @@ class FinalOpsHook(SessionRunHook):
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds every step with what a function gives."""
+    """Feeds each step with a function's result."""
 
     def __init__(self, feed_fn: Callable[[], Any]) -> None:
         self.feed_fn = feed_fn

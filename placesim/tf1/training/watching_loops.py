@@ -53,7 +53,7 @@ def checkpoints_iterator(
 
 
 def _wait_for_another(directory: object, last: str | None, timeout: float | None) -> str | None:
-    """The path of a checkpoint that is not the last one; None where none has come in time."""
+    """Path of a checkpoint other than the last; None after the timeout."""
     logging.info("Waiting for new checkpoint at %s", directory)
     until = None if timeout is None else time.time() + timeout
     while True:

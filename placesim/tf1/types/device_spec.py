@@ -1,4 +1,4 @@
-"""`tf.DeviceSpec`, and what `tensorflow.python.framework.device` has: `merge_device`, `canonical_name`."""
+"""`tf.DeviceSpec`, and `merge_device` and `canonical_name` of `tensorflow.python.framework.device`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class DeviceSpec:
 
     @property
     def parsed(self) -> Parsed:
-        """The parts as placesim holds them."""
+        """The parts as a placesim DeviceName."""
         return Parsed(self.job, self.replica, self.task, self.device_type, self.device_index)
 
     @classmethod
@@ -87,7 +87,7 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec: str) -> DeviceSpec:
-        """Raises ValueError for what is no device."""
+        """Parse a device.  Raises ValueError for an invalid one."""
         return cls.of(parse(spec))
 
     def parse_from_string(self, spec: str) -> DeviceSpec:
@@ -155,12 +155,12 @@ def merge_device(spec: Any) -> Callable[[Any], str]:
 
 
 def check_valid(spec: str) -> None:
-    """ValueError for what is no device."""
+    """Raise ValueError for an invalid device."""
     parse(spec)
 
 
 def is_device_spec(value: Any) -> bool:
-    """Whether it is a spec, of whichever version."""
+    """Whether a value is a DeviceSpec of either version."""
     return isinstance(value, DeviceSpec)
 
 

@@ -1,4 +1,4 @@
-"""`tf.Dimension`: one size of a shape, or that it is not known."""
+"""`tf.Dimension`: one possibly unknown size of a shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _UNKNOWN = object()
 
 
 class Dimension:
-    """One dimension; `value` is None where it is unknown, and then so is what is computed with it."""
+    """One dimension; `value` is None if unknown, and so are results computed with it."""
 
     __slots__ = ("_value",)
 
@@ -64,7 +64,7 @@ class Dimension:
         return self._value is None or other._value is None or self._value == other._value
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """ValueError where they differ."""
+        """Raise ValueError if both are known and differ."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class DType:
-    """One element type, or a reference to one; there is one object for each.  `element` is placesim's own record of it."""
+    """One element type or reference type, with one object for each.  `element` is placesim's record."""
 
     __slots__ = ("_as_ref", "_base", "_is_ref_dtype", "element", "name")
 
@@ -107,7 +107,7 @@ class DType:
             return getattr(info(self.element.numpy), which)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether a tensor of the other type may stand where this is asked for."""
+        """Whether a tensor of the other type can be used for this one."""
         found = as_dtype(other)
         return self.as_datatype_enum in (found.as_datatype_enum, found.base_dtype.as_datatype_enum)
 

@@ -1,4 +1,4 @@
-"""Nested structures of Python values: lists, tuples, named tuples, dictionaries, and what stands for several tensors."""
+"""Nested structures of Python values: lists, tuples, named tuples, dictionaries and composite tensors."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ def _packed(structure: Any, rest: Iterator[Any], expands: bool) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structures: Any, expand_composites: bool = False) -> Any:
-    """The structure whose leaves are what the function makes of theirs.  Raises ValueError or TypeError where they differ."""
+    """Structure of the function's results for corresponding leaves.  Raises ValueError or TypeError for different
+    structures.
+    """
     first, *others = structures
     for other in others:
         assert_same_structure(first, other, expand_composites=expand_composites)
@@ -108,7 +110,7 @@ class _Difference(Exception):
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
-    """Raises ValueError where two structures differ in form, TypeError where their sequences are of different types."""
+    """Raise ValueError for structures of different form, TypeError for different sequence types."""
     try:
         _compare(nest1, nest2, check_types)
     except _Difference as difference:

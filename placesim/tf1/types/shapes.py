@@ -18,7 +18,7 @@ def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
 
 
 class TensorShape:
-    """A static shape; `dims` is None where the rank is unknown.  `sizes` is the same as a tuple with -1 for unknown."""
+    """A static shape; `dims` is None for an unknown rank.  `sizes` is a tuple with -1 for unknown sizes."""
 
     __slots__ = ("sizes",)
 
@@ -39,7 +39,7 @@ class TensorShape:
 
     @classmethod
     def of(cls, sizes: Dims) -> TensorShape:
-        """The shape of dimensions as placesim holds them."""
+        """TensorShape of placesim's dims."""
         shape = cls.__new__(cls)
         shape.sizes = sizes
         return shape
@@ -140,7 +140,7 @@ class TensorShape:
         return self.sizes is not None and all(size >= 0 for size in self.sizes)
 
     def assert_is_fully_defined(self) -> None:
-        """ValueError where something is unknown."""
+        """Raise ValueError if a size is unknown."""
         if not self.is_fully_defined():
             raise ValueError(f"Shape {self} is not fully defined")
 
@@ -166,12 +166,12 @@ class TensorShape:
         return same_rank and all(a < 0 or b < 0 or a == b for a, b in zip(self.sizes, other.sizes, strict=True))
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """ValueError where they differ."""
+        """Raise ValueError for incompatible shapes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are incompatible")
 
     def assert_same_rank(self, other: Any) -> None:
-        """ValueError where the ranks are known and differ."""
+        """Raise ValueError if both ranks are known and differ."""
         other = as_shape(other)
         if self.rank is not None and other.rank is not None and self.rank != other.rank:
             raise ValueError(f"Shapes {self} and {other} must have the same rank")
@@ -245,12 +245,12 @@ def _dimension(size: int) -> Dimension:
 
 
 def as_shape(value: Any) -> TensorShape:
-    """A TensorShape of whatever names one."""
+    """Convert any shape-like value to a TensorShape."""
     return value if isinstance(value, TensorShape) else TensorShape(value)
 
 
 def unknown_shape(rank: int | None = None, ndims: int | None = None) -> TensorShape:
-    """Nothing known but perhaps the rank."""
+    """Unknown shape, optionally with a known rank."""
     found = ndims if rank is None else rank
     return TensorShape.of(None if found is None else (-1,) * found)
 

@@ -1,4 +1,4 @@
-"""`tf.TensorSpec` and those like it: what is known of a value before it is there."""
+"""`tf.TensorSpec` and related classes: static descriptions of values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TypeSpec:
         return hash((type(self), self._parts()))
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
-        """Whether a value, or the values of another spec, may stand where this one's are asked for."""
+        """Whether a value, or the values of another spec, match this spec."""
         other = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_of(spec_or_value)
         if type(other) is not type(self) or not isinstance(other, _ShapedSpec) or not isinstance(self, _ShapedSpec):
             return self == other
@@ -113,7 +113,7 @@ class TensorSpec(_ShapedSpec):
 
 
 class SparseTensorSpec(_ShapedSpec):
-    """`tf.SparseTensorSpec`: the shape and type of what a SparseTensor stands for."""
+    """`tf.SparseTensorSpec`: dense shape and type of a SparseTensor."""
 
     __slots__ = ()
 

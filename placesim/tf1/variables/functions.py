@@ -1,4 +1,4 @@
-"""Functions on variables: assigning, scattering, initializing, and which there are."""
+"""Functions on variables: assignment, scatter updates, initialization and listing."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ scatter_nd_sub = _scatter("ScatterNdSub", False)
 def batch_scatter_update(
     ref: TensorLike, indices: Any, updates: TensorLike, use_locking: bool = True, name: str | None = None
 ) -> Any:
-    """`scatter_nd_update` of rows whose leading dimensions are those of `indices`."""
+    """`scatter_nd_update` of rows with the leading dimensions of `indices`."""
     with tf.name_scope(name):
         indices = tf.convert_to_tensor(indices, name="indices")
         outer = indices.shape.ndims - 1
@@ -84,7 +84,7 @@ def batch_scatter_update(
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
-    """Adds one, up to a limit, and gives what was there before."""
+    """Increment up to a limit and return the old value."""
     if _is_reference(ref):
         return gen("CountUpTo")(ref, limit=limit, name=name)
     return gen("ResourceCountUpTo")(ref.handle, limit=limit, T=ref.dtype, name=name)
@@ -154,7 +154,7 @@ def _to_report(variables: Any) -> list[Any]:
 
 
 def assert_variables_initialized(var_list: object = None) -> Any:
-    """A tensor of the ranks of variables, which fails where one has no value; None where there are no variables."""
+    """Tensor of the variables' ranks, which fails if one is uninitialized; None without variables."""
     ranks = []
     for variable in _to_report(var_list):
         with tf.colocate_with(variable.op):

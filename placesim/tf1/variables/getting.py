@@ -26,7 +26,7 @@ def get_variable(
     synchronization: object = VariableSynchronization.AUTO,
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
-    """The variable of this name in the current variable scope: a new one, or where variables are reused the one there is.
+    """Variable of this name in the current variable scope: new, or the existing one if variables are reused.
 
     Raises ValueError where it must not be there and is, must be there and is not, or has another shape or type.
     """

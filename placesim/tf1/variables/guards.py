@@ -50,7 +50,7 @@ class _Guard:
 
 
 def _is_cyclic(value: Tensor) -> bool:
-    """Whether a loop's back edge is among what the value comes from."""
+    """Whether a loop's back edge is among the value's ancestors."""
     done, path = set(), {value.op.name}
     stack = [(value.op, iter(_sources(value.op)))]
     while stack:

@@ -37,7 +37,7 @@ class Initializer:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Initializer:
-        """The initializer of what `get_config` gave."""
+        """Initializer from the result of `get_config`."""
         return cls(**config)
 
     def _dtype(self, dtype: Any) -> Any:
@@ -69,7 +69,7 @@ class Ones(_FillInitializer):
 
 
 class Constant(Initializer):
-    """`constant_initializer`: a value or a list of them, the last repeated where the shape holds more."""
+    """`constant_initializer`: a value or list, with the last element repeated as needed."""
 
     fields = ("value", "dtype")
 

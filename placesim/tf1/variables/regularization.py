@@ -25,7 +25,7 @@ class RegularizationLoss:
         self._first = build()
 
     def collection_record(self) -> dict[str, str]:
-        """TensorFlow's name of its class, and its own: what tells two collections apart."""
+        """Class name of TensorFlow's and own name, for comparing collections."""
         return {"_LazyEvalTensor": self._first.name}
 
     def get_shape(self) -> Any:

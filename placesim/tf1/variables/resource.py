@@ -57,7 +57,7 @@ class HandledVariable(Variable):
         return self._shape
 
     def value(self) -> Any:
-        """A read beside the handle, outside of the current device and colocation; the cached read if there is one."""
+        """Read beside the handle, outside the current device and colocation; the cached read if there is one."""
         if self._cached is not None:
             return self._cached
         with tf.colocate_with(None, ignore_existing=True):
@@ -83,7 +83,7 @@ class HandledVariable(Variable):
         self._shape = self._shape.merge_with(shape)
 
     def assign(self, value: Any, use_locking: object = None, name: str | None = None, read_value: bool = True) -> Any:
-        """`AssignVariableOp`: the variable as it is after it, or the op where `read_value` is false."""
+        """`AssignVariableOp`: the variable after it, or the op if `read_value` is false."""
         with self._order():
             value = tf.convert_to_tensor(value, dtype=self._dtype)
             if not self._shape.is_compatible_with(value.shape):
@@ -224,7 +224,7 @@ class ResourceVariable(HandledVariable):
 
 
 class ChangedVariable(HandledVariable):
-    """A variable after an op that changed it: reads of it wait for that op, which is what runs where it is run."""
+    """A variable after a modifying op: reads wait for the op, and running it runs the op."""
 
     def __init__(self, variable: HandledVariable, op: Any) -> None:
         self.handle, self._dtype, self._shape = variable.handle, variable._dtype, variable._shape

@@ -20,7 +20,7 @@ class _ReuseMode(enum.Enum):
 
 
 AUTO_REUSE = _ReuseMode.AUTO_REUSE
-"""`reuse=AUTO_REUSE`: a variable that is there is taken, one that is not is made."""
+"""`reuse=AUTO_REUSE`: use an existing variable, else make one."""
 _INHERITED = ("initializer", "regularizer", "caching_device", "partitioner", "dtype", "use_resource")
 """The settings that a scope takes from the one around it, or from the scope object that it reopens."""
 

@@ -40,7 +40,7 @@ class VariableStore:
         self.partitioned: dict[str, PartitionedVariable] = {}
 
     def get(self, scope: ScopeSettings, name: str | None, arguments: dict[str, Any]) -> Any:
-        """A variable of a scope, or named as it; `arguments` as `get_variable`'s, settings that are None being the scope's."""
+        """Variable of a scope; `arguments` are `get_variable`'s, with the scope's settings for None."""
         arguments = dict(arguments)
         for setting in ("regularizer", "caching_device", "partitioner", "custom_getter", "reuse", "use_resource"):
             if arguments[setting] is None:

@@ -80,7 +80,7 @@ class Template:
 
     @property
     def variable_scope_name(self) -> str | None:
-        """The scope's name; None before there is one."""
+        """Name of the scope; None before the first call."""
         if self._scope is None:
             return None
         return str(self._scope.name).rstrip("/")

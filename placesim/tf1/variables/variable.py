@@ -76,7 +76,7 @@ class VariableMetaclass(type):
 
 
 class Variable(metaclass=VariableMetaclass):
-    """A variable of the graph.  Its subclasses say which nodes it is made of.
+    """A variable of the graph; subclasses define its nodes.
 
     In expressions it stands for its value; where an op takes a reference or handle, for itself.
     """
@@ -117,7 +117,7 @@ class Variable(metaclass=VariableMetaclass):
         raise NotImplementedError
 
     def value(self) -> Any:
-        """The tensor that stands for it in expressions."""
+        """Tensor that represents it in expressions."""
         raise NotImplementedError
 
     def read_value(self) -> Any:
@@ -150,7 +150,7 @@ class Variable(metaclass=VariableMetaclass):
         return self.value().eval(session=session)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Assigns a numpy value in `session` at once.  Raises ValueError where there is no session."""
+        """Assign a numpy value in `session` at once.  Raises ValueError without a session."""
         where = session or tf.get_default_session()
         if where is None:
             raise ValueError("Either session argument should be provided or default session should be established")
@@ -158,7 +158,7 @@ class Variable(metaclass=VariableMetaclass):
         where.run(assign, feed_dict={assign.inputs[1]: value})
 
     def set_shape(self, shape: ShapeLike) -> None:
-        """Sets what is known of the shape."""
+        """Refine the static shape."""
         raise NotImplementedError
 
     def ref(self) -> Any:
@@ -200,7 +200,7 @@ class Variable(metaclass=VariableMetaclass):
         )
 
     def collection_record(self) -> dict[str, Any] | None:
-        """`to_proto` as a dict of texts: what tells two collections apart."""
+        """`to_proto` as a dict, for comparing collections."""
         definition = self.to_proto()
         if definition is None:
             return None

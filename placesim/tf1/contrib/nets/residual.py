@@ -1,4 +1,4 @@
-"""Residual networks (ResNet v1 and v2): blocks of units that add what they make to what they get."""
+"""Residual networks (ResNet v1 and v2), made of blocks of units that add their input to their output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Block(NamedTuple):
 
 
 def subsample(inputs: TensorLike, factor: int, scope: str | None = None) -> Any:
-    """Every so many pixels."""
+    """Every `factor`-th pixel in both directions."""
     return inputs if factor == 1 else max_pool2d(inputs, [1, 1], stride=factor, scope=scope)
 
 
@@ -103,7 +103,7 @@ def bottleneck_v1(
     outputs_collections: object = None,
     scope: object = None,
 ) -> Any:
-    """A unit whose three convolutions are normalized after."""
+    """Unit of three convolutions, each followed by batch normalisation."""
     with tf.variable_scope(scope, "bottleneck_v1", [inputs]) as opened:
         if depth == last_dimension(inputs.get_shape(), min_rank=4):
             shortcut = subsample(inputs, stride, "shortcut")

@@ -116,7 +116,7 @@ def _complex(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _partial(rule: Callable[[Any, Any, Any], tuple[Any, Any]]) -> GradientFunction:
-    """`rule(x, y, shapes)` gives the two partial derivatives, None where there is none."""
+    """Gradient function from `rule(x, y, shapes)`, which returns both partial derivatives (None for a missing one)."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x, y = op.inputs

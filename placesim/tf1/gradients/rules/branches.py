@@ -1,4 +1,4 @@
-"""Gradients of `If` and `Case`: another one, whose branches read what the forward branches computed.
+"""Gradients of `If` and `Case`: another one, whose branches read intermediates of the forward branches.
 
 What a branch computed on the way is given out of it as an optional, which is empty where another branch ran.
 """

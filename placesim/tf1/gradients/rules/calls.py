@@ -32,7 +32,7 @@ class CalledFunction(Protocol):
         """Its body."""
 
     def operation(self, tensors: Sequence[Tensor], captures: Sequence[Tensor] | None = None) -> Operation:
-        """A call of it."""
+        """Call of the function."""
 
     def result(self, op: Operation) -> Any:
         """Its results, of a call's outputs."""

@@ -27,7 +27,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 
 tf = namespace("")
 _MEASURES = frozenset(("Shape", "Size", "Rank", "TensorListElementShape", "TensorListLength"))
-"""Ops that are made in the forward turn where they read its tensors: less is kept of each."""
+"""Ops moved to the forward iteration if they read its tensors, so that less is kept per iteration."""
 _LEADING = 3
 """The gradient's loop variables before the gradients: its counter, the most turns, and the turns that were made."""
 
@@ -43,7 +43,7 @@ class _TurnGradient(TurnGraph):
         self.lists: list[Tensor] = []
         """The empty lists that the forward loop has to begin with."""
         self.after_turn: dict[Tensor, Tensor] = {}
-        """The argument of what was captured -> what it is in the next turn."""
+        """Value in the next iteration of each captured argument."""
         self._inside: dict[Tensor, Tensor] = {}
 
     def make(self, op: str, full_name: str, inputs: Any, attrs: Attrs | None = None, control_inputs: Any = ()) -> Operation:

@@ -18,7 +18,7 @@ tf = namespace("")
 
 
 def _rows(grad: Tensor, indices: Any, table_shape: Any, is_resource: bool = False) -> IndexedSlices:
-    """The gradient of a table whose rows `indices` were read.  That of a resource's rows is made dense as reshape's input."""
+    """Gradient of a table read at `indices`; that of a resource's rows is made dense as the input of a reshape."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
     values = tf.reshape(grad if is_resource else dense(grad), values_shape)

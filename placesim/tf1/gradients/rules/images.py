@@ -100,7 +100,7 @@ def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _volume_patches(op: Any, grad: Any) -> list[Any]:
-    """As a sparse matrix from patches to voxels, whose sizes are known when the graph is made."""
+    """Sparse matrix from patches to voxels, whose sizes are static."""
     sizes: list[Any] = op.inputs[0].get_shape().as_list()
     _, planes, rows, columns, _ = sizes
     shape = tf.shape(op.inputs[0])

@@ -55,7 +55,7 @@ def _concat_parts(grad: Tensor, axis: TensorLike, values: Sequence[Any]) -> list
 
 
 def _concat_slices(grad: IndexedSlices, axis: TensorLike, values: Sequence[Any]) -> list[Any]:
-    """Of a concat whose result was gathered from."""
+    """Gradient of a concat whose result was gathered from."""
     positive = axis % tf.rank(values[0])
     known = constant_value(axis)
     if known is None:

@@ -141,7 +141,7 @@ def _einsum(op: Operation, grad: Tensor) -> list[Any]:
 
 
 class _EinsteinSums:
-    """Sums by labels, where one letter stands for `...`."""
+    """Sums over labels, with one letter for `...`."""
 
     def __init__(self, ellipsis: str) -> None:
         self.ellipsis = ellipsis
@@ -177,7 +177,7 @@ class _EinsteinSums:
         return axis if broadcast < 0 or axis < broadcast else axis - len(labels)
 
     def broadcast_dims(self, labels: str) -> tuple[int, int | None]:
-        """From where to where the broadcast dimensions are."""
+        """Start and end of the broadcast dimensions."""
         begin = labels.index(self.ellipsis)
         remaining = len(labels) - (begin + 1)
         return begin, -remaining if remaining > 0 else None
@@ -345,7 +345,7 @@ def _svd(op: Any, s_grad: Any, u_grad: Any, v_grad: Any) -> Any:
 
 
 def _tridiagonal_solve(op: Operation, grad: Tensor) -> list[Any]:
-    """The transposed system gives the right side's gradient; its product with the solution that of the diagonals."""
+    """The transposed system yields the right side's gradient; its product with the solution yields that of the diagonals."""
     diagonals, found = op.inputs[0], op.outputs[0]
     middle = diagonals[..., 1, :]
     batch = diagonals.shape[:-2].as_list()

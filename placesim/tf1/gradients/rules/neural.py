@@ -27,7 +27,7 @@ def _of_input(op_name: str, *attrs: str) -> GradientFunction:
 
 
 def _piecewise_grad(op_name: str, *attrs: str) -> GradientFunction:
-    """Of the gradients of activations made of straight lines: there is no curvature."""
+    """Second derivative of a piecewise linear activation, which is zero."""
 
     def gradient(op: Operation, grad: Tensor) -> list[Any]:
         x = op.inputs[1]

@@ -24,7 +24,7 @@ def _sequence(op: Operation, *grads: object) -> list[Any]:
 
 
 def lstm_step(op: Operation, *grads: object) -> list[Any]:
-    """Of LSTMBlockCell, which TensorFlow 1's contrib brings along."""
+    """Gradient of LSTMBlockCell, registered by TensorFlow 1's contrib."""
     x, cs_prev, h_prev, w, wci, wcf, wco, b = op.inputs
     i, cs, f, o, ci, co, _ = op.outputs
     found = gen("LSTMBlockCellGrad")(
@@ -42,7 +42,7 @@ def lstm_step(op: Operation, *grads: object) -> list[Any]:
 
 
 def gru_step(op: Operation, *grads: object) -> list[Any]:
-    """Of GRUBlockCell, which TensorFlow 1's contrib brings along."""
+    """Gradient of GRUBlockCell, registered by TensorFlow 1's contrib."""
     x, h_prev, w_ru, w_c, b_ru, b_c = op.inputs
     r, u, c, _ = op.outputs
     found = gen("GRUBlockCellGrad")(x, h_prev, w_ru, w_c, b_ru, b_c, r, u, c, grads[3])

@@ -78,7 +78,7 @@ def _segment_product(op: Operation, grad: Tensor) -> list[Any]:
 
 
 def _unsorted_rows(values: TensorLike, ids: Any, ids_or_zero: object = None, known: object = None) -> tuple[Any, Any, Any]:
-    """The rows of `values` by segment, zeros where a segment is negative; with what tells and what clips them."""
+    """Rows of `values` by segment, zero for negative segments; with the mask and the clipped ids."""
     if ids_or_zero is None:
         ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))
     rows = tf.gather(values, ids_or_zero)

@@ -1,4 +1,4 @@
-"""Gradients of reads of variables; what is known of the tensor behind a resource handle."""
+"""Gradients of variable reads, and static facts about resource handles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.tf1.ops.generated_functions import gen
 
 
 def variable_shape(handle: Any, out_type: DTypeLike = "int32", with_dtype: bool = False) -> Any:
-    """The shape of the variable behind a handle: a Const where it is known; with its type if asked for."""
+    """Shape of a handle's variable, a Const if known; with its type on request."""
     known = handle.graph.shapes.handle(handle.node_ref)
     dims = None if known is None else known[1]
     if dims is not None and all(dim >= 0 for dim in dims):
