@@ -28,7 +28,7 @@ Number = TypeVar("Number", int, float)
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
     """Predict the time of a graph's steps on the machine; the last one runs `steps` times, if given.
 
-    Nothing is computed, so that sizes have to be known: `shape` and `batch` settle what placeholders leave open.  Raises what
+    Nothing is computed, so that sizes must be known: `shape` and `batch` settle what placeholders leave open.  Raises what
     the command line reports as an error; for a device that runs out of memory the exception's `report` has the times without
     limits.
     """
@@ -61,7 +61,7 @@ def sweep(
     Keys are those of `placesim sweep`, with a list, a range or a text such as `1..8` for each; a row holds its settings and
     then what came of it by name, `error` where it failed.  `jobs` is how many processes simulate: without it one, or
     as many as there is room for on the Dask cluster that `scheduler` is the address of.  Raises UsageError for keys and values
-    that mean nothing, what is wrong with all combinations alike, and UnavailableError where the cluster can't be had.
+    that mean nothing, what is wrong with all combinations alike, and UnavailableError if the cluster can't be had.
     """
     from placesim.report.text.sweep import row_document
     from placesim.runtime.cluster.connection_settings import Connection
@@ -109,7 +109,7 @@ def plan(
     in each of its lanes, which then gives one plan for one `seed`; `jobs` processes search, and none of them imports the
     caller's script; with the address of a `scheduler` they are on its Dask cluster.  With `page` the report has one.
 
-    Raises what the command line reports as an error: ResourceExhaustedError where nothing fits, whose `report` says what would;
+    Raises what the command line reports as an error: ResourceExhaustedError if nothing fits, whose `report` says what would;
     UsageError for a value that means nothing.
     """
     from placesim.core.errors import ResourceExhaustedError

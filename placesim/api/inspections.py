@@ -101,7 +101,7 @@ def diff(
     Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
     side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where
     they are quickly found.  With `page` the steps of both are simulated and the report has a page that shows them one above the
-    other, which a notebook shows.  Raises UsageError where there is nothing to compare, for a page of what holds no steps, and
+    other, which a notebook shows.  Raises UsageError if there is nothing to compare, for a page of what holds no steps, and
     what is wrong with a graph or an option.
     """
     from placesim.inspection.difference import compare

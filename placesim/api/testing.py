@@ -34,7 +34,7 @@ def assert_placement(
 ) -> CheckReport:
     """Assert that `placesim.check` finds nothing, and return its report.
 
-    Raises AssertionError with a line for each finding, and what `placesim.check` raises; UsageError where there is no rule and
+    Raises AssertionError with a line for each finding, and what `placesim.check` raises; UsageError if there is no rule and
     no policy either: nothing would be held.
     """
     from placesim.core.errors import UsageError

@@ -65,7 +65,7 @@ def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
 
 
 def _check_folder() -> None:
-    """Raises UsageError where the current directory has been deleted: no name leads anywhere from there."""
+    """Raises UsageError if the current directory has been deleted: no name leads anywhere from there."""
     try:
         os.getcwd()
     except OSError as error:

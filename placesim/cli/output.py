@@ -54,7 +54,7 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
 
     A file's content comes in pieces, so that a large one is never held whole.
 
-    Raises UsageError where one can't be written.
+    Raises UsageError if one can't be written.
     """
     path = None
     try:
@@ -66,7 +66,7 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
 
 
 def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
-    """A result of one form: to standard output, or into the file `output`.  Raises UsageError where that can't be written."""
+    """A result of one form: to standard output, or into the file `output`.  Raises UsageError if that can't be written."""
     if output is not None:
         write_files(
             {Path(output): [content] if isinstance(content, bytes) else (text.encode() for text in join_pieces(content))}
@@ -102,7 +102,7 @@ class _WriteTrialEnd(Exception):
 
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
-    """A trace into a file.  Raises UsageError where it can't be written."""
+    """A trace into a file.  Raises UsageError if it can't be written."""
     from placesim.report.trace_json import trace_text
 
     write_files({path: (text.encode() for text in join_pieces(trace_text(events)))})

@@ -47,7 +47,7 @@ def write_report(
 ) -> bool:
     """Write a report as text or as one line of JSON; `graph` is its name if several graphs are reported.
 
-    False where nobody reads it any more.
+    False if nobody reads it any more.
     """
     with ReportWriter(form, graph, with_summary, log_filters) as writer:
         return writer.finish(report)
@@ -87,7 +87,7 @@ class ReportWriter:
             self._out.flush()
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
-        """The results of one step; False where nobody reads them any more."""
+        """The results of one step; False if nobody reads them any more."""
         with InterruptDelay():
             return self._taken(rows, so_far)
 

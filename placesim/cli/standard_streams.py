@@ -91,7 +91,7 @@ def settle_output() -> None:
 
 
 def check_lost_output(error: OSError) -> None:
-    """Standard output has failed: nothing where its reader has gone.  Raises UsageError for a failed write, else the error."""
+    """Standard output has failed: nothing if its reader has gone.  Raises UsageError for a failed write, else the error."""
     if error.errno != errno.EPIPE and (error.errno not in _UNWRITABLE or error.filename is not None):
         raise error
     _silence(1)

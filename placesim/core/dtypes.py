@@ -19,7 +19,7 @@ class DataType:
     """One element type.  There is exactly one object per type, so `is` compares types.
 
     `name` is TensorFlow's short name (`float`), `python_name` the one of its Python API (`float32`), `size` the bytes of an
-    element (0 where it has no fixed size).
+    element (0 if it has no fixed size).
     """
 
     def __init__(self, name: str, number: int, size: int, numpy_name: str, python_name: str = "") -> None:

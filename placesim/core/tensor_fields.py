@@ -193,7 +193,7 @@ def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array
 
 
 def read_serialised(data: bytes) -> tuple[DataType, Array]:
-    """Return type and array of a serialised `TensorProto`, without protobuf.  Raises WireError where it is none."""
+    """Return type and array of a serialised `TensorProto`, without protobuf.  Raises WireError if it is none."""
     listed = list(field_values(data))
     numbers = {number: value for number, value in listed if isinstance(value, int)}
     messages = {number: value for number, value in listed if isinstance(value, bytes)}

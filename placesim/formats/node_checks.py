@@ -32,7 +32,7 @@ _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
 
 
 class NodeChecks:
-    """Checks nodes one after the other; what is wrong is noted, at its place in the tree that a node was read from."""
+    """Checks nodes one after another; what is wrong is noted, at its place in the tree that a node was read from."""
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction], problems: FileProblems) -> None:
         self._registry = registry

@@ -117,7 +117,7 @@ class NodeImport:
     # --- edges ------------------------------------------------------------------------------------------------------
 
     def _tie(self, node: Node, inputs: tuple[str, ...], places: Any, is_last: bool) -> bool:
-        """Resolve a node's inputs; False where one names no node so far and more are to come."""
+        """Resolve a node's inputs; False if one names no node so far and more are to come."""
         ids = self._graph.ids
         nodes: list[int] = []
         slots: list[int] | None = None

@@ -65,7 +65,7 @@ class _Controller(NamedTuple):
 class ScopedGraphBuilder:
     """Adds nodes to `graph` in scopes.
 
-    Every method that adds a node raises GraphBuildError where TensorFlow's Python would refuse, and then adds nothing.
+    Every method that adds a node raises GraphBuildError if TensorFlow's Python would refuse, and then adds nothing.
     `on_node` is told of each node before the device functions are asked; it may take the node out again and raise.
     With `leaves_marks` nodes get the attrs that TensorFlow's Python keeps for itself and nothing else reads: that others wait
     for them (`mark_awaited`), and the `debug_name` of a variable's handle.
@@ -402,7 +402,7 @@ class ScopedGraphBuilder:
         return self.operand(*item) if isinstance(item, TensorRef) else item
 
     def operand(self, node_id: int, slot: int) -> Operand:
-        """A tensor of the graph with its type.  Raises GraphBuildError where the node has no such output."""
+        """A tensor of the graph with its type.  Raises GraphBuildError if the node has no such output."""
         node = self.graph.nodes[node_id]
         dtypes = node.signature.output_dtypes
         if not 0 <= slot < len(dtypes):

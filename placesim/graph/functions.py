@@ -51,7 +51,7 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
     """The body of a function of the graph's library, with the caller's attrs put in for `$T`.
 
     Nodes are in the runtime's order: arguments first, then the body as TensorFlow's importer numbers it, results last.
-    Raises InvalidArgumentError where an input names nothing, where a node has not the inputs that its op takes, and where two
+    Raises InvalidArgumentError if an input names nothing, where a node has not the inputs that its op takes, and where two
     nodes have one name, as those of two results of one name do.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
@@ -208,7 +208,7 @@ class _TensorNames:
     def inputs(self, node: NodeDef) -> tuple[str, ...]:
         """A node's inputs; an output that is a list of tensors is one for each.
 
-        Raises InvalidArgumentError where one names nothing, where there are more or fewer than the op takes, and for one of
+        Raises InvalidArgumentError if one names nothing, where there are more or fewer than the op takes, and for one of
         another type.
         """
         wanted = self._signatures[node.name].input_dtypes

@@ -109,8 +109,8 @@ class Config:
 class GraphFile:
     """Everything a file says.
 
-    `steps` is None where the file names none (then every sink is fetched); `each_step` are those of a script one by one, where
-    what was fed to repetitions differs, for who computes them; `inventory` is None where it has no `devices`.  `is_raw`
+    `steps` is None if the file names none (then every sink is fetched); `each_step` are those of a script one by one, where
+    what was fed to repetitions differs, for who computes them; `inventory` is None if it has no `devices`.  `is_raw`
     says that the nodes are a GraphDef's; `initial_values` are variables' values by name that came with a saved model; `rest`
     is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one; `doubts` are
     what may not be meant, each with its place.

@@ -68,7 +68,7 @@ class PeakChange(NamedTuple):
 class Difference:
     """Difference of two placements; `before` and `after` are the errors, if they differ.
 
-    `memory` are the peaks that differ; None where a side's are not known.  `time` is None where a side's is not known, or does
+    `memory` are the peaks that differ; None if a side's are unknown.  `time` is None if a side's is unknown, or does
     not differ.
     """
 

@@ -54,10 +54,10 @@ class MemoryStudy:
     """Results of a memory study of a graph.
 
     `error` is TensorFlow's, where it runs out.  `batch` is the first dimension that was asked for, or the largest that fits
-    where that was searched (`is_searched`; None where any fits).  `smallest_gpu` is None where no model would do, or GPUs were
+    where that was searched (`is_searched`; None if any fits).  `smallest_gpu` is None if no model would do, or GPUs were
     not used; `has_gpus` says that they were, and that another model may take their place.  `growth` is the `allow_growth` with
-    which the outcome would be the opposite, None where there is none.  `order` are the scopes that would have to run one after
-    another for it to fit; empty where that would not do, or it fits anyway.  `assumptions` say what was taken for what is not
+    which the outcome would be the opposite, None if there is none.  `order` are the scopes that would have to run one after
+    another for it to fit; empty if that would not do, or it fits anyway.  `assumptions` say what was taken for what is not
     known.
     """
 
@@ -94,7 +94,7 @@ class Holding(NamedTuple):
 
     `name` is a node's or a variable's, or a scope's with `/` at its end; empty for all of the kind; with `*` at its end where
     other rows have the largest of them.  `since` is the node that
-    made the first, `until` the one after which the last was freed; empty where that stays.
+    made the first, `until` the one after which the last was freed; empty if that stays.
     """
 
     kind: str

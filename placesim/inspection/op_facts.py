@@ -34,7 +34,7 @@ DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
 
 
 class OpFacts(NamedTuple):
-    """An op, TensorFlow's kernels for it, and the family of its numpy kernel (None where it has none)."""
+    """An op, TensorFlow's kernels for it, and the family of its numpy kernel (None if it has none)."""
 
     op: OpDef
     kernels: tuple[KernelDef, ...]

@@ -84,7 +84,7 @@ def predicted_step(study: TimeStudy) -> PredictedStep:
 
 
 def read_prediction(data: bytes, name: str) -> PredictedStep | None:
-    """The step of a written prediction; None where the text is something else.
+    """The step of a written prediction; None if the text is something else.
 
     Raises GraphFileError for a prediction that is damaged.
     """

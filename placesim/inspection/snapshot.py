@@ -76,7 +76,7 @@ class SimulationState:
 
     @property
     def placement(self) -> Placement | None:
-        """The newest; None where an error came before the first."""
+        """The newest; None if an error came before the first."""
         return self.placements[-1] if self.placements else None
 
     @property
@@ -91,7 +91,7 @@ class Snapshot:
     followed by those in bodies that it calls.
 
     `complaint` is the error as a user reads it, with what to try; a written report has none.
-    `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.
+    `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is unknown.
     So do `time`, how long the steps take, and `time_note`, and `costs`, what single nodes take, and `cost_note`.  `step` is
     what is compared of the time; a written prediction has nothing but that, and `holds_placement` is False.
     """

@@ -19,7 +19,7 @@ from placesim.runtime.sessions.outcome import Outcome, TransferRow
 class DeviceSummary(NamedTuple):
     """One device; `variables` and `constants` are None for a written report.
 
-    `peak` is the most bytes that it held at a time while steps ran; None where none ran.  `nodes_in_bodies` are those of
+    `peak` is the most bytes that it held at a time while steps ran; None if none ran.  `nodes_in_bodies` are those of
     function bodies that nodes of the graph call, which are not among its `nodes`.
     """
 
@@ -39,7 +39,7 @@ class DeviceSummary(NamedTuple):
 
 
 def summarise_outcome(outcome: Outcome) -> tuple[DeviceSummary, ...]:
-    """The summary of a simulation: its newest placement, and the transfers of its steps; empty where nothing was placed."""
+    """The summary of a simulation: its newest placement, and the transfers of its steps; empty if nothing was placed."""
     if not outcome.placed_graphs:
         return ()
     placement = outcome.placed_graphs[-1]

@@ -24,7 +24,7 @@ class Duration(NamedTuple):
 
 
 class TimeChange(NamedTuple):
-    """Something of a step that took so long before and so long after; None where it was not there.
+    """Something of a step that took so long before and so long after; None if it was not there.
 
     `what` is one of `device`, `node`, `transfer`, `link` and `path`; `kind` is a node's op, or a part of the path's kind.
     """

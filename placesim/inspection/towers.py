@@ -21,7 +21,7 @@ def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[
     """Scopes, in graph order, that are copies of each other in their part on this device.
 
     `devices` are those of the nodes that take part, by name.  Of several such series it is the one with the most nodes, of
-    nested ones the outermost; empty where there is none.
+    nested ones the outermost; empty if there is none.
     """
     ops: dict[str, Counter[str]] = {}
     for node in graph.nodes:
@@ -40,7 +40,7 @@ def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[
 def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[str, str]) -> Graph | None:
     """The graph with control edges from the ends of each tower to the starts of the next; only nodes that take part count.
 
-    None where a tower needs something of a later one, or where it would take too many edges.
+    None if a tower needs something of a later one, or where it would take too many edges.
     """
     members = [
         {node.id for node in graph.nodes if node.name in taking_part and tower in _scopes(node.name)} for tower in towers

@@ -45,7 +45,7 @@ _SCHEMA = {
 
 
 def read_baseline(data: bytes, name: str) -> Snapshot | None:
-    """The snapshot of a written report; None where the text is something else.
+    """The snapshot of a written report; None if the text is something else.
 
     Raises GraphFileError for a report that is damaged.
     """

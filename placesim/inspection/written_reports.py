@@ -15,7 +15,7 @@ _MOST = 1e300
 
 
 def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
-    """The object of a text in JSON that has all these keys; None where the text is something else.
+    """The object of a text in JSON that has all these keys; None if the text is something else.
 
     Most texts are no such object, and are not read as one: the first key has to stand in them.
     """

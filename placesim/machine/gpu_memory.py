@@ -118,7 +118,7 @@ def gpu_memory_limit(
 ) -> int:
     """Bytes that TensorFlow's allocator takes of a whole GPU of which nothing is in use (10.3.2, 10.3.3).
 
-    Raises InternalError where more than there is is asked of a GPU that can't do that.
+    Raises InternalError if more than there is is asked of a GPU that can't do that.
     """
     options, environment = options or GpuOptions(), environment or GpuEnvironment()
     available = total = model.memory

@@ -68,7 +68,7 @@ class HostProfile:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class HostModel:
-    """A host's cores, float32 operations and bytes of memory per second of all of them; 0 is not known.
+    """A host's cores, float32 operations and bytes of memory per second of all of them; 0 is unknown.
 
     `rates` are operations per second by other types, `dispatch` and `launch` the seconds of a node and of a GPU's kernel;
     `inter_op_threads` is how many nodes run at once where a config leaves it open, 0 as many as there are cores.

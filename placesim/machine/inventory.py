@@ -59,7 +59,7 @@ class Device(NamedTuple):
 
     @property
     def allocation_limit(self) -> int | None:
-        """The bytes that may be allocated on it at one time; None where they are only counted."""
+        """The bytes that may be allocated on it at one time; None if they are only counted."""
         return self.host_limit if self.gpu is None else self.gpu.memory_limit
 
     @property
@@ -161,7 +161,7 @@ def build_devices(
     """The devices of an inventory in creation order: for each task its CPUs, then its GPUs and the others (3.1, 10.1).
 
     `process` holds the allocators that earlier sessions made and gets those that this one makes; None is a new process.  `log`
-    is told what TensorFlow logs, up to an error too.  Raises NotFoundError where a task has no CPU, and for `gpu_options` that
+    is told what TensorFlow logs, up to an error too.  Raises NotFoundError if a task has no CPU, and for `gpu_options` that
     can't be had what TensorFlow raises when a session is made, with their place in the file.
     """
     options, process = options or DeviceOptions(), process or GpuProcess()

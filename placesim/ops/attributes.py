@@ -40,7 +40,7 @@ _PRINTED_TYPES = frozenset(
 
 
 class Shape(NamedTuple):
-    """A shape as an attr: `dims` with -1 for an unknown dimension, or None where the rank is unknown."""
+    """A shape as an attr: `dims` with -1 for an unknown dimension, or None if the rank is unknown."""
 
     dims: tuple[int, ...] | None
 

@@ -36,7 +36,7 @@ def table_of(source: Path) -> Path:
 
 
 def compile_table(source: Path) -> bool:
-    """Write a source's table, and whether that was needed; GraphFileError where the source is wrong.
+    """Write a source's table, and whether that was needed; GraphFileError if the source is wrong.
 
     A table that says the same stays, since another version of zlib would give other bytes for it.
     """

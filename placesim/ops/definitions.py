@@ -42,7 +42,7 @@ class OpDef(NamedTuple):
     """Definition of an op: its arguments, attrs and flags.
 
     `output_source` and `temporary_source` are the lines of TensorFlow's source (`FILE:LINE`) that it names in its log where the
-    kernel finds no room for its first output, or for a temporary; None where no such failure was recorded.
+    kernel finds no room for its first output, or for a temporary; None if no such failure was recorded.
     """
 
     name: str

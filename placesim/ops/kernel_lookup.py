@@ -16,7 +16,7 @@ COMPILE_ONLY = ("XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
 def find_kernel(registry: Registry, op: str, device_type: str, attrs: Attrs, node: str) -> KernelDef | None:
     """4.2: the kernel with the highest priority that accepts the attrs, else a `DEFAULT` one.
 
-    Raises InvalidArgumentError where two kernels match equally.
+    Raises InvalidArgumentError if two kernels match equally.
     """
     label = attrs.get("_kernel", "")
     entries = registry.kernels(op)

@@ -51,7 +51,7 @@ class Registry:
         return tuple(self._op_facts)
 
     def op(self, name: str) -> OpDef | None:
-        """The definition, or None where the release has no such op."""
+        """The definition, or None if the release has no such op."""
         found = self._ops.get(name)
         if found is None and name in self._op_facts:
             facts = self._op_facts[name]

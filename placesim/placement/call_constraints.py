@@ -73,7 +73,7 @@ def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
 def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tuple[CallFrame, ...], build: Build) -> None:
     """Tie and limit the nodes around each call as its function's body does; `stack` leads into the graph itself.
 
-    Raises UnimplementedError where a function calls itself, InvalidArgumentError where body and graph contradict each other,
+    Raises UnimplementedError if a function calls itself, InvalidArgumentError if body and graph contradict each other,
     and whatever grouping the body raises.
     """
     if not calls:
@@ -94,7 +94,7 @@ def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...],
     """The groups that a called function's body makes of its arguments and results.
 
     A function is grouped once for all its calls: one that can be grouped calls itself nowhere, so that the way which led to it
-    does not matter.  Raises UnimplementedError where a function calls itself, InvalidArgumentError for an unknown one, and
+    does not matter.  Raises UnimplementedError if a function calls itself, InvalidArgumentError for an unknown one, and
     whatever grouping the body raises.
     """
     called: FunctionName = call.attrs["f"]

@@ -50,7 +50,7 @@ class Union(NamedTuple):
 
 
 class GroupConflict(NamedTuple):
-    """Why the groups of nodes `x` and `y` could not become one: `reason` is empty where no device type can run both."""
+    """Why the groups of nodes `x` and `y` could not become one: `reason` is empty if no device type can run both."""
 
     x: int
     y: int
@@ -165,7 +165,7 @@ class ColocationGraph:
     def tie(self, source: int, node_id: int, cause: Cause, detail: str | int) -> GroupConflict | None:
         """Join the group of a node with that of its source; returns the conflict, or None on success (5.6).
 
-        A request of the node's group that is at odds with the other's gives way.  Raises TieConflict where the devices are
+        A request of the node's group that is at odds with the other's gives way.  Raises TieConflict if the devices are
         assigned, or those of resources.
         """
         source_root, root = self.root(source), self.root(node_id)
@@ -210,7 +210,7 @@ class ColocationGraph:
     def limit(self, node_id: int, requested: DeviceName, resource: DeviceName, types: SupportedTypes) -> None:
         """Apply the constraints of a function's body to a node's group; types that leave no device are ignored (5.8).
 
-        Raises MergeConflict where the devices contradict each other.
+        Raises MergeConflict if the devices contradict each other.
         """
         root = self.root(node_id)
         mine = self.constraints[root]

@@ -114,9 +114,9 @@ class Constraints:
 
 
 def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_order: Sequence[str]) -> Constraints:
-    """The constraints of two groups that become one; `types` is empty where they have none in common.
+    """The constraints of two groups that become one; `types` is empty if they have none in common.
 
-    Raises MergeConflict where their devices contradict each other (5.4).
+    Raises MergeConflict if their devices contradict each other (5.4).
     """
     if mine is theirs:
         return mine
@@ -136,7 +136,7 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
     """Constraints that remain for a group that refers to another: a request in conflict with the other's gives way (5.6).
 
-    `nested` says that two devices are at odds already where neither says all that the other says.  Raises TieConflict where
+    `nested` says that two devices are at odds already where neither says all that the other says.  Raises TieConflict if
     what they are assigned, or generate, is at odds.
     """
     if mine.tied is not None and mine.tied[0] is theirs:

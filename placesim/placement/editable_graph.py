@@ -71,7 +71,7 @@ class EditableGraph:
         control: Iterable[EditableNode] = (),
         location: int = 0,
     ) -> EditableNode:
-        """Append a node that reads these outputs; InvalidArgumentError where it can't."""
+        """Append a node that reads these outputs; InvalidArgumentError if it can't."""
         node = self._append(name, op, attrs, device, location)
         check_new_inputs(self.base, name, node.signature, data)
         for source, slot in data:
@@ -120,7 +120,7 @@ class EditableGraph:
     def finish(self) -> Graph:
         """The rewritten graph; its nodes are in the order of their runtime ids.
 
-        Raises InvalidArgumentError where a node was left to read a tensor of another type.
+        Raises InvalidArgumentError if a node was left to read a tensor of another type.
         """
         kept = [node for node in self.nodes if not node.removed]
         check_edges(kept)

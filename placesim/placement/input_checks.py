@@ -14,7 +14,7 @@ from placesim.placement.editable_node import EditableNode
 
 
 def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:
-    """The type of a node's output; InvalidArgumentError where it has no such output for a new `reader_op` to read."""
+    """The type of a node's output; InvalidArgumentError if it has no such output for a new `reader_op` to read."""
     problem = _slot_problem(source, slot, reader_op)
     if problem is not None:
         raise InvalidArgumentError(problem)
@@ -27,7 +27,7 @@ def missing_output(name: str, op: str, count: int, slot: int) -> OutOfRangeError
 
 
 def check_new_inputs(graph: Graph, name: str, signature: Signature, data: Sequence[tuple[EditableNode, int]]) -> None:
-    """Raise InvalidArgumentError where a new node can't read these outputs: by their slots, their number or their types."""
+    """Raise InvalidArgumentError if a new node can't read these outputs: by their slots, their number or their types."""
     missing = [p for source, slot in data if (p := _slot_problem(source, slot, signature.op)) is not None]
     if missing:
         raise InvalidArgumentError("\n".join(missing))

@@ -80,7 +80,7 @@ def place_graph(
 
     `assigned` gives full device names of nodes that are placed already (9.5); `default_device` names the device that is
     preferred wherever it can be (3.7): where a function's body is placed, that of its call; a session's graph has none.
-    Raises KeyError where there is no such device.
+    Raises KeyError if there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None
@@ -216,7 +216,7 @@ class _Placer:
             self.log.append(node_id)
 
     def _common_consumer_devices(self, kinds: bytearray) -> dict[int, Device | None]:
-        """For each generator the one device of all its consumers; None where they differ or are not placed yet."""
+        """For each generator the one device of all its consumers; None if they differ or are not placed yet."""
         chosen = self.chosen
         found: dict[int, Device | None] = {}
         for node in self.graph.nodes:

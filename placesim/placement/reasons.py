@@ -30,10 +30,10 @@ class Reason:
     | field | what it says |
     |---|---|
     | requested, own_types | what the node itself asks for, and the device types that have a kernel for it, with its priority |
-    | members, unions | its colocation group by runtime id, and what joined the group, in that order; empty where it is alone |
+    | members, unions | its colocation group by runtime id, and what joined the group, in that order; empty if it is alone |
     | group_requested, group_assigned, group_resource, types | what the group was held to before a device was chosen |
     | candidates, soft_step | the devices that left, the preferred one first, and how much soft placement had to give up |
-    | device, choice | what was chosen, and how; None where an error came first |
+    | device, choice | what was chosen, and how; None if an error came first |
     | followed | the node whose device was taken: the input or consumer that was followed, or the first of the group |
     | overridden | its own request, where that lost against a reference or resource edge |
     | ignored | the `_class` labels that soft placement passed over |

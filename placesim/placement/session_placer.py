@@ -11,7 +11,7 @@ from placesim.placement.rewrites import rewrite
 
 
 class SessionPlacer:
-    """Places graphs one after the other: stateful ops stay where they were placed first (9.5).
+    """Places graphs one after another: stateful ops stay where they were placed first (9.5).
 
     `default_device` is preferred wherever it can be: for a function's body the device of its call (9.8).
     """

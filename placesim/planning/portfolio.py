@@ -1,6 +1,6 @@
 """Methods side by side: quick ones first, then lanes in processes of their own, until the time is over or the bound is met.
 
-Where one process is to search, and its work is counted, that is this one: nothing has to be started, and nothing to be ended.
+Where one process is to search, and its work is counted, that is this one: nothing must be started, and nothing to be ended.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PlanResult(NamedTuple):
 
 
 def open_here() -> Process:
-    """A process on this machine for a lane.  Raises UnavailableError where none can be started."""
+    """A process on this machine for a lane.  Raises UnavailableError if none can be started."""
     try:
         return Worker("placesim.planning.worker")
     except OSError as error:
@@ -83,7 +83,7 @@ class Effort:
 
     @property
     def needs_no_process(self) -> bool:
-        """Whether lanes are searched here, one after the other; those that have a deadline may have to be ended at it."""
+        """Whether lanes are searched here, one after another; those that have a deadline may must be ended at it."""
         return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 

@@ -39,10 +39,10 @@ class ProblemTask(NamedTuple):
     """A task that runs once per step.
 
     `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
-    device's capacity, `makes` how much of its output has to be moved to each other device that reads it.
+    device's capacity, `makes` how much of its output must be moved to each other device that reads it.
     Where there is a layout, `launches` are the host's seconds before it and `cores` how many it asks for, by kind as well.
     A task that stands for several may take less than their sum: `path` and `work` are what bounds may count on, and `sends` how
-    much of what it makes certainly has to be moved to a device that reads it (None: all; UNSURE: maybe nothing has to).
+    much of what it makes certainly must be moved to a device that reads it (None: all; UNSURE: maybe nothing has to).
     Where it `is_divided`, others may run between its parts.
     """
 
@@ -131,7 +131,7 @@ class MachineLayout(NamedTuple):
 class PlanningProblem:
     """Tasks by number with the numbers of those that they read from; tasks of one group stay on one device.
 
-    `ways` is a matrix, from and to devices by number; None where any way takes one second for each unit and nothing else.  With
+    `ways` is a matrix, from and to devices by number; None if any way takes one second for each unit and nothing else.  With
     a `layout` makespans are simulated on that machine; `tensors` are what a peak is of.  Of each row of `apart`, groups by
     number, no two may be on one device.
     Raises UsageError from `check` where no plan can be.

@@ -64,7 +64,7 @@ class ProcessorFigures(NamedTuple):
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
     """Predicted time of `work` on `processor` after a launch of `launch_seconds`, with the interval of its family.
 
-    InvalidArgumentError where the processor has no rate for the work's arithmetic.
+    InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """
     family = work_family(work, processor)
     seconds = kernel_seconds(work, processor, family)

@@ -185,7 +185,7 @@ class SimulatedMachine:
     def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
         """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory.
 
-        Raises GraphFileError where the links of the inventory leave none.
+        Raises GraphFileError if the links of the inventory leave none.
         """
         source = None if from_host else sender.gpu
         target = None if to_host else receiver.gpu

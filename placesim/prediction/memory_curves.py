@@ -13,7 +13,7 @@ class MemoryCurve(NamedTuple):
     """A device's memory in a step: `changes` are seconds into the step and the bytes in use from then on.
 
     The first is at 0 with what is held before the step, the last at the step's end with what is held after it.  `limit` is in
-    bytes, None where there is none.
+    bytes, None if there is none.
     """
 
     device: str

@@ -105,7 +105,7 @@ class NodeCosts:
         self._runs: dict[str, _Run] | None = None
 
     def of(self, name: str, device_types: Sequence[str]) -> NodeCostEstimate | None:
-        """A node's cost on its device and on all others of such types; None where no step runs it."""
+        """A node's cost on its device and on all others of such types; None if no step runs it."""
         run = self._run(name)
         if run is None:
             return None

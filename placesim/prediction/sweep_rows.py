@@ -10,9 +10,9 @@ Value = int | str | bool
 
 
 class SweepRow(NamedTuple):
-    """Result of a combination; None where a failure left it unknown.
+    """Result of a combination; None if a failure left it unknown.
 
-    Seconds are those of the last step in its steady state.  `examples_per_second` is None where the examples of a step are not
+    Seconds are those of the last step in its steady state.  `examples_per_second` is None if the examples of a step are not
     known.  `peak_bytes` is that of the device that is nearest to its limit, `transfers` the tensors that are copied in a step,
     `bound` what the step time is nearest to, and `bound_share` how near.  Where it does not fit, `error` says which device runs
     out, and the times are those without limits.

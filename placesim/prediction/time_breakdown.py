@@ -45,7 +45,7 @@ class DeviceTime(NamedTuple):
     """A device in the step: for how many seconds its nodes ran and its copies, the bytes in and out, and its memory.
 
     `busy` is that of a GPU's compute stream; of a CPU, the seconds in which its task's host ran anything, launches among it,
-    and none of a further one on which no node runs.  `peak` is None where no memory was used, `limit` where there is none.
+    and none of a further one on which no node runs.  `peak` is None if no memory was used, `limit` if there is none.
     """
 
     device: str

@@ -131,7 +131,7 @@ class ShowReport(Reading):
         return format_svg(self.picture, self.depth)
 
     def png(self) -> bytes:
-        """The picture as PNG. Raises UsageError where resvg is not installed: `pip install 'placesim[pictures]'`."""
+        """The picture as PNG. Raises UsageError if resvg is not installed: `pip install 'placesim[pictures]'`."""
         from placesim.report.pictures.png import png_of
 
         return png_of(self.svg())

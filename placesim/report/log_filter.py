@@ -15,7 +15,7 @@ def filter_log(report: Report, patterns: tuple[str, ...]) -> Report:
 
 
 def find_unmatched_patterns(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
-    """The patterns that no placed node is matched by; none where nothing was placed."""
+    """The patterns that no placed node is matched by; none if nothing was placed."""
     if not patterns or not report.placed:
         return iter(())
     names = [node.name for placement in report.placed for node in placement.graph.nodes]

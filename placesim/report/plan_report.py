@@ -108,7 +108,7 @@ class PlanReport(Reading):
     def write(self, path: str | PathLike[str]) -> None:
         """Write the graph with the plan's devices; the ending tells how: .yaml, .json, .pb, .pbtxt, .onnx of an ONNX model.
 
-        Raises UsageError for another ending, and OSError where the file can't be written.
+        Raises UsageError for another ending, and OSError if the file can't be written.
         """
         from placesim.core.files.writer import write_whole
 

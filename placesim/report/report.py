@@ -86,7 +86,7 @@ class Report(Reading, Outcome):
         return snapshot_of(self.name, self)
 
     def page(self) -> str | None:
-        """The page of the placement, as `show` writes it; None where nothing was placed."""
+        """The page of the placement, as `show` writes it; None if nothing was placed."""
         if not self.placed:
             return None
         from placesim.inspection.picturing.picture import picture_of

@@ -20,7 +20,7 @@ def format_results(results: Results, classic: bool = False) -> str:
 
 
 def format_step(rows: Sequence[Result], classic: bool = False) -> Iterator[str]:
-    """The values of one step, one after the other."""
+    """The values of one step, one after another."""
     from placesim.runtime.sessions.printed_values import format_array
 
     for row in rows:

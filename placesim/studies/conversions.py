@@ -118,7 +118,7 @@ def find_file_form(path: str | PurePath) -> str:
 def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
     """A graph in a form; the notes are of what gets lost.  `model` is the ONNX model that the graph was read of.
 
-    Raises UsageError for ONNX where there is none.
+    Raises UsageError for ONNX if there is none.
     """
     if form == "onnx":
         return onnx_content(file, model)
@@ -130,7 +130,7 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
 def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
     """ONNX model with the nodes' requested devices, otherwise unchanged.
 
-    Raises UsageError where the graph was read of something else.
+    Raises UsageError if the graph was read of something else.
     """
     from placesim.formats.onnx.writing import annotate_model, node_devices
 

@@ -53,7 +53,7 @@ def search_dry_run(
     """The walk through the steps of a graph; `branches` are those settled before.
 
     TensorFlow's errors are in the outcome.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
-    where a shape is not known.
+    where a shape is unknown.
     """
     _check_loops(loaded, options)
     first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)

@@ -141,7 +141,7 @@ class _Study:
     def _largest_batch(self) -> int | None:
         """Largest batch that fits, by doubling and bisection over multiples of the smallest valid one; None if any fits.
 
-        0 where not even that one fits.
+        0 if not even that one fits.
         """
         unit, fits = self._unit()
         if not fits:

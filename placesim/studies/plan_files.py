@@ -41,7 +41,7 @@ def write_planned_content(
 ) -> Iterator[bytes]:
     """Contents of a file for a path of one of `ENDINGS`; the planned machine and soft placement are included.
 
-    Raises InternalError where TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
+    Raises InternalError if TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
     for an ONNX model that the graph was not read of.
     """
     from placesim.formats.graph_file.parsing.yaml_tree import read_tree

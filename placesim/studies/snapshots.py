@@ -83,7 +83,7 @@ def open_snapshot(
 def read_snapshot(
     data: bytes | None, name: str, wishes: DryRunNeeds = NO_WISHES, *, takes_prediction: bool = False
 ) -> Snapshot | None:
-    """The snapshot of a written report or prediction; None where the bytes are neither."""
+    """The snapshot of a written report or prediction; None if the bytes are neither."""
     if not data:
         return None
     from placesim.core.errors import UsageError

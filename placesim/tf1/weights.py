@@ -15,7 +15,7 @@ _PREFIX = "weights can not be broadcast to values."
 def assert_broadcastable(weights: Any, values: Any) -> Any:
     """An op that fails where weights are no scalar and no tensor of the values' rank with sizes 1 or the values'.
 
-    Raises ValueError where the static shapes say so.
+    Raises ValueError if the static shapes say so.
     """
     with tf.name_scope(None, "assert_broadcastable", (weights, values)) as scope:
         weights, weights_shape, weights_rank = _described(weights, "weights")

@@ -37,7 +37,7 @@ _LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 def latest_checkpoint(directory: str | Path) -> Path:
     """Return the prefix of the newest checkpoint's files.
 
-    Raises NotFoundError where there is none, UsageError for a file that cannot be read, GraphFileError for one that is no
+    Raises NotFoundError if there is none, UsageError for a file that cannot be read, GraphFileError for one that is no
     state, InvalidArgumentError for a checkpoint outside of the directory.
     """
     root = Path(directory)

@@ -37,7 +37,7 @@ class Series:
         self._members: list[Member] = []
 
     def prepare(self) -> None:
-        """Create the folder.  Raises UsageError where nothing can be written there, and as `listed_checkpoints` does."""
+        """Create the folder.  Raises UsageError if nothing can be written there, and as `listed_checkpoints` does."""
         try:
             self._prefix.parent.mkdir(parents=True, exist_ok=True)
             if not os.access(self._prefix.parent, os.W_OK | os.X_OK):
@@ -56,7 +56,7 @@ class Series:
         return self._members[-1] if self._members else None
 
     def add(self, step: int, write: Callable[[str], None]) -> Member:
-        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.  Raises UsageError where a file
+        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.  Raises UsageError if a file
         can't be written.
         """
         member = Member(self._prefix.with_name(f"{self._prefix.name}-{step}"), step)

@@ -104,7 +104,7 @@ def file_size(path: str | Path) -> int:
 
 
 def read_part(path: str | Path, offset: int, size: int) -> bytes:
-    """Read `size` bytes of an ordinary file from an offset on.  Raises as `read_file`, and ShortenedError where there are
+    """Read `size` bytes of an ordinary file from an offset on.  Raises as `read_file`, and ShortenedError if there are
     fewer.
     """
     found = b""

@@ -37,7 +37,7 @@ class Process(Protocol):
 
 
 class Worker:
-    """Process that runs a module which ends with a call of `serve`.  Raises OSError where none can be started any more."""
+    """Process that runs a module which ends with a call of `serve`.  Raises OSError if none can be started any more."""
 
     def __init__(self, module: str) -> None:
         paths = [_PACKAGE_PARENT, *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -70,7 +70,7 @@ def rows() -> dict[tuple[str, str], dict[int, Row]]:
 
 
 def find_row(domain: str, op: str, since: int) -> Row | None:
-    """The row of an op; None where it has none, or none for that version."""
+    """The row of an op; None if it has none, or none for that version."""
     return rows().get((domain, op), {}).get(since)
 
 

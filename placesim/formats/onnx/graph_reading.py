@@ -1,4 +1,4 @@
-"""The nodes of an ONNX graph, or of a function, one after the other, into a graph that is built."""
+"""The nodes of an ONNX graph, or of a function, one after another, into a graph that is built."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class GraphReader:
     def lookup(self, name: str) -> Value | None:
         """The value of a name, here or in a graph around this one; None for one whose node was refused.
 
-        Raises UnsupportedNodeError where there is none.  A body that is a function of its own overrides `captured`.
+        Raises UnsupportedNodeError if there is none.  A body that is a function of its own overrides `captured`.
         """
         if name in self.names:
             return self.names[name]
@@ -178,7 +178,7 @@ class GraphReader:
     def read_nodes(self, nodes: Iterable[Any]) -> None:
         """Add the ops of nodes in topological order; problems go to the model's problems.
 
-        Raises UnsupportedNodeError where nodes read each other in a circle, and for what is wrong in a body.
+        Raises UnsupportedNodeError if nodes read each other in a circle, and for what is wrong in a body.
         """
         for index, proto in in_order(list(nodes)):
             try:
@@ -313,7 +313,7 @@ class GraphReader:
         return self.model.schemas[key]
 
     def _infer(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> dict[str, Any]:
-        """The types of a node's outputs, as ONNX infers them; none where it cannot."""
+        """The types of a node's outputs, as ONNX infers them; none if it cannot."""
         from onnx import helper, shape_inference
 
         pairs = [(name, value) for name, value in zip(proto.input, values, strict=True) if value is not None]
@@ -342,7 +342,7 @@ class GraphReader:
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
-        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError where it has none."""
+        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError if it has none."""
         domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
         schema = self._schema(node.proto, domain)
         body = None if schema is None else self._body(schema, node.proto, node.values)

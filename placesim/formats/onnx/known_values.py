@@ -1,6 +1,6 @@
 """Known values of a node's outputs before execution: the shape arithmetic of exported models.
 
-Elements that are not known, such as a size that is open, are None among others that are.
+Elements that are unknown, such as a size that is open, are None among others that are.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class NodeReading(Protocol):
         """Note the content of a constant."""
 
     def composition(self, node: OnnxNode) -> Outputs:
-        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError where it has none."""
+        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError if it has none."""
 
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""
@@ -277,7 +277,7 @@ class OnnxNode:
         return a, b
 
     def composition(self) -> Outputs:
-        """The outputs by ONNX's own composition of the op.  Raises UnsupportedNodeError where it has none."""
+        """The outputs by ONNX's own composition of the op.  Raises UnsupportedNodeError if it has none."""
         return self.reading.composition(self)
 
     def computes(self, op: str, **attrs: DataType) -> bool:
@@ -301,7 +301,7 @@ class OnnxNode:
     def wider(self, op: str, dtype: DataType, type_attr: str = "T") -> DataType:
         """The type, or the nearest type with a CPU kernel for the op that holds all its values.
 
-        Raises UnsupportedNodeError where there is none.
+        Raises UnsupportedNodeError if there is none.
         """
         for wide in (dtype, *_WIDER.get(dtype.name, ())):
             if self.computes(op, **{type_attr: wide}):

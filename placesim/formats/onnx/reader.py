@@ -63,7 +63,7 @@ def read_onnx(
     `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  With `unknown_devices`,
     such as `("CPU", "GPU")`, an op that nothing here knows is placed there.  Nodes ask for the devices of their `layers`, else
     of the model's own annotations; with None for no device.  Raises GraphFileError with
-    all that is wrong, UsageError where the `onnx` package is not installed.
+    all that is wrong, UsageError if the `onnx` package is not installed.
     """
     try:
         rest, views = lift_weights(data)

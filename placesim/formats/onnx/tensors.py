@@ -27,7 +27,7 @@ class TensorReader:
     """Makes constants of a model's tensors.
 
     `views` is the content that `weights` took out; `directory` is the model's, in which alone further files are looked for;
-    None where the model came from no file.
+    None if the model came from no file.
     """
 
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:

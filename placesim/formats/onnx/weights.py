@@ -17,7 +17,7 @@ _LARGE_BYTES = 1024
 _RAW, _FLOATS, _DOUBLES = 9, 4, 10
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 _CONTENT = (_RAW, _FLOATS, _DOUBLES)
-"""Fields of a TensorProto that hold its elements as numpy would, one after the other."""
+"""Fields of a TensorProto that hold its elements as numpy would, one after another."""
 _PARTS = {
     "ModelProto": {7: "GraphProto", 25: "FunctionProto"},
     "GraphProto": {1: "NodeProto", 5: "TensorProto"},

@@ -84,7 +84,7 @@ class GraphBuilder:
             y = builder.add("MatMul", x, builder.variable("w", [4, 2]), name="y")
         placesim.place(builder, gpu=1)
 
-    It is a source wherever a path is one.  Every method that adds a node raises GraphBuildError where TensorFlow's Python, or
+    It is a source wherever a path is one.  Every method that adds a node raises GraphBuildError if TensorFlow's Python, or
     a graph file, would refuse it, and then adds nothing.  `tensorflow` is the release whose ops it has, such as "1.15".
     """
 
@@ -498,7 +498,7 @@ class GraphBuilder:
 
 
 def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
-    """Lists of nodes one after the other, as a NodeDef has them; literals as they are."""
+    """Lists of nodes one after another, as a NodeDef has them; literals as they are."""
     for item in inputs:
         if isinstance(item, list | tuple) and any(isinstance(part, NodeHandle) for part in item):
             yield from _flat(item)

@@ -105,7 +105,7 @@ def _import_readers(name: str, options: SimulationOptions) -> None:
 def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found]) -> Found:
     """Result of reading a file, within the time and the memory that the options allow.
 
-    Raises DeadlineExceededError or ResourceExhaustedError where it takes more, and whatever the work raises.
+    Raises DeadlineExceededError or ResourceExhaustedError if it takes more, and whatever the work raises.
     """
     limit = memory_limit(options)
     if limit is None and options.timeout is None:
@@ -250,7 +250,7 @@ def _nearest_file(path: str | Path) -> str:
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
     """Run a Python script as far as `options` say, and return its graph for `load`.
 
-    `tell` is told how far it ran.  Raises GraphFileError where there is no such file, and what `scripts.record_script` raises.
+    `tell` is told how far it ran.  Raises GraphFileError if there is no such file, and what `scripts.record_script` raises.
     """
     from placesim.formats.sources.scripts import record_script
 

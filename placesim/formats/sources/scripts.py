@@ -57,7 +57,7 @@ def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[
     """Run a script on the options' machine up to their `until`, and return the graph built so far.
 
     What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the
-    script's, DeadlineExceededError after `timeout` seconds, and UnavailableError where its process is lost.
+    script's, DeadlineExceededError after `timeout` seconds, and UnavailableError if its process is lost.
     """
     with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
         answer = Path(folder, "answer")

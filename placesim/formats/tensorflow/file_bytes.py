@@ -9,7 +9,7 @@ from placesim.core.files.reader import GRAPH_BYTES, read_stream_path
 
 
 def file_bytes(path: str | Path) -> bytes:
-    """The content of a file.  Raises UsageError where it cannot be read."""
+    """The content of a file.  Raises UsageError if it cannot be read."""
     try:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:

@@ -52,7 +52,7 @@ def read_graph_def(
 ) -> GraphFile:
     """A GraphDef's bytes or text -> its raw graph; `name` is the file's, for messages.
 
-    Large constants are views of `data`.  `producer_ops` is the OpList of who wrote it, where that is known.  Raises
+    Large constants are views of `data`.  `producer_ops` is the OpList of who wrote it, if known.  Raises
     GraphFileError with all that is wrong.
     """
     with file_errors(name), collector_paused():

@@ -44,7 +44,7 @@ _UNLIKE = _NodeTemplate("", "", {})
 
 
 class NodeReader:
-    """Reads nodes one after the other; attrs that are written alike come out as one mapping."""
+    """Reads nodes one after another; attrs that are written alike come out as one mapping."""
 
     def __init__(self) -> None:
         self._outline = message_class("NodeOutline")
@@ -55,7 +55,7 @@ class NodeReader:
         self._texts: dict[str, str] = {"": ""}
 
     def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
-        """The NodeDefs that stand in `data`, one after the other; `spans` are their starts and ends.  Raises WireError."""
+        """The NodeDefs that stand in `data`, one after another; `spans` are their starts and ends.  Raises WireError."""
         for starts, ends in split_runs(spans):
             if len(starts) < _FEW_NODES:
                 yield from (self.read(data[start:end]) for start, end in zip(starts, ends, strict=True))
@@ -187,7 +187,7 @@ def keep_unread_attrs(attrs: Attrs, names: Sequence[str]) -> Attrs:
 
 
 class NodeWriter:
-    """Writes nodes one after the other; attrs that are one mapping are written once."""
+    """Writes nodes one after another; attrs that are one mapping are written once."""
 
     def __init__(self) -> None:
         self._outline = message_class("NodeOutline")

@@ -49,7 +49,7 @@ class NodeParts(NamedTuple):
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
-    """The starts and the ends of nodes that stand one after the other, a megabyte of them at a time, or a larger one."""
+    """The starts and the ends of nodes that stand one after another, a megabyte of them at a time, or a larger one."""
     pairs = np.asarray(spans, np.int64).reshape(-1, 2)
     starts, ends = pairs[:, 0], pairs[:, 1]
     first = 0

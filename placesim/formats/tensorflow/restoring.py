@@ -56,7 +56,7 @@ class _Scope(NamedTuple):
 def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVariable]:
     """Effects of a restore op, in no order that matters; empty if the graph has no such op.
 
-    Raises InvalidArgumentError where it leads to too many nodes.
+    Raises InvalidArgumentError if it leads to too many nodes.
     """
     scope = _graph_scope(graph)
     name = restore_op.partition(":")[0].removeprefix("^")

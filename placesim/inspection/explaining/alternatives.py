@@ -187,7 +187,7 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
 def _missing_devices(setting: Setting, spec: DeviceName | None) -> Iterator[Edit]:
     """As many devices as a request counts on, and as many as all requests of its type together do.
 
-    None where that is more than a machine may have.
+    None if that is more than a machine may have.
     """
     if spec is None or spec.type not in ("CPU", "GPU"):
         return

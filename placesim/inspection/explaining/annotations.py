@@ -145,7 +145,7 @@ class Annotations:
     def _key_position(self, position: int, node_id: int) -> int:
         """Unique position of an entry; negative for a single node.
 
-        That is one without a file, in a GraphDef, or so far out in a long line that its column is not known.
+        That is one without a file, in a GraphDef, or so far out in a long line that its column is unknown.
         """
         is_exact = position and position % COLUMNS != COLUMNS - 1
         return position if is_exact and not self._is_raw else -1 - node_id

@@ -30,7 +30,7 @@ NOT_RUN = "No step runs it."
 class ExplainedNode:
     """A node's proof and the edits that would move it; None if edits were not requested.
 
-    `cost` is what the node takes in a step, None where that is not known, and then `cost_note` says why; empty where it was not
+    `cost` is what the node takes in a step, None if that is unknown, and then `cost_note` says why; empty if it was not
     asked for.  `difference` is what the current release would do otherwise, where the placement is another's.
     """
 
@@ -138,7 +138,7 @@ class Inquiry:
         return self.placement_error(with_edits)
 
     def placement_error(self, with_edits: bool = True) -> ExplainedError | None:
-        """Why the graph can't be placed; None where it can."""
+        """Why the graph can't be placed; None if it can."""
         error = self._placement.error
         if error is None:
             return None

@@ -27,7 +27,7 @@ class Exclusion(NamedTuple):
 class KernelSupport(NamedTuple):
     """One type of device: the priority of the kernel that it has, or None and why it has none.
 
-    `exclusions` are the attrs each of which alone stands in the way; where there are none, `registered` says whether the op has
+    `exclusions` are the attrs each of which alone stands in the way; if there are none, `registered` says whether the op has
     any kernel for this type.
     """
 

@@ -55,7 +55,7 @@ class Paragraph(NamedTuple):
 class Paragraphs:
     """The paragraphs for the nodes of the newest placement, and behind them of the bodies that it calls, numbered through.
 
-    ValueError where there is none.
+    ValueError if there is none.
     With `costs` the last of them says what a node takes, where a step runs it.
     """
 

@@ -71,7 +71,7 @@ class IgnoredLabelProof(NamedTuple):
 
 
 class GroupBounds(NamedTuple):
-    """Bounds of a node's group before a device was chosen; empty where there was none."""
+    """Bounds of a node's group before a device was chosen; empty if there was none."""
 
     requested: str
     resource: str
@@ -321,7 +321,7 @@ def proofs_of(live: SimulationState) -> Proofs:
 
 
 def proofs_of_body(body: CalledBody) -> Proofs:
-    """The proofs of a body's nodes.  Raises ValueError where it could not be instantiated."""
+    """The proofs of a body's nodes.  Raises ValueError if it could not be instantiated."""
     if body.placed is None:
         raise ValueError("no node is placed")
     written = body.placed.written.graph

@@ -45,7 +45,7 @@ class ReleaseDifference:
     """Differences of the current release for a node: rules with the devices to which they lead, and other kernels.
 
     `rules` are sentences with the devices to which each, by itself, leads; `kernels` the device types that have a kernel there,
-    None where they are the same.
+    None if they are the same.
     """
 
     release: str

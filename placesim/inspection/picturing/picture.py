@@ -35,7 +35,7 @@ class InputSource(NamedTuple):
 class PictureNode(NamedTuple):
     """A node by its id in the picture; `device` is an index into the picture's devices.
 
-    `bytes` are those of its outputs, or of the memory that it names where it is a variable's handle; None where a shape is not
+    `bytes` are those of its outputs, or of the memory that it names where it is a variable's handle; None if a shape is not
     known.  `body` is the path of the function's body that it stands in, with which its name begins; empty for the graph's own.
     """
 
@@ -52,7 +52,7 @@ class PictureNode(NamedTuple):
 class Copy(NamedTuple):
     """A tensor that a step copies from one device to another.
 
-    `node` is the producer's id, -1 where the picture lacks it.  `bytes` is None where they are not known before the step runs.
+    `node` is the producer's id, -1 where the picture lacks it.  `bytes` is None if they are unknown before the step runs.
     """
 
     node: int
@@ -79,8 +79,8 @@ class Picture:
 
     `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
     reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
-    devices hold while the steps run, where that was asked for; `memory_note` says why it is not known.  `costs` tells what
-    nodes take in a step, where that is known.  `command` explains a node, with its name behind it, where it is known how the
+    devices hold while the steps run, where that was asked for; `memory_note` says why it is unknown.  `costs` tells what
+    nodes take in a step, if known.  `command` explains a node, with its name behind it, if it is known how the
     graph was placed.
     """
 

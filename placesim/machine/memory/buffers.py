@@ -1,6 +1,6 @@
 """Reference-counted buffers of device memory, like TensorFlow's TensorBuffer.
 
-A tensor is a shape and a buffer.  A buffer lives as long as anything holds it: a tensor that still has to be read, a variable,
+A tensor is a shape and a buffer.  A buffer lives as long as anything holds it: a tensor that still must be read, a variable,
 a constant, a fetch.  A view is a part of another buffer and keeps all of it alive.  Source: TensorFlow's framework/tensor.cc.
 """
 

@@ -1,6 +1,6 @@
 """The free chunks of an allocator in the order in which TensorFlow's bins are searched: by size, then by address.
 
-A bin holds the sizes of one power of two, so that the bins one after the other are this one order: `best fit within the first
+A bin holds the sizes of one power of two, so that the bins one after another are this one order: `best fit within the first
 bin that has one` is the first chunk that is large enough.
 """
 

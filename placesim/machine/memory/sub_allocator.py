@@ -25,7 +25,7 @@ class SubAllocator(Protocol):
 
 
 class AddressRanges:
-    """A driver that hands out ranges one after the other and never the same address twice.
+    """A driver that hands out ranges one after another and never the same address twice.
 
     `supply` is the most it has out at once, in bytes.  Ranges lie `gap` bytes apart, and go up from `base`, or down to it: the
     first one then ends a gap below it.

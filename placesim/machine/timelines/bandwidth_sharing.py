@@ -46,7 +46,7 @@ class Flow(NamedTuple):
 
 
 def check_links(links: Sequence[Link]) -> None:
-    """Raises InvalidArgumentError where a bandwidth is not above 0 or a latency is not a finite number of at least 0."""
+    """Raises InvalidArgumentError if a bandwidth is not above 0 or a latency is not a finite number of at least 0."""
     for link in links:
         if not link.bandwidth > 0:
             raise InvalidArgumentError(f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0")

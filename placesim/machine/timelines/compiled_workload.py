@@ -38,7 +38,7 @@ class WorkloadPlan:
     SHARED where links decide.  `hosts` has the host of each place, negative ones too.  `consumers` are the phases that wait for
     a phase, beside the run that waits for its launch, and `missing` for how many a phase waits.  `asked` are the cores of each
     phase, and `most_asked` the largest of them on a resource.  `streams` are those of each transfer, once each.  `order` has
-    all tasks behind their inputs, None where the numbers do.
+    all tasks behind their inputs, None if the numbers do.
     """
 
     tasks: Sequence[Task | LinkTransfer]

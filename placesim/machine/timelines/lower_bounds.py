@@ -14,7 +14,7 @@ from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Re
 class Bounds(NamedTuple):
     """Seconds that all of it takes at the least, each for another reason, and the resource and the link that say so.
 
-    `longest_path` has transfers free and a resource for each task; the numbers are NOWHERE where there is none.
+    `longest_path` has transfers free and a resource for each task; the numbers are NOWHERE if there is none.
     """
 
     longest_path: float

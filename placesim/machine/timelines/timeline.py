@@ -23,7 +23,7 @@ class WorkloadTimeline:
     """Start and end of each task and transfer, by number.
 
     `starts` and `ends` are those of the run; `launch_starts` and `launch_ends` those of the launch, which are the start of the
-    run where there is none, and empty where no task has one.  `usage` has a row for each resource, `traffic` one for each link.
+    run if there is none, and empty if no task has one.  `usage` has a row for each resource, `traffic` one for each link.
     `waited_for` says what let it begin, as a phase: a task's number for its run, the number of all tasks more for its launch,
     NOWHERE where it waited for nothing; first for all runs, then, where there are launches, for those.
     """

@@ -19,7 +19,7 @@ UNTOLD = ""
 class SketchedValueError(UsageError):
     """A step depends on a value that is unknown before it runs.
 
-    `roots` are the feeds whose values together would tell it, None where no feed does.
+    `roots` are the feeds whose values together would tell it, None if no feed does.
     """
 
     roots: frozenset[str] | None = None
@@ -32,7 +32,7 @@ class SketchedValueError(UsageError):
 class Sketch:
     """A tensor with known shape and type; reading its elements raises SketchedValueError.
 
-    `origin` names the node that made it, and `roots` the feeds whose values together would tell it: None where no feed does.
+    `origin` names the node that made it, and `roots` the feeds whose values together would tell it: None if no feed does.
     `opened_by` are those whose values would have told its shape where that is assumed, `UNTOLD` among them where none does.
     `known` are its elements where it is small and some of them are known: those that are not are -1.
     Its rows and other parts are sketches too.

@@ -47,7 +47,7 @@ def overwriting(function: Elementwise) -> Callable[..., object]:
 
 
 def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
-    """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError where they do not."""
+    """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError if they do not."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])
@@ -57,7 +57,7 @@ def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
 
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
-    """The shape of two tensors broadcast together; InvalidArgumentError where they do not fit."""
+    """The shape of two tensors broadcast together; InvalidArgumentError if they do not fit."""
     # numpy would raise as well, but in its own words
     common = broadcast_dims(x.shape, y.shape)
     if common is None:

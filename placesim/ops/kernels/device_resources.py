@@ -26,7 +26,7 @@ VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "
 class VariableResource:
     """A variable of either kind: a place whose value may be replaced; None while it was never written.
 
-    `shape`: of a ref variable what its op declares, where that is known.
+    `shape`: of a ref variable what its op declares, if known.
     """
 
     __slots__ = ("dtype", "name", "shape", "value")

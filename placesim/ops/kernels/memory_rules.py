@@ -106,7 +106,7 @@ class VariableMemory:
     """The buffer of a variable; None before it is initialized.
 
     `copies_on_read`: a sparse update has made it one whose readers get copies.  `kind` is the shape and type of what it holds,
-    where that is known.
+    if known.
     """
 
     __slots__ = ("buffer", "copies_on_read", "kind")
@@ -400,7 +400,7 @@ class KernelMemory:
 
         `dims` and `dtype` are the tensor's, for the error where there is no room; without them it is a vector of floats.
 
-        None where nothing is asked, and on a device whose kernels' temporaries depend on what its libraries choose.
+        None if nothing is asked, and on a device whose kernels' temporaries depend on what its libraries choose.
         """
         if not size or not self._counts_temporaries:
             return None

@@ -61,7 +61,7 @@ def strings_of(handle: ResourceHandle) -> VariableResource:
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
     """The handle behind a handle of either form: itself, `[2]` strings, or a variable of them.
 
-    InvalidArgumentError where it is no pair of strings.
+    InvalidArgumentError if it is no pair of strings.
     """
     if isinstance(holder, ResourceHandle):
         return holder
@@ -80,7 +80,7 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
 def build_finder(kind: str) -> Finder:
     """Function that looks up the resource of this C++ type by a handle of either form.
 
-    InvalidArgumentError for a handle of another type, NotFoundError where there is none (the older form tells no type).
+    InvalidArgumentError for a handle of another type, NotFoundError if there is none (the older form tells no type).
     """
 
     def find(holder: Any, context: KernelContext) -> Any:
@@ -223,17 +223,17 @@ def infer_unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
 
 
 def check_two_strings(context: ShapeContext, index: int = 0) -> None:
-    """ShapeError where an input cannot be the older form of a handle."""
+    """ShapeError if an input cannot be the older form of a handle."""
     with_value(with_rank(context.shapes[index], 1)[0], 2)
 
 
 def infer_takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """No output, for the older form of a handle; ShapeError where it is none."""
+    """No output, for the older form of a handle; ShapeError if it is none."""
     check_two_strings(context)
     return ()
 
 
 def infer_scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar for the older form of a handle; ShapeError where it is none."""
+    """A scalar for the older form of a handle; ShapeError if it is none."""
     check_two_strings(context)
     return ((),)

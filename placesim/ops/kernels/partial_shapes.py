@@ -45,7 +45,7 @@ def merge_partial(one: Dims, two: Dims) -> Dims:
 def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
     """The shape that `dims` and all the tensors have; None among these is no tensor.
 
-    InvalidArgumentError where there is none.
+    InvalidArgumentError if there is none.
     """
     for tensor in tensors:
         if tensor is not None:

@@ -46,7 +46,7 @@ def shape_of_vector(tensor: Tensor, allowed: str = "{int32,int64}") -> tuple[int
 
 
 def broadcast_dims(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of two known shapes broadcast together, None where they do not fit."""
+    """The shape of two known shapes broadcast together, None if they do not fit."""
     rank = max(len(one), len(two))
     left, right = ((1,) * (rank - len(dims)) + tuple(dims) for dims in (one, two))
     if any(a != b and a != 1 and b != 1 for a, b in zip(left, right, strict=True)):

@@ -1,6 +1,6 @@
 """Static shapes: the vocabulary that every shape function is written in, with TensorFlow's own messages.
 
-A shape is `Dims`: a tuple of dimensions where -1 is unknown, or None where the rank is unknown.  A shape function takes a
+A shape is `Dims`: a tuple of dimensions where -1 is unknown, or None if the rank is unknown.  A shape function takes a
 `ShapeContext` and gives one shape for each output; it raises `ShapeError` with the bare sentence, to which the caller adds
 the node and its input shapes.  Source: TensorFlow's shape inference context, as `tests/data/ops-*` recorded it.
 """
@@ -125,7 +125,7 @@ def is_fully_defined(dims: Dims) -> bool:
 
 
 def element_count(dims: Dims) -> int | None:
-    """The number of elements, None where a dimension is unknown."""
+    """The number of elements, None if a dimension is unknown."""
     if dims is None or any(dim < 0 for dim in dims):
         return None
     count = 1

@@ -108,7 +108,7 @@ class ProcessMemory:
     def worked(self, count: int) -> None:
         """Told of nodes that have run, and of elements that were made.
 
-        Raises ResourceExhaustedError where all that the run holds has come to more than it may.
+        Raises ResourceExhaustedError if all that the run holds has come to more than it may.
         """
         self._unseen += count
         if self._unseen >= LOOK_AFTER:
@@ -128,7 +128,7 @@ class ProcessMemory:
         return size <= self._harmless
 
     def check(self, shape: Sequence[int], dtype: DataType) -> None:
-        """Raises AllocationRefusal where a tensor of this shape has no room."""
+        """Raises AllocationRefusal if a tensor of this shape has no room."""
         if not self.has_room(tensor_bytes(shape, dtype)):
             raise AllocationRefusal(shape, dtype.name)
 

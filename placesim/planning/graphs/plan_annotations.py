@@ -25,7 +25,7 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
     """Minimal device requests, by node, that make the placer follow the plan.
 
     `planned` are full device names by node.  The placer is asked: what goes elsewhere is annotated, of a group one node, until
-    nothing does.  Raises InternalError where the placer keeps a node elsewhere, and TensorFlow's error where it places nothing.
+    nothing does.  Raises InternalError if the placer keeps a node elsewhere, and TensorFlow's error where it places nothing.
     """
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):

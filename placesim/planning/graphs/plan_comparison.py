@@ -45,8 +45,8 @@ class Aim(NamedTuple):
 class SimulatedPlacement(NamedTuple):
     """A placement that was simulated as a graph.
 
-    `study` is None where TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.  `asked` are
-    the devices that its nodes ask for, beside what holds.  Where `is_allowed` is false, what asks for a device would have to be
+    `study` is None if TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.  `asked` are
+    the devices that its nodes ask for, beside what holds.  Where `is_allowed` is false, what asks for a device would must be
     freed for it, or groups that are to be apart share one.
     """
 
@@ -99,7 +99,7 @@ def is_gpu(device: str) -> bool:
 class PlanMove(NamedTuple):
     """Nodes that are placed together and that the plan puts elsewhere.
 
-    `loss` is how much more the plan would come to where they alone stay, simulated as a graph, in what is planned; None where
+    `loss` is how much more the plan would come to where they alone stay, simulated as a graph, in what is planned; None if
     that was not asked for, where they may no longer be there, and of a large plan for those where it is likely least.
     """
 
@@ -113,7 +113,7 @@ class PlanMove(NamedTuple):
 class PlanStudy:
     """A plan, the placements compared with it, and the lower bound.
 
-    `placements` are those that were simulated, and `plan` the best that fits, None where nothing does.  `asked` are the devices
+    `placements` are those that were simulated, and `plan` the best that fits, None if nothing does.  `asked` are the devices
     to ask for by node, `bound` is of what is sought, and `method` what found the plan.  `movable` is how many groups of nodes
     could be elsewhere, `is_held` whether any node asks for a device that was not freed, and `ways_out` what would let a plan
     fit where none does.

@@ -48,7 +48,7 @@ _Context = DeviceName | None
 
 
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
-    """The text of a graph file with the devices of a plan; None where that can't be said in it.
+    """The text of a graph file with the devices of a plan; None if that can't be said in it.
 
     `base` is what the text says, with what is freed and what options say; `asked` are devices by node that make the placer
     put each node where it is planned.  Placed again, every node of the text that is returned goes to the same device.
@@ -87,7 +87,7 @@ class _Use:
 class _Rules(NamedTuple):
     """Rules for requests: by node name the planned device, the requests that must stay, and the requests that are needed.
 
-    `default` is where each node goes by itself, None where a request that can't be met may not be written.
+    `default` is where each node goes by itself, None if a request that can't be met may not be written.
     """
 
     target: Mapping[str, str]

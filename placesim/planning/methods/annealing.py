@@ -67,7 +67,7 @@ def _first(problem: PlanningProblem, search: Search) -> Plan | None:
 def _fill(problem: PlanningProblem) -> list[int] | None:
     """Assign groups, largest memory first, to the least loaded device with room; None if one finds none.
 
-    Where parts have to be contiguous, all is on one device.
+    Where parts must be contiguous, all is on one device.
     """
     loads, left = [0.0] * len(problem.devices), [device.capacity for device in problem.devices]
     found = [0] * len(problem.tasks)

@@ -169,7 +169,7 @@ class Segment:
 def split_order(problem: PlanningProblem, order: Sequence[int], search: Search | None = None) -> list[int] | None:
     """The best cut of an order of groups into a segment for each device, as devices by task.
 
-    None where nothing fits, and, of more groups than `MAX_WHOLE`, where the search's time is over before.
+    None if nothing fits, and, of more groups than `MAX_WHOLE`, where the search's time is over before.
     """
     kinds, segment = group_devices(problem), Segment(problem, order)
     used = used_counts(kinds)

@@ -110,7 +110,7 @@ class Dispatcher:
         ]
 
     def units(self, clusters: Sequence[int]) -> Units | None:
-        """Tasks of one cluster, and of one group, as units; None where one of them could be nowhere."""
+        """Tasks of one cluster, and of one group, as units; None if one of them could be nowhere."""
         problem = self.problem
         of_task = join_groups(problem, clusters)
         count = 1 + max(of_task, default=-1)

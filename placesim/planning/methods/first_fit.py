@@ -6,7 +6,7 @@ from placesim.planning.problem import PlanningProblem
 
 
 def first_fit(problem: PlanningProblem) -> list[int] | None:
-    """A device for each task; None where a group finds none.
+    """A device for each task; None if a group finds none.
 
     Groups that must be apart come first, of these the ones with the fewest devices, and then those that hold most.
     """

@@ -50,7 +50,7 @@ def _ranks(problem: PlanningProblem, *, is_mean: bool, counts_transfers: bool) -
 
 
 def _schedule(problem: PlanningProblem, ranks: list[float]) -> list[int] | None:
-    """A device for each task; None where a group finds no room."""
+    """A device for each task; None if a group finds no room."""
     count = len(problem.devices)
     left = [device.capacity for device in problem.devices]
     free = [[0.0] * device.slots for device in problem.devices]

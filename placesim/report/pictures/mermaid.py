@@ -62,7 +62,7 @@ def _box(picture: Picture, item: Scope | int, labels: dict[int, str]) -> str:
 
 
 def _device(picture: Picture, item: Scope | int) -> int | None:
-    """The one device of a box; None where it has several."""
+    """The one device of a box; None if it has several."""
     if isinstance(item, Scope):
         return next(iter(item.by_device)) if len(item.by_device) == 1 else None
     return picture.nodes[item].device

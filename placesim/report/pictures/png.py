@@ -17,7 +17,7 @@ _FONTS: tuple[dict[str, Any], ...] = ({}, {"sans_serif_family": "DejaVu Sans", "
 
 
 def png_of(svg: str) -> bytes:
-    """A drawing as an image.  Raises UsageError where resvg, or a font for its letters, is not there."""
+    """A drawing as an image.  Raises UsageError if resvg, or a font for its letters, is not there."""
     try:
         import resvg_py
     except ImportError:

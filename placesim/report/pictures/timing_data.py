@@ -59,7 +59,7 @@ def span_count(study: TimeStudy) -> int:
 def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
     """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes.
 
-    `study` has its trace.  Raises UsageError where there is too much to draw.
+    `study` has its trace.  Raises UsageError if there is too much to draw.
     """
     count = span_count(study)
     if count > MAX_SPANS:

@@ -10,7 +10,7 @@ there is not.
 - `fragmented`, device, bytes that found no room, bytes that were free.
 - `batch`, `gpu-model`, `allow-growth`: what it would take.
 - `order`, scopes that would have to run one after another for it to fit.
-- `assumption`, what was taken for what is not known.
+- `assumption`, what was taken for what is unknown.
 - `note`, what is not counted.
 - `dump`, device, a line of TensorFlow's dump.
 """

@@ -8,7 +8,7 @@ stands for what there is not.
 - `placement`, label, a step's seconds, low, high, the busiest device's load, the highest peak, transfers, their bytes, the
   highest share of a device's memory, `fits` or the error.
 - `move`, how many nodes, the first of them, from, to, how much more it would be where they alone stay (with `--explain`).
-- `ask`, node, device: what TensorFlow has to be told.
+- `ask`, node, device: what TensorFlow must be told.
 """
 
 from __future__ import annotations

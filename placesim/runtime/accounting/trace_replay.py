@@ -16,7 +16,7 @@ from placesim.machine.memory.allocator_state import Chunk, rounded_up
 def replay(trace: Sequence[int], allocator: BfcAllocator, end: int | None = None) -> int | None:
     """Let an allocator do what a trace says, up to and with position `end`.
 
-    Gives the position of the first allocation for which there was no room, None where there was for all.
+    Gives the position of the first allocation for which there was no room, None if there was for all.
     """
     chunks: list[Chunk | None] = []
     for position, event in enumerate(trace if end is None else trace[: end + 1]):

@@ -18,7 +18,7 @@ class Holder(NamedTuple):
     """A buffer that was in use at the peak.
 
     `size` in bytes as the allocator gave it, `requested` as it was asked for.  `since` is the node that ran when it was made,
-    and `until` the one after which it was freed; empty where it was not.  `kept` says what keeps it beyond the step: a
+    and `until` the one after which it was freed; empty if it was not.  `kept` says what keeps it beyond the step: a
     constant, or a variable.  `made` and `freed` are those moments as positions in the device's trace, `freed` None for never.
     """
 
@@ -35,7 +35,7 @@ class Holder(NamedTuple):
 class DeviceUsage(NamedTuple):
     """The memory of one device over all steps.
 
-    Bytes throughout.  `limit` is None where there is none, `fragmentation` of the free memory at the end, NaN where nothing is
+    Bytes throughout.  `limit` is None if there is none, `fragmentation` of the free memory at the end, NaN where nothing is
     free.  `peak_node` is the node that ran when most was in use, `holders` what was in use then, largest first; `curve` has the
     most in use over the course of the steps, in at most CURVE_POINTS parts.  `trace` has each event: the bytes that were asked
     for, or `-1 - n` where allocation n, counted from 0, was freed; `peak_at` is the position there of the peak.

@@ -87,7 +87,7 @@ def find_homes(
     Of several bindings the one that says most of a device's name holds, of equals the last.  Without soft placement every
     unit has a worker of its own that no binding named for another.  There is at least one worker.
 
-    Raises UsageError for a binding's worker that there is not, and UnavailableError where workers are too few.
+    Raises UsageError for a binding's worker that there is not, and UnavailableError if workers are too few.
     """
     return _WorkerChoice(devices, per, bindings, offers, is_soft).homes()
 

@@ -44,7 +44,7 @@ def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """The scheduler's address, and each name's worker's; all of them are ended with the context.
 
     They are no children of multiprocessing, which would import the caller's `__main__` in each, and have no nanny: what a
-    worker held is gone with it, so that another in its place would be no help.  Raises UnavailableError where they can't be
+    worker held is gone with it, so that another in its place would be no help.  Raises UnavailableError if they can't be
     started.
     """
     from distributed import LocalCluster

@@ -41,7 +41,7 @@ class PerformanceReport:
         self._start, self._seen = self._client.run_on_scheduler(_begun)
 
     def page(self, spans: Iterable[WorkerSpan]) -> str:
-        """One HTML page that needs no network.  Raises UnavailableError where the scheduler is gone."""
+        """One HTML page that needs no network.  Raises UnavailableError if the scheduler is gone."""
         asked = time.time()
         rows = sorted(spans, key=lambda span: span.end)
         try:

@@ -49,7 +49,7 @@ class RemoteProcessPool:
         return RemoteProcess(self)
 
     def check_workers(self) -> None:
-        """Raises UnavailableError where there have been no workers for a while."""
+        """Raises UnavailableError if there have been no workers for a while."""
         with self._lock:
             now = time.monotonic()
             if now >= self._looked + _LOOK_SECONDS:

@@ -70,7 +70,7 @@ def quiet() -> Iterator[None]:
 def connected_client(scheduler: str, seconds: float, tls: Tls) -> Iterator[Client]:
     """A client of the scheduler, which nothing else takes for its own.
 
-    Raises UsageError for an address or a file that means nothing, UnavailableError where no scheduler answers in time.
+    Raises UsageError for an address or a file that means nothing, UnavailableError if no scheduler answers in time.
     """
     from distributed import Client
 

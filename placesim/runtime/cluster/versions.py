@@ -41,7 +41,7 @@ class Offer(NamedTuple):
 def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
     """The cluster's workers, by name and then by address.
 
-    Raises UnavailableError where one gives no answer within `seconds`.
+    Raises UnavailableError if one gives no answer within `seconds`.
     """
     info = client.scheduler_info(n_workers=-1)["workers"]
     versions = _ask_workers(client, seconds) if info else {}
@@ -85,7 +85,7 @@ def _within(client: Client, asked: Any, seconds: float, who: str) -> Any:
 
 
 def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> None:
-    """Raises UnavailableError where the scheduler's versions, or a worker's, are not ours."""
+    """Raises UnavailableError if the scheduler's versions, or a worker's, are not ours."""
     ours = eval(_ASKED)
     scheduler = _within(client, client._run_on_scheduler(eval, _ASKED), seconds, "scheduler")
     asked = [("the scheduler", scheduler), *((f"worker {offer.address}", offer.versions) for offer in offers)]

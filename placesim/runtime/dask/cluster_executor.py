@@ -36,7 +36,7 @@ class ClusterSession(Protocol):
         """Whether ops run in a pool of each worker."""
 
     def check_workers(self, addresses: Iterable[str]) -> None:
-        """Raise UnavailableError where one of these has gone before."""
+        """Raise UnavailableError if one of these has gone before."""
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
         """The error for a worker that is gone; a `witness` is another one that cannot reach it."""

@@ -38,7 +38,7 @@ class SessionOpening(NamedTuple):
 class PartWork(NamedTuple):
     """A worker's part of a prepared step: partitions with their numbers among all, and their order.
 
-    `order` has pairs of own partition and node, `positions` where each stands in the order of all; both are empty where that is
+    `order` has pairs of own partition and node, `positions` where each stands in the order of all; both are empty if that is
     not fixed.  `buffers` are the fetches that share a variable's memory.
     """
 

@@ -1,4 +1,4 @@
-"""Messages that threads leave to be written to a connection, one after the other, by the event loop."""
+"""Messages that threads leave to be written to a connection, one after another, by the event loop."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class DaskSession(GraphSession):
         return UnavailableError(f"{self._names[address]} is gone: the connection{whose} to its worker at {address} has ended")
 
     def check_workers(self, addresses: Iterable[str]) -> None:
-        """Raise UnavailableError where one of these has gone before."""
+        """Raise UnavailableError if one of these has gone before."""
         for address in addresses:
             if address in self.links.gone:
                 raise self.lost(address)

@@ -31,7 +31,7 @@ def open_cluster_sessions(
 
     `tell` is told of each device or task that lives elsewhere than was asked for.  `take_report` is given Dask's performance
     report of each session that is measured, as an HTML page, when all has ended.  The opener raises what `open_cluster` does,
-    and UsageError where the cluster can't draw a report.
+    and UsageError if the cluster can't draw a report.
     """
     with ExitStack() as stack:
 

@@ -1,7 +1,7 @@
 """Abstract kernels for dry runs: tensors with known shape and type but unknown elements.
 
 Kernels run as they are on small tensors that are known: the arithmetic of shapes, loop counters, predicates.  Where a tensor is
-large, or follows from one that is not known, the kernel's shape function says what comes out.  What needs a value that nothing
+large, or follows from one that is unknown, the kernel's shape function says what comes out.  What needs a value that nothing
 tells ends in an error that names the node.
 """
 
@@ -256,7 +256,7 @@ def _known_of(
 
 
 def _spelled(value: Any) -> Dims:
-    """Shape given by a value, as far as it is known."""
+    """Shape given by a value, as far as known."""
     known = value.known if isinstance(value, Sketch) else None
     return None if known is None or known.ndim != 1 else tuple(map(int, known))
 

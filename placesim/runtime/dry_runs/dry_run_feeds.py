@@ -43,7 +43,7 @@ def sketch_feeds(
     """Feeds of a step, by tensor: small values as they are; for all others, and for placeholders without a feed, an abstract
     value.
 
-    Raises SketchedValueError where a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
+    Raises SketchedValueError if a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
     for a feed that fits no tensor.
     """
     for name in wanted.shapes:

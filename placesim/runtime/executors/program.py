@@ -113,7 +113,7 @@ class DeviceState:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at each node, so that each has to be computed at its own turn."""
+        """Whether somebody looks at each node, so that each must be computed at its own turn."""
         return self.measurements is not None or self.guesses is not None
 
 

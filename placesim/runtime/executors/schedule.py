@@ -14,7 +14,7 @@ from placesim.runtime.executors.program import Program, TransferKey, transfer_ke
 class Schedule:
     """The nodes of all programs in one order that respects every edge, also those from a send to its receive.
 
-    `order` is that order where it is known: programs of other processes may have their nodes in between.
+    `order` is that order if it is known: programs of other processes may have their nodes in between.
     """
 
     def __init__(self, programs: Sequence[Program], order: Sequence[tuple[int, int]] | None = None) -> None:

@@ -23,7 +23,7 @@ class ThreadPools:
         self._intra_op: IntraOpPool | None = None
 
     def inter_op(self, config: Config, index: int = 0) -> ThreadPoolExecutor | None:
-        """The pool for a session's ops; None where they run in the caller's thread.
+        """The pool for a session's ops; None if they run in the caller's thread.
 
         `index` picks one of `session_inter_op_thread_pool`.  Raises InvalidArgumentError for an index that is not there
         and for a named pool asked for with another size.

@@ -210,7 +210,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
 def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
     """Generate an array; the same seed gives the same numbers on every machine.
 
-    Raises GraphBuildError where integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
+    Raises GraphBuildError if integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
     """
     # numpy takes no negative seed: its 64 bits stand for it, as in TensorFlow's own generators
     seed = generated.seed if generated.seed is None or generated.seed >= 0 else generated.seed & 0xFFFFFFFFFFFFFFFF

@@ -57,7 +57,7 @@ class Outcome:
     `results` are what was fetched; `fetches` the names of the nodes that were asked for (for a classic log, where nothing is
     asked for, of those that nobody reads); `style` and `shows_log` the log that was asked for.  `annotations` are the devices
     that came with a file of TensorFlow's, each with the number of nodes that ask for it (None for any other file).  `file` is
-    what was simulated, with the nodes that steps added; None where it could not be read.
+    what was simulated, with the nodes that steps added; None if it could not be read.
     """
 
     devices: tuple[Device, ...] = ()

@@ -80,7 +80,7 @@ class GraphShapes:
         self._alike: dict[tuple[Any, ...], tuple[Dims, ...]] = {}
 
     def shape(self, tensor: TensorRef) -> Dims:
-        """The static shape of a tensor; None where its rank is unknown."""
+        """The static shape of a tensor; None if its rank is unknown."""
         return self.outputs(tensor.node)[tensor.slot]
 
     def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:

@@ -34,7 +34,7 @@ def node_cost(
 
 
 def total_bytes(shapes: Sequence[Dims], dtypes: Sequence[DataType]) -> int | None:
-    """The bytes of tensors of these shapes and types; None where one is unknown or has no fixed size."""
+    """The bytes of tensors of these shapes and types; None if one is unknown or has no fixed size."""
     found = 0
     for dims, dtype in zip(shapes, dtypes, strict=True):
         count = element_count(dims)

@@ -18,7 +18,7 @@ MAX_VALUES = 256
 def infer_shapes(kernel: Kernel, context: ShapeContext) -> tuple[Dims, ...]:
     """The output shapes of one node.
 
-    Raises ShapeError where its shape function refuses, and GraphBuildError for what TensorFlow refuses before or after that, in
+    Raises ShapeError if its shape function refuses, and GraphBuildError for what TensorFlow refuses before or after that, in
     a text that names no node.
     """
     shapes = tuple(kernel.shape(context))

@@ -115,7 +115,7 @@ def simulate(
     An error ends it: the outcome holds it, beside all that was established before.  With a `taker` it holds no results, a step
     is the last where that wants no more, and Ctrl-C ends in an outcome, too, whose error is Interrupted.  With `tells_memory`
     it says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
-    taken where values are not known.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
+    taken where values are unknown.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
     run elsewhere.  `tell` is told what is to know of checkpoints.
     """
     simulation = _Simulation(

@@ -46,7 +46,7 @@ def run_combinations(
 ) -> Generator[NumberedOutcome]:
     """Each combination's outcome as it comes; with one process on this machine they are simulated in this one, in order.
 
-    Where the iterator is closed, or what waits for it is interrupted, the processes are ended.  Raises UnavailableError where a
+    Where the iterator is closed, or what waits for it is interrupted, the processes are ended.  Raises UnavailableError if a
     cluster is gone.
     """
     if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
@@ -116,7 +116,7 @@ class _ProcessThreads:
             return None if self._has_ended else next(self._waiting, None)
 
     def _open(self) -> Process:
-        """Raises OSError where no process can be started any more."""
+        """Raises OSError if no process can be started any more."""
         process = self._open_process(self._job)
         with self._lock:
             if not self._has_ended:

@@ -56,7 +56,7 @@ def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of:
 
 
 def _small_constant(value: TensorLike, shape: Any, kind: dtypes.DType, name: str) -> Tensor | None:
-    """A Const of few equal elements, None where they are many or the shape is no list of numbers."""
+    """A Const of few equal elements, None if they are many or the shape is no list of numbers."""
     if any(isinstance(dim, Tensor) or hasattr(dim, "_as_graph_element") for dim in _iterable(shape)):
         return None
     try:

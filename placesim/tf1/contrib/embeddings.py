@@ -35,7 +35,7 @@ def embed_sequence(
     scope: object = None,
     reuse: object = None,
 ) -> Any:
-    """Each id as its row of a variable `embeddings`.  Raises ValueError where its sizes are to be made and are not said."""
+    """Each id as its row of a variable `embeddings`.  Raises ValueError if its sizes are to be made and are not said."""
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(
             f"Must specify vocab size and embedding dimension when not reusing. Got vocab_size={vocab_size} "

@@ -90,7 +90,7 @@ def one_hot_encoding(
 
 @add_arg_scope
 def maxout(inputs: Any, num_units: int, axis: int = -1, scope: str | None = None) -> Any:
-    """The largest of each group along an axis.  Raises ValueError where the groups don't come out."""
+    """The largest of each group along an axis.  Raises ValueError if the groups don't come out."""
     with tf.name_scope(scope, "MaxOut", [inputs]):
         inputs = tf.convert_to_tensor(inputs)
         shape = inputs.get_shape().as_list()

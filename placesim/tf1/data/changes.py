@@ -57,7 +57,7 @@ def apply(first: Dataset, transformation_func: Callable[[Dataset], Any]) -> Data
 
 
 def concatenate(first: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
-    """A dataset's elements, then another one's.  Raises TypeError where they have no structure in common."""
+    """A dataset's elements, then another one's.  Raises TypeError if they have no structure in common."""
     spec = structures.common(first.element_spec, dataset.element_spec)
     if spec is None:
         raise TypeError(f"Incompatible dataset elements:\n  {first.element_spec} vs.   {dataset.element_spec}")

@@ -23,7 +23,7 @@ _NO_INITIALIZER = (
 
 
 class Iterator:
-    """`tf.data.Iterator`: gives a dataset's elements one after the other."""
+    """`tf.data.Iterator`: gives a dataset's elements one after another."""
 
     __module__ = "tensorflow.python.data.ops.iterator_ops"
 
@@ -135,7 +135,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:
     """`tf.data.make_one_shot_iterator`: an iterator whose dataset is made by a function on first use.
 
-    Raises ValueError where the dataset depends on a placeholder or on state.
+    Raises ValueError if the dataset depends on a placeholder or on state.
     """
     from placesim.tf1.data.one_shot import dataset_function
 

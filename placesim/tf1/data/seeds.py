@@ -16,7 +16,7 @@ _MOST = 2**31 - 1
 
 
 def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
-    """Both seeds, of one int64 each: 0 and 0 where neither the graph nor the dataset has one."""
+    """Both seeds, of one int64 each: 0 and 0 if neither the graph nor the dataset has one."""
     if isinstance(seed, Tensor):
         first, second = get_seed(0)[0], gen("FloorMod")(seed, _MOST, name="mod")
     else:

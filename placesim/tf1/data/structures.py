@@ -77,7 +77,7 @@ def pack_parts(structure: object, parts: Sequence[Any]) -> Any:
 def pack_up_to(shallow: Any, given: Any) -> list[Any]:
     """Parts of a structure at the leaves of another one; they may be structures themselves.
 
-    Raises ValueError or TypeError where it lacks parts of it.
+    Raises ValueError or TypeError if it lacks parts of it.
     """
     if not is_nested(shallow):
         return [given]

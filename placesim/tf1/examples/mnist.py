@@ -112,7 +112,7 @@ def read_data_sets(
     seed: int | None = None,
     source_url: str | None = None,
 ) -> Datasets:
-    """The digits of a directory.  Raises FileNotFoundError where they are not there, ValueError for another size or content."""
+    """The digits of a directory.  Raises FileNotFoundError if they are not there, ValueError for another size or content."""
     settings: dict[str, Any] = {"dtype": dtype, "reshape": reshape, "seed": seed, "one_hot": one_hot}
     if fake_data:
         made = [DataSet([], [], fake_data=True, **settings) for _ in range(3)]  # type: ignore[arg-type]

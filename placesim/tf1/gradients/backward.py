@@ -54,7 +54,7 @@ def gradients(
     """Sum of the derivatives of `ys` with respect to each x: tensors, IndexedSlices, or None for no dependency.
 
     `source` is the graph of the ys, where that is not the one in which the gradients are made.
-    Raises LookupError where an op on the way has no gradient, ValueError and TypeError in TensorFlow's words.
+    Raises LookupError if an op on the way has no gradient, ValueError and TypeError in TensorFlow's words.
     """
     if unconnected_gradients not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
         raise ValueError(f"Unknown value for unconnected_gradients: {unconnected_gradients!r}")

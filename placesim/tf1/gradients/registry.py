@@ -75,7 +75,7 @@ def built_in() -> Mapping[str, GradientFunction]:
 
 
 def register(name: str, function: GradientFunction | None) -> None:
-    """A script's own gradient function, None for "not differentiable".  KeyError where the name is taken."""
+    """A script's own gradient function, None for "not differentiable".  KeyError if the name is taken."""
     if name in _registered or name in NOT_DIFFERENTIABLE or name in built_in():
         raise KeyError(f"Registering two gradient with name '{name}'!")
     _registered[name] = function

@@ -45,7 +45,7 @@ class FileTraining:
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Items of `by`, each with the gradient of `of`; None where `of` does not depend on it.
+        """Items of `by`, each with the gradient of `of`; None if `of` does not depend on it.
 
         `by` of None is every trainable variable.  A gradient of rows (`tf.IndexedSlices`) is given by their values: see `rows`.
         """

@@ -121,7 +121,7 @@ def dot(x: Any, y: Any) -> Any:
 
 
 def concatenate(tensors: Any, axis: int = -1) -> Any:
-    """Tensors one after the other along an axis."""
+    """Tensors one after another along an axis."""
     return tf.concat(tensors, axis % tensors[0].shape.rank if axis < 0 and tensors[0].shape.rank else axis)
 
 

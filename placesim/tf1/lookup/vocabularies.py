@@ -23,7 +23,7 @@ def index_table_from_file(
     value_column_index: int = TextFileIndex.LINE_NUMBER,
     delimiter: str = "\t",
 ) -> Any:
-    """A table of the numbers of a file's lines.  Raises ValueError where none is given."""
+    """A table of the numbers of a file's lines.  Raises ValueError if none is given."""
     if vocabulary_file is None:
         raise ValueError("`vocabulary_file` must be specified.")
     with tf.name_scope(name, "string_to_index"):
@@ -48,7 +48,7 @@ def index_table_from_tensor(
     dtype: DTypeLike = dtypes.string,
     name: str | None = None,
 ) -> Any:
-    """A table of the places of a list's elements.  Raises ValueError where none is given."""
+    """A table of the places of a list's elements.  Raises ValueError if none is given."""
     if vocabulary_list is None:
         raise ValueError("`vocabulary_list` must be specified.")
     with tf.name_scope(name, "string_to_index"):

@@ -101,7 +101,7 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
 
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
-    """Shape given by a vector, as far as it is known."""
+    """Shape given by a vector, as far as known."""
     value = constant_value(tensor)
     if value is not None:
         return TensorShape([None if dim == -1 else int(dim) for dim in value])

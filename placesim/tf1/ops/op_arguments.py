@@ -222,7 +222,7 @@ class _Arguments:
 
 
 def graph_of(values: Iterable[Any]) -> Graph:
-    """The graph of the tensors among some values, else the default one.  Raises ValueError where they are of several.
+    """The graph of the tensors among some values, else the default one.  Raises ValueError if they are of several.
 
     Inside a function it is the function's: what comes from outside is captured.
     """

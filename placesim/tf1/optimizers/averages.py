@@ -13,7 +13,7 @@ _AVERAGED = ("float16", "bfloat16", "float32", "float64")
 
 
 def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bool = True, name: str | None = None) -> Any:
-    """`variable -= (variable - value) * (1 - decay)`, corrected for a start at zero where `zero_debias`."""
+    """`variable -= (variable - value) * (1 - decay)`, corrected for a start at zero if `zero_debias`."""
     with tf.name_scope(name, "AssignMovingAvg", [variable, value, decay]) as scope:
         share = tf.convert_to_tensor(1.0 - decay, name="decay")
         if share.dtype.base_dtype != variable.dtype.base_dtype:

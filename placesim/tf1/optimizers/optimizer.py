@@ -52,7 +52,7 @@ class Optimizer:
         name: str | None = None,
         grad_loss: object = None,
     ) -> Any:
-        """An op that makes one step down the loss.  Raises ValueError where no variable has a gradient."""
+        """An op that makes one step down the loss.  Raises ValueError if no variable has a gradient."""
         pairs = self.compute_gradients(
             loss, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops, grad_loss
         )

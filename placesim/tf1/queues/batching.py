@@ -169,7 +169,7 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of what the tensors are, one after the other."""
+    """Batches of what the tensors are, one after another."""
     return maybe_batch(
         tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
         shared_name, name,

@@ -58,7 +58,7 @@ class RNNCell(Layer):
     def get_initial_state(
         self, inputs: TensorLike | None = None, batch_size: TensorLike | None = None, dtype: DTypeLike | None = None
     ) -> Any:
-        """A zero state for inputs, or for a batch size and type.  Raises ValueError where neither is given."""
+        """A zero state for inputs, or for a batch size and type.  Raises ValueError if neither is given."""
         if inputs is not None:
             inputs = convert_to_tensor(inputs, name="inputs")
             known = inputs.shape.as_list()[0]

@@ -218,7 +218,7 @@ def sequence_loss(
 
 
 def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
-    """Each of a batch `multiplier` times, one after the other."""
+    """Each of a batch `multiplier` times, one after another."""
     with name_scope(name, "tile_batch", [*nest.flatten(t), multiplier]):
         return nest.map_structure(lambda part: _tiled(part, multiplier), t)
 

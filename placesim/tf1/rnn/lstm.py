@@ -20,7 +20,7 @@ class LSTMStateTuple(namedtuple("LSTMStateTuple", ("c", "h"))):
 
     @property
     def dtype(self) -> Any:
-        """The type of both.  Raises TypeError where they differ."""
+        """The type of both.  Raises TypeError if they differ."""
         if self.c.dtype != self.h.dtype:
             raise TypeError(f"Inconsistent dtypes for internal state: {self.c.dtype} vs {self.h.dtype}")
         return self.c.dtype

@@ -174,7 +174,7 @@ def _read(export_dir: str) -> Any:
 def load(sess: Any, tags: Iterable[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: object) -> Any:
     """`tf.saved_model.load`: adds the graph with these tags to the session's, with its values; the MetaGraphDef.
 
-    Raises OSError where there is no model, RuntimeError where none of its graphs has the tags.
+    Raises OSError if there is no model, RuntimeError if none of its graphs has the tags.
     """
     directory = os.fspath(export_dir)
     model = _read(directory)

@@ -25,7 +25,7 @@ def build_tensor_info(tensor: Any) -> Any:
 
 
 def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scope: str | None = None) -> Any:
-    """The tensor that a TensorInfo names.  Raises KeyError where the graph has none, ValueError for an empty info."""
+    """The tensor that a TensorInfo names.  Raises KeyError if the graph has none, ValueError for an empty info."""
     graph = graph or tf.get_default_graph()
 
     def find(name: str) -> Any:
@@ -54,7 +54,7 @@ def build_signature_def(inputs: Any = None, outputs: Any = None, method_name: st
 
 
 def predict_signature_def(inputs: Any, outputs: Any) -> Any:
-    """The signature of a prediction.  Raises ValueError where either is empty."""
+    """The signature of a prediction.  Raises ValueError if either is empty."""
     for word, given in (("inputs", inputs), ("outputs", outputs)):
         if not given:
             raise ValueError(f"Prediction `{word}` cannot be None or empty.")

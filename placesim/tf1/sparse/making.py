@@ -44,7 +44,7 @@ def sparse_merge(
 
 
 def _merged(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None, already_sorted: bool = False) -> SparseTensor:
-    """Raises TypeError and ValueError where ids and sizes do not go together."""
+    """Raises TypeError and ValueError if ids and sizes do not go together."""
     if isinstance(sp_ids, SparseTensor) or hasattr(sp_ids, "dense_shape"):
         sp_ids, vocab_size = [sp_ids], [vocab_size]
     if not isinstance(vocab_size, list | tuple):

@@ -113,7 +113,7 @@ class ClusterSpec:
         return tasks[task_index]
 
     def job_tasks(self, job_name: str) -> list[str | None]:
-        """A job's addresses by index, None where one is left out.  Raises ValueError for no job."""
+        """A job's addresses by index, None if one is left out.  Raises ValueError for no job."""
         tasks = self._tasks(job_name)
         return [tasks.get(i) for i in range(max(tasks) + 1)] if tasks else []
 

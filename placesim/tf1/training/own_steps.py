@@ -20,5 +20,5 @@ def run_own(session: Any, fetches: Any, otherwise: object) -> Any:
 
 
 def read_step(session: object, step: object) -> int:
-    """The value of a global step in a session; 0 where steps aren't computed."""
+    """The value of a global step in a session; 0 if steps aren't computed."""
     return int(run_own(session, step, 0))

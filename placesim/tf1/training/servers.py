@@ -71,7 +71,7 @@ _running: set[str] = set()
 class Server:
     """A task's server.
 
-    Raises TypeError for what is no cluster, ValueError where no task is named, InternalError for one that the cluster lacks.
+    Raises TypeError for what is no cluster, ValueError if no task is named, InternalError for one that the cluster lacks.
     """
 
     __module__ = "tensorflow.python.training.server_lib"

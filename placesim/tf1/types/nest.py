@@ -58,7 +58,7 @@ def with_components(composite: IndexedSlices | SparseTensor, tensors: Sequence[A
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
-    """The structure with other leaves.  Raises ValueError where their number is another."""
+    """The structure with other leaves.  Raises ValueError if their number is another."""
     rest = iter(flat_sequence)
     try:
         packed = _packed(structure, rest, expand_composites)

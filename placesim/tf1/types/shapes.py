@@ -145,7 +145,7 @@ class TensorShape:
             raise ValueError(f"Shape {self} is not fully defined")
 
     def as_list(self) -> list[int | None]:
-        """The sizes, None where unknown.  Raises ValueError for an unknown rank."""
+        """The sizes, None if unknown.  Raises ValueError for an unknown rank."""
         if self.sizes is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
         return [None if size < 0 else size for size in self.sizes]

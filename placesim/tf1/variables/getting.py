@@ -28,7 +28,7 @@ def get_variable(
 ) -> Any:
     """Variable of this name in the current variable scope: new, or the existing one if variables are reused.
 
-    Raises ValueError where it must not be there and is, must be there and is not, or has another shape or type.
+    Raises ValueError if it must not be there and is, must be there and is not, or has another shape or type.
     """
     scopes = scopes_of_graph()
     arguments = {

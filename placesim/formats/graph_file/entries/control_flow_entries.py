@@ -91,7 +91,7 @@ class Surroundings:
         """Input of the node `reader` for a tensor's text, WRONG for a broken one; None if nothing has the name.
 
         With the empty reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader; with None a
-        variable is an OuterVariable too.  Raises GraphBuildError where a node has no such output.
+        variable is an OuterVariable too.  Raises GraphBuildError if a node has no such output.
         """
         name, slot = split_tensor_name(text)
         found = self._around.find(name)

@@ -1,4 +1,4 @@
-"""The entries of `nodes`, one after the other, as builder calls: nodes, variables, scopes, initializers."""
+"""The entries of `nodes`, one after another, as builder calls: nodes, variables, scopes, initializers."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Entries:
         }
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""
+        """The tensors or nodes that a fetch or feed names, in full; None if it names nothing."""
         name, _ = split_tensor_name(text)
         found = self._names.resolve(name)
         if found is None:

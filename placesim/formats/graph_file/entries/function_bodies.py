@@ -156,7 +156,7 @@ def write_body_function(
 
 
 class FunctionEntries:
-    """Reads functions one after the other: who calls another comes after it.
+    """Reads functions one after another: who calls another comes after it.
 
     `library` has the functions so far, and takes those that conditionals and loops in a body make; `broken` are the functions
     of which all that is wrong has been reported; `last_number` is the last of the numbers that names of functions hold.

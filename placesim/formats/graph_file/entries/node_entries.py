@@ -65,7 +65,7 @@ class NodeEntries:
         self._report(entry, key, message)
 
     def take(self, entry: dict[Any, Any]) -> None:
-        """An entry with `op`.  Raises EntryBreak where its name is none."""
+        """An entry with `op`.  Raises EntryBreak if its name is none."""
         op, name = entry["op"], entry.get("name")
         position = pack_mark(entry.marks[0]) if entry.__class__ is Tree else 0
         is_plain = tuple(entry) in self._plain_keys

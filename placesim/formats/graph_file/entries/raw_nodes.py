@@ -18,7 +18,7 @@ _TENSOR_KEYS = ("value", "dtype", "shape")
 
 
 class NodeDefReader:
-    """Reads entries one after the other; attrs that are written alike come out as one mapping.
+    """Reads entries one after another; attrs that are written alike come out as one mapping.
 
     Only what no NodeDef could say is refused here; `where` names what the entries are.  With `is_marked` they may say `raw`.
     """

@@ -40,7 +40,7 @@ class OuterScope(Protocol):
         """Whether a text names a resource variable, whose value is read at each use."""
 
     def node_names(self, name: str) -> list[str] | None:
-        """The names that the nodes have there; None where nothing has the name."""
+        """The names that the nodes have there; None if nothing has the name."""
 
     def wait_for(self, name: str) -> bool:
         """Whether the node exists; if so, the function's calls wait for it."""

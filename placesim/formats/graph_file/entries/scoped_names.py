@@ -277,7 +277,7 @@ class ScopedNames:
     def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
         """The full names from the broken entry that a name turned out to be, along its inputs, to the name's reader.
 
-        Empty where they don't lead there; None where the name is no broken entry's.
+        Empty if they don't lead there; None if the name is no broken entry's.
         """
         start = self._first_broken(unresolved)
         if start is None:

@@ -81,7 +81,7 @@ class TrainingReader:
         self.is_wrong |= self._problems.unknown_keys(self._tree, known, self._what)
 
     def own_text(self, entry: dict[Any, Any], key: str) -> str | None:
-        """The entry's own `id` or `name`; None where it has none, or no text."""
+        """The entry's own `id` or `name`; None if it has none, or no text."""
         found = self._problems.read(entry, key, lambda value: text_value(value, f"'{key}'"), None)
         if found is WRONG:
             self.is_wrong = True

@@ -40,7 +40,7 @@ class VariableEntries:
         self._scopes = scopes
 
     def take_variable(self, entry: dict[Any, Any]) -> None:
-        """An entry with `variable`.  Raises EntryBreak where it has no name."""
+        """An entry with `variable`.  Raises EntryBreak if it has no name."""
         problems, builder = self._problems, self._builder
         problems.unknown_keys(entry, VARIABLE_KEYS, "a variable")
         name, position = entry["variable"], own_position(entry)

@@ -63,7 +63,7 @@ class NodeTemplate(NamedTuple):
 class EntryKind:
     """Entries of one kind.
 
-    `lines` is how many each has, 0 where they differ in that, and `offset` where in them their mapping begins, both packed.
+    `lines` is how many each has, 0 if they differ in that, and `offset` where in them their mapping begins, both packed.
     `made` goes by the signatures of the inputs, by these and their slots where some are not the first, or by a constant's type.
     `fits` says whether a text is what such an entry gives; where all nodes have plain names, `fits_plain` does, or a look-up.
     """

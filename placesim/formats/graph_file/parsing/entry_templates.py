@@ -103,7 +103,7 @@ class AlikeEntries:
     def _further_outputs(
         self, kind: EntryKind, given: str, look_up: Callable[[str], int | None]
     ) -> tuple[tuple[int, ...], NodeTemplate | None]:
-        """The nodes of inputs such as `a:1`, and what is made of those; None where some are not there."""
+        """The nodes of inputs such as `a:1`, and what is made of those; None if some are not there."""
         nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given.split(kind.parts.separator)))
         inputs = [look_up(name) for name, _ in parts]
         if None in inputs:

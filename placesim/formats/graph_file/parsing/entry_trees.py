@@ -14,7 +14,7 @@ from placesim.graph.graph import COLUMNS
 def read_entries(texts: Listed[str], chosen: Listed[int], number: int, indent: int) -> Sequence | None:
     """The chosen ones of entries that follow each other, each without its `- `, as one sequence.
 
-    `number`, from 0, is the line of the first that is chosen; `indent` how far in their dashes stand.  None where the parser
+    `number`, from 0, is the line of the first that is chosen; `indent` how far in their dashes stand.  None if the parser
     refuses one, or where an entry is not all of its text or depends on others.
     """
     parts, ends, line = ["nodes:"], [], 1

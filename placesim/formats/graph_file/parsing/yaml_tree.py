@@ -174,7 +174,7 @@ _TAG = "tag:yaml.org,2002:"
 
 
 def _resolve_tagged(tag: str, text: str) -> Any:
-    """A scalar with one of YAML's own tags; KeyError for any other tag, ValueError where the text doesn't fit it."""
+    """A scalar with one of YAML's own tags; KeyError for any other tag, ValueError if the text doesn't fit it."""
     kind = {"str": str, "null": type(None), "bool": bool, "int": int, "float": float}[tag.removeprefix(_TAG)]
     if kind is str:
         return text

@@ -35,7 +35,7 @@ class NodeTaker(Protocol):
         """Report problems that need the whole list."""
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """The tensors or nodes that a fetch or feed names, in full; None where it names nothing."""
+        """The tensors or nodes that a fetch or feed names, in full; None if it names nothing."""
 
 
 class StepReader:

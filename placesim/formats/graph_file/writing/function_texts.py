@@ -28,7 +28,7 @@ _MOST_RAW = 0.5
 
 
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
-    """The lines of a function under `functions`; None where it can only be said as a FunctionDef.
+    """The lines of a function under `functions`; None if it can only be said as a FunctionDef.
 
     With `marks` the file's nodes have the attrs that TensorFlow's Python keeps for itself.
     """

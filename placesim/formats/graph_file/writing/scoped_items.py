@@ -38,7 +38,7 @@ class _ItemMismatch(GraphBuildError):
 class ScopedItem:
     """One entry: the nodes `first` to `end` of the graph, of which `main` names it.
 
-    `inputs` are TensorRefs, Variables and literals as plain values; `device` is what it has to ask for, None where it comes to
+    `inputs` are TensorRefs, Variables and literals as plain values; `device` is what it has to ask for, None if it comes to
     the same whatever the scopes say.
     """
 

@@ -106,7 +106,7 @@ def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scop
 
 
 class EntryTextWriter:
-    """Writes entries; `marked` are the nodes that others wait for by scopes, None where nobody notes that.
+    """Writes entries; `marked` are the nodes that others wait for by scopes, None if nobody notes that.
 
     `claimed` are names that are taken before the first entry.
     """

@@ -26,7 +26,7 @@ _MOST_RAW = 0.5
 def scoped_lines(
     file: GraphFile, leaves_defaults: bool = False, accepts: Callable[[GraphFile], bool] = lambda again: True
 ) -> list[str] | None:
-    """The lines of the file, each with its newline; None where the graph has no such form.
+    """The lines of the file, each with its newline; None if the graph has no such form.
 
     With `leaves_defaults` attrs that equal their default are not written, and read back as such.  `accepts` is asked whether
     what the text is read as will do.
@@ -61,7 +61,7 @@ def scoped_lines(
 
 
 def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool]) -> int | None:
-    """The first node that the text makes another one than the graph's; None where it says all that the file does."""
+    """The first node that the text makes another one than the graph's; None if it says all that the file does."""
     try:
         again = read_graph_file(text, file.graph.file, file.graph.registry)
     except GraphFileError:

@@ -53,7 +53,7 @@ def literal_of(tensor: TensorValue) -> Any:
 
 
 def fill_of(tensor: TensorValue) -> Any:
-    """The one value that all elements have, as a literal; None where they differ."""
+    """The one value that all elements have, as a literal; None if they differ."""
     dtype, array = tensor
     if not array.size or not (array.size == 1 or _is_filled(array)):
         return None

@@ -176,7 +176,7 @@ class EditableText:
     def expanded(self, scopes: Sequence[NodeEntry]) -> str:
         """Text in which aliases of these scopes' entries are written out.
 
-        Raises UneditableText where none of them has one that can be written out.
+        Raises UneditableText if none of them has one that can be written out.
         """
         changes = []
         for scope in scopes:
@@ -191,7 +191,7 @@ class EditableText:
     def with_constants(self, literals: Sequence[Literals]) -> str:
         """The text in which literals that entries read are entries in front of them.
 
-        Raises UneditableText where they can't be told from the text.
+        Raises UneditableText if they can't be told from the text.
         """
         return self._changed(change for known in literals for change in self._with_constants(known))
 
@@ -313,7 +313,7 @@ class EditableText:
 
 
 def wrap_runs(text: str, runs: Sequence[EntryRun]) -> str:
-    """The text with runs of entries in scopes of their own.  Raises UneditableText where an entry shares its line with
+    """The text with runs of entries in scopes of their own.  Raises UneditableText if an entry shares its line with
     another."""
     if not runs:
         return text

@@ -26,7 +26,7 @@ def constant(node: OnnxNode) -> Tensor:
 
 
 def constant_of_shape(node: OnnxNode) -> Tensor:
-    """Fill with the one element of `value`, float zero where there is none."""
+    """Fill with the one element of `value`, float zero if there is none."""
     value = node.attr("value")
     given = TensorValue(FLOAT, np.zeros((), np.float32)) if value is None else value
     return node.emit("Fill", node[0], node.constant(TensorValue(given.dtype, given.array.reshape(())), name="value"))

@@ -22,8 +22,8 @@ class _Layer(NamedTuple):
     """One direction of a layer.
 
     `x` is `[steps, batch, inputs]`, in the order of the direction; `w` `[gates * cell, inputs]`, `r` `[gates * cell, cell]`,
-    `wb` and `rb` their biases, None where there is none; `states` are the first h and, of an LSTM, the first c, each
-    `[batch, cell]`; `lengths` how many steps each sequence has, None where all have all; `peepholes` those of an LSTM.
+    `wb` and `rb` their biases, None if there is none; `states` are the first h and, of an LSTM, the first c, each
+    `[batch, cell]`; `lengths` how many steps each sequence has, None if all have all; `peepholes` those of an LSTM.
     """
 
     x: Tensor

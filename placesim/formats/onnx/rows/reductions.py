@@ -84,7 +84,7 @@ def _of_integers(node: OnnxNode, op: str, x: Tensor) -> Tensor:
 
 
 def log_sum_exp(node: OnnxNode) -> Tensor:
-    """`log(sum(exp(x - m))) + m`, where `m` is the largest element that is finite, 0 where there is none."""
+    """`log(sum(exp(x - m))) + m`, where `m` is the largest element that is finite, 0 if there is none."""
     own = node.dtype(node[0])
     x = node[0] if own.is_floating else node.cast(node[0], DOUBLE)
     axes = _axes(node, x)

@@ -147,7 +147,7 @@ def _same(axis: _Axis) -> bool:
 
 
 def _native(node: OnnxNode, axes: Sequence[_Axis], ways: _ResizeOptions) -> Tensor | None:
-    """The images by an op of TensorFlow; None where that would take other samples."""
+    """The images by an op of TensorFlow; None if that would take other samples."""
     images = node[0]
     mode = "half_pixel" if ways.coordinates == "pytorch_half_pixel" and all(map(_is_long, axes)) else ways.coordinates
     rounding = ways.rounding if ways.mode == "nearest" else ""

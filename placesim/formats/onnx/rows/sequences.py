@@ -91,7 +91,7 @@ def _sequence_of(items: tuple[Value, ...], kind: object) -> Value:
 
 
 def _insert(node: OnnxNode) -> Outputs:
-    """The list with a member more; TensorListResize and TensorListSetItem where its length or the place is not known before."""
+    """The list with a member more; TensorListResize and TensorListSetItem where its length or the place is unknown before."""
     value, item = _sequence(node), _given(node, 1)
     if value.items is not None:
         place = _known_place(node, 2, len(value.items), 1)
@@ -162,7 +162,7 @@ def _length(node: OnnxNode) -> Outputs:
 
 
 def _concat(node: OnnxNode) -> Outputs:
-    """ConcatV2 or Pack of the members; TensorListStack and what joins its rows where their number is not known."""
+    """ConcatV2 or Pack of the members; TensorListStack and what joins its rows where their number is unknown."""
     value, axis, is_new = _sequence(node), node.attr("axis"), node.attr("new_axis", 0)
     if axis is None:
         raise UnsupportedNodeError("no 'axis': expected one")
@@ -325,7 +325,7 @@ def _optional(node: OnnxNode) -> Outputs:
 
 
 def _has_element(node: OnnxNode) -> Outputs:
-    """A Const; OptionalHasValue where that is known only when it runs."""
+    """A Const; OptionalHasValue if known only when it runs."""
     value = node.values[0] if node.values else None
     if value is not None and value.items is None and kind_of(value) == "optional_type":
         return tensor_value(node, node.emit("OptionalHasValue", value.ref), ())

@@ -30,7 +30,7 @@ def size(node: OnnxNode) -> Tensor:
 
 
 def reshape(node: OnnxNode) -> Tensor:
-    """Reshape; sizes of 0 stand for those of the input, which SelectV2 puts in where they are not known before it runs."""
+    """Reshape; sizes of 0 stand for those of the input, which SelectV2 puts in where they are unknown before it runs."""
     x, wanted = node[0], node[1]
     sizes = node.sizes_known(wanted)
     if node.attr("allowzero", 0) or (sizes is not None and 0 not in sizes):

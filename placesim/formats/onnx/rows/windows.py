@@ -36,7 +36,7 @@ UNIT = AxisWindow(1, 1, 1, 0, 0)
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
     """Attribute `kernel_shape`, or the taps of filters `[outputs, channels, taps...]`.
 
-    Raises UnsupportedNodeError where neither says.
+    Raises UnsupportedNodeError if neither says.
     """
     given = node.attr("kernel_shape")
     if given is not None:
@@ -49,7 +49,7 @@ def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ..
 
 
 def spatial_attr(node: OnnxNode, name: str, count: int, default: int) -> tuple[int, ...]:
-    """An attribute with an int for each spatial axis.  Raises UnsupportedNodeError where it has others."""
+    """An attribute with an int for each spatial axis.  Raises UnsupportedNodeError if it has others."""
     given = node.attr(name)
     return (default,) * count if given is None else _counted(name, given, count)
 
@@ -72,7 +72,7 @@ def group_count(node: OnnxNode, name: str = "group") -> int:
 def windows_of(node: OnnxNode, tensor: Tensor, taps: Sequence[int]) -> tuple[AxisWindow, ...]:
     """Windows over the spatial axes of `[batch, channels, spatial...]`, without regard to `ceil_mode`.
 
-    Raises UnsupportedNodeError where padding depends on a size that is not known before it runs.
+    Raises UnsupportedNodeError if padding depends on a size that is unknown before it runs.
     """
     count = len(taps)
     if (rank := node.rank(tensor)) not in (None, count + 2):

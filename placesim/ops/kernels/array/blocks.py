@@ -253,7 +253,7 @@ def _block_dims(dims: Dims, block_dims: Dims, margin_dims: Dims) -> tuple[Dims, 
 
 
 def _static_batch(dims: Dims, count: int, blocks: Tensor | None, scale: Callable[[int, int], int]) -> int:
-    """The batch scaled by the size of each block, -1 where it is not known."""
+    """The batch scaled by the size of each block, -1 if unknown."""
     # blocks of unknown sizes leave no batch that is known
     batch = -1 if dims is None or (count and blocks is None) else dims[0]
     for block in [] if blocks is None else blocks.tolist():

@@ -54,7 +54,7 @@ def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def check_numerics(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input, of any shape; InvalidArgumentError where it has an Inf or a NaN."""
+    """The input, of any shape; InvalidArgumentError if it has an Inf or a NaN."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
         found = [name for name, has in (("Inf", np.isinf), ("NaN", np.isnan)) if has(tensor).any()]
@@ -63,7 +63,7 @@ def check_numerics(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def check_numerics_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input, of any shape; InvalidArgumentError where it has an Inf, whose sign is told, or a NaN."""
+    """The input, of any shape; InvalidArgumentError if it has an Inf, whose sign is told, or a NaN."""
     (tensor,) = inputs
     if not np.isfinite(tensor).all():
         present = (("-Inf", tensor == -np.inf), ("+Inf", tensor == np.inf), ("NaN", np.isnan(tensor)))
@@ -79,7 +79,7 @@ def _refuse_values(message: str, found: str) -> None:
 
 
 def ensure_shape(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The input; InvalidArgumentError where its shape does not fit attr `shape`."""
+    """The input; InvalidArgumentError if its shape does not fit attr `shape`."""
     (tensor,) = inputs
     wanted = attrs["shape"].dims
     shape = np.shape(tensor)

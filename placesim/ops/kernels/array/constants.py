@@ -33,7 +33,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def copy_constant(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The value of attr `value`; InvalidArgumentError where its type is not attr `dtype`."""
+    """The value of attr `value`; InvalidArgumentError if its type is not attr `dtype`."""
     value, dtype = attrs["value"], attrs["dtype"]
     if value.dtype is not dtype:
         raise InvalidArgumentError(f"Type mismatch between value ({value.dtype.name}) and dtype ({dtype.name})")
@@ -140,7 +140,7 @@ def _infer_constant(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_default(context: ShapeContext) -> Sequence[Dims]:
-    """Attr `shape`, even where the default's own shape is known better; ShapeError where the two do not fit."""
+    """Attr `shape`, even where the default's own shape is known better; ShapeError if the two do not fit."""
     merge(context.shapes[0], context.attrs["shape"].dims)
     return (context.attrs["shape"].dims,)
 

@@ -227,7 +227,7 @@ def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
 def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
     """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices.
 
-    ShapeError where that is more than the rank of `params`.
+    ShapeError if that is more than the rank of `params`.
     """
     params, indices = context.shapes
     with_rank_at_least(indices, 1)

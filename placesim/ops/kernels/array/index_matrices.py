@@ -96,7 +96,7 @@ def check_scatter_nd(params: KnownDims, indices: KnownDims, updates: KnownDims) 
 
 
 def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
-    """The shape of `params`; ShapeError where the known dimensions of indices and updates do not fit it."""
+    """The shape of `params`; ShapeError if the known dimensions of indices and updates do not fit it."""
     if element_count(params) == 0 and ((element_count(indices) or 0) > 0 or (element_count(updates) or 0) > 0):
         raise ShapeError("Indices and updates specified for empty input")
     if indices is None or not updates or indices[-1] < 0:

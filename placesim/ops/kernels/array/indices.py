@@ -26,7 +26,7 @@ def position_text(dims: tuple[int, ...], flat: int) -> str:
 
 
 def first_outside(index: Tensor, limit: int) -> int:
-    """The position of the first index not in [0, limit); the number of indices where there is none."""
+    """The position of the first index not in [0, limit); the number of indices if there is none."""
     outside = (index < 0) | (index >= limit)
     return int(outside.argmax()) if outside.any() else index.size
 

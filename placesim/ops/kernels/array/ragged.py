@@ -266,7 +266,7 @@ def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int
 
 
 def _write_forward(places: Tensor) -> Tensor:
-    """Places that are written one after the other: one that is passed already becomes the next one."""
+    """Places that are written one after another: one that is passed already becomes the next one."""
     order = np.arange(len(places))
     forward: Tensor = np.maximum.accumulate(places - order) + order
     return forward

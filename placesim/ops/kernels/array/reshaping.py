@@ -186,7 +186,7 @@ def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ.
 
-    InvalidArgumentError where the last dimension is not the number of elements that make a larger one.
+    InvalidArgumentError if the last dimension is not the number of elements that make a larger one.
     """
     (tensor,) = inputs
     given, wanted = attrs["T"], attrs["type"]
@@ -240,7 +240,7 @@ def _two_shapes(inputs: Sequence[Tensor]) -> tuple[tuple[int, ...], tuple[int, .
 
 
 def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Two shapes `[rank]` -> the shape of both broadcast together; InvalidArgumentError where they do not fit."""
+    """Two shapes `[rank]` -> the shape of both broadcast together; InvalidArgumentError if they do not fit."""
     return (np.array(_two_shapes(inputs)[2], attrs["T"].numpy),)
 
 

@@ -66,7 +66,7 @@ def _check_same_shapes(inputs: Sequence[Tensor], node: str) -> None:
 
 
 def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`then` where `cond`, else `else`, all three broadcast together; InvalidArgumentError where they do not fit."""
+    """`then` where `cond`, else `else`, all three broadcast together; InvalidArgumentError if they do not fit."""
     cond, then, other = inputs
     common = broadcast_dims(then.shape, other.shape)
     if common is None or broadcast_dims(cond.shape, common) is None:

@@ -75,7 +75,7 @@ def _axis_slice(axis: int, dim: int, begin: int, size: int) -> slice:
 class StridedSlice(NamedTuple):
     """Region of a strided slice: `tensor[region]` has shape `processing`; with axes added and dropped that is `final`.
 
-    In both shapes -1 is a dimension that is not known; then `region` means nothing.
+    In both shapes -1 is a dimension that is unknown; then `region` means nothing.
     """
 
     region: Region
@@ -84,7 +84,7 @@ class StridedSlice(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """One axis of the input: begin and end as given, None where masked; `shrink` takes one element and drops the axis."""
+    """One axis of the input: begin and end as given, None if masked; `shrink` takes one element and drops the axis."""
 
     begin: int | None = None
     end: int | None = None
@@ -95,7 +95,7 @@ class _Axis(NamedTuple):
 def parse_strided_slice(
     shape: Sequence[int], begin: Tensor | None, end: Tensor | None, strides: Tensor, attrs: Attrs
 ) -> StridedSlice:
-    """Reads a slice of a tensor of this shape (-1: a dimension is not known; None: `begin` or `end` is not known).
+    """Reads a slice of a tensor of this shape (-1: a dimension is unknown; None: `begin` or `end` is unknown).
 
     InvalidArgumentError for inputs that are no vectors of one length, two ellipses, more entries than axes, a stride of 0, and
     an index that is not there; bounds of a range are cut instead.

@@ -55,7 +55,7 @@ def _check_piece(position: int, indices: Sequence[Tensor], data: Sequence[Tensor
 def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each partition `[rows of it, ...]`: the rows of `data` whose entry in `partitions` is its number, in order.
 
-    InvalidArgumentError where `data` does not start with the shape of `partitions`, or an entry is no partition.
+    InvalidArgumentError if `data` does not start with the shape of `partitions`, or an entry is no partition.
     """
     data, partitions = inputs
     count = attrs["num_partitions"]

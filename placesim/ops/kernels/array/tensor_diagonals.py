@@ -17,7 +17,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, concaten
 
 
 def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """A tensor of shape s -> one of shape s + s, that is zero where the two halves of the index differ.
+    """A tensor of shape s -> one of shape s + s, that is zero if the two halves of the index differ.
 
     InvalidArgumentError for a scalar.
     """

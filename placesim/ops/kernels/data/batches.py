@@ -83,7 +83,7 @@ def build_batches(drop_at: int | None = None) -> Maker:
 
 
 def stack_elements(elements: Sequence[Element], dtypes: Sequence[DataType]) -> Element:
-    """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError where shapes differ."""
+    """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError if shapes differ."""
     found = []
     for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
         first = shape_of(values[0])

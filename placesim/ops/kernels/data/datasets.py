@@ -40,7 +40,7 @@ MAX_CARDINALITY = (1 << 63) - 1
 
 
 def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """One element: the inputs; InvalidArgumentError where they have other shapes than attr `output_shapes`."""
+    """One element: the inputs; InvalidArgumentError if they have other shapes than attr `output_shapes`."""
     dtypes, shapes = signature(attrs)
     element = tuple(inputs)
     check_shapes(shapes, element_shapes(element))
@@ -63,7 +63,7 @@ def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Elements given one after the other, each with all its components, of any shapes."""
+    """Elements given one after another, each with all its components, of any shapes."""
     dtypes, shapes = signature(attrs)
     width = len(dtypes)
     elements = [tuple(inputs[at : at + width]) for at in range(0, len(inputs), width)]
@@ -88,7 +88,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
 
 
 class _RepeatIterator(Iterator[Element]):
-    """Iterations one after the other, at most `count` (-1: for ever, but not of nothing)."""
+    """Iterations one after another, at most `count` (-1: for ever, but not of nothing)."""
 
     def __init__(self, start: Start, count: int) -> None:
         self._start = start
@@ -152,7 +152,7 @@ class _SkipIterator(Iterator[Element]):
 
 
 def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """All but the first `count` elements, a scalar; none where it is negative."""
+    """All but the first `count` elements, a scalar; none if it is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: iter(()), 0)
@@ -217,7 +217,7 @@ def _joined(parts: Sequence[Element]) -> Element:
 
 
 def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of the one, then those of the other; InvalidArgumentError where their types differ."""
+    """The elements of the one, then those of the other; InvalidArgumentError if their types differ."""
     one, two = map(as_dataset, inputs)
     if one.dtypes != two.dtypes:
         # TensorFlow's text never gets its first two values
@@ -230,7 +230,7 @@ def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 class _ConcatenateIterator(Iterator[Element]):
-    """Iterations one after the other, each started when the one before has ended."""
+    """Iterations one after another, each started when the one before has ended."""
 
     def __init__(self, starts: Sequence[Start]) -> None:
         self._starts = list(starts)

@@ -106,7 +106,7 @@ def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must 
 
 
 def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of which `predicate` is true; an iteration raises InvalidArgumentError where that gives no scalar bool."""
+    """The elements of which `predicate` is true; an iteration raises InvalidArgumentError if that gives no scalar bool."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
     return ElementSequence(*signature(attrs), lambda: _FilterIterator(source.start(), call), UNKNOWN)
@@ -185,7 +185,7 @@ class _InterleaveIterator(Iterator[Element]):
         raise StopIteration
 
     def _fill(self) -> None:
-        """Open the next dataset here; where there is none, go to the next place."""
+        """Open the next dataset here; if there is none, go to the next place."""
         if self._has_ended:
             self._move_on()
             return
@@ -264,7 +264,7 @@ def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Element
 def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The state that is left when `f` of state and element was taken for every element.
 
-    InvalidArgumentError where `f` gives another number of components than the state has.
+    InvalidArgumentError if `f` gives another number of components than the state has.
     """
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
@@ -284,7 +284,7 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The one element of a dataset; InvalidArgumentError where it has none, or more."""
+    """The one element of a dataset; InvalidArgumentError if it has none, or more."""
     iteration = as_dataset(inputs[0]).start()
     found = next(iteration, None)
     if found is None:

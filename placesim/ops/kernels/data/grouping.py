@@ -198,7 +198,7 @@ class _AssertCardinalityIterator(Iterator[Element]):
 
 
 def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements; FailedPreconditionError where they are not as many as was told, a scalar."""
+    """The elements; FailedPreconditionError if they are not as many as was told, a scalar."""
     source, count = as_dataset(inputs[0]), int(scalar_argument(inputs[1], "cardinality"))
     return ElementSequence(*signature(attrs), lambda: _AssertCardinalityIterator(source.start(), count), count)
 

@@ -65,7 +65,7 @@ class IteratorResource:
         self.given = sum(1 for _ in islice(self.iteration, given))
 
     def next_element(self) -> Element | None:
-        """The next element, None behind the last one; FailedPreconditionError where no iteration has begun."""
+        """The next element, None behind the last one; FailedPreconditionError if no iteration has begun."""
         if self.iteration is None:
             raise FailedPreconditionError(
                 "GetNext() failed because the iterator has not been initialized. Ensure that you have run the initializer "
@@ -145,7 +145,7 @@ def _made(attrs: Attrs, context: KernelContext) -> ElementSequence:
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The components of the next element.
 
-    OutOfRangeError behind the last one; FailedPreconditionError where no iteration has begun; InvalidArgumentError for other
+    OutOfRangeError behind the last one; FailedPreconditionError if no iteration has begun; InvalidArgumentError for other
     shapes than attr `output_shapes`; NotFoundError for no iterator.
     """
     element = find_iterator(inputs[0], context).next_element()
@@ -225,13 +225,13 @@ def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the handle as a `ResourceHandleProto`; NotFoundError where it leads to no iterator."""
+    """A scalar string: the handle as a `ResourceHandleProto`; NotFoundError if it leads to no iterator."""
     find_iterator(inputs[0], context)
     return (string_array([serialise_handle(inputs[0])], ()),)
 
 
 def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle behind its string, a scalar; InvalidArgumentError where it is none, or of another device or signature."""
+    """The handle behind its string, a scalar; InvalidArgumentError if it is none, or of another device or signature."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("string_handle must be a scalar")
     try:

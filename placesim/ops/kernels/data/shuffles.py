@@ -198,7 +198,7 @@ class Deleter:
 
 
 def delete_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget the resource of a handle; NotFoundError where there is none."""
+    """Forget the resource of a handle; NotFoundError if there is none."""
     context.resources.delete(inputs[0])
     return ()
 

@@ -129,7 +129,7 @@ class _WatchedIterator(Iterator[Element]):
 
 
 def tries() -> Iterator[None]:
-    """For an iteration that passes over elements: ResourceExhaustedError where it does so for far too long."""
+    """For an iteration that passes over elements: ResourceExhaustedError if it does so for far too long."""
     yield from repeat(None, MAX_PASSED_OVER)
     raise ResourceExhaustedError(f"{MAX_PASSED_OVER} elements of a dataset were passed over, and none was given")
 

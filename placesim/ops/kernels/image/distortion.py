@@ -42,7 +42,7 @@ class Box(NamedTuple):
 def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """A piece of `[rows, columns, channels]` of a size `[2]`, anywhere in the image.
 
-    InvalidArgumentError for other ranks and sizes; FailedPreconditionError where the image is smaller.
+    InvalidArgumentError for other ranks and sizes; FailedPreconditionError if the image is smaller.
     """
     image, size = inputs
     if image.ndim != 3:
@@ -166,7 +166,7 @@ def _pixel_box(row: Tensor, height: int, width: int) -> Box:
 
 
 def _draw_crop(words: WordStream, image: Box, objects: Sequence[Box], covered: np.float32, attrs: Attrs) -> Box | None:
-    """The first of `max_attempts` crops that covers enough of an object; None where none does."""
+    """The first of `max_attempts` crops that covers enough of an object; None if none does."""
     low, high = map(np.float32, attrs["aspect_ratio_range"])
     for _ in range(attrs["max_attempts"]):
         aspect = np.float32(words.float32()) * (high - low) + low

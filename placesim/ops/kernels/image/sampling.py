@@ -66,7 +66,7 @@ SAMPLING_KERNELS: dict[str, tuple[SamplingKernel, float]] = {
 
 
 def find_sampling_kernel(name: str) -> tuple[SamplingKernel, float]:
-    """The function and its radius, by TensorFlow's name in any case; InvalidArgumentError where there is none."""
+    """The function and its radius, by TensorFlow's name in any case; InvalidArgumentError if there is none."""
     found = SAMPLING_KERNELS.get(name.lower())
     if found is None:
         raise InvalidArgumentError(f"Unrecognized kernel type: {name}")

@@ -64,7 +64,7 @@ def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
 def select(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
     """Indices and scores of the selected boxes of `[boxes]`, in order of selection.
 
-    InvalidArgumentError where less than nothing is to be kept.
+    InvalidArgumentError if less than nothing is to be kept.
     """
     if limits.most < 0:
         raise InvalidArgumentError("output size must be non-negative")

@@ -263,7 +263,7 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def _infer_band(context: ShapeContext, index: int) -> Band | None:
-    """The band that input `index` says, None where it is not known."""
+    """The band that input `index` says, None if it is unknown."""
     dims = with_rank_at_most(context.shapes[index], 1)
     k = context.value(index) if is_fully_defined(dims) else None
     if k is None:
@@ -291,7 +291,7 @@ def infer_matrix_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """Diagonals `[..., L]` or `[..., count, L]` -> `[..., rows, columns]`; ShapeError where these do not fit.
+    """Diagonals `[..., L]` or `[..., count, L]` -> `[..., rows, columns]`; ShapeError if these do not fit.
 
     An unknown length of the diagonals counts as -1 in TensorFlow's arithmetic, which gives odd but certain sizes.
     """
@@ -361,7 +361,7 @@ def infer_matrix_set_diag(context: ShapeContext) -> tuple[Dims]:
 
 
 def infer_matrix_set_diag_of_band(context: ShapeContext) -> tuple[Dims]:
-    """The shape of the matrices; ShapeError where band and diagonals do not fit.
+    """The shape of the matrices; ShapeError if band and diagonals do not fit.
 
     TensorFlow infers first without `k`, as of the main diagonal, and that must succeed too.
     """

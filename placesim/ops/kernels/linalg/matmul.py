@@ -121,7 +121,7 @@ def check_matrices(*inputs: Tensor) -> None:
 
 
 def check_broadcast_batches(a: Tensor, b: Tensor) -> None:
-    """InvalidArgumentError where the batch dimensions do not broadcast."""
+    """InvalidArgumentError if the batch dimensions do not broadcast."""
     if broadcast_dims(a.shape[:-2], b.shape[:-2]) is None:
         raise InvalidArgumentError(
             "In[0] and In[1] must have compatible batch dimensions: " + " vs. ".join(format_dims(t.shape) for t in (a, b))

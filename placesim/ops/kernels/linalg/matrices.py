@@ -53,7 +53,7 @@ def one_by_one(function: Callable[[Tensor], Tensor], matrices: Tensor) -> Tensor
 
 
 def square(dims: Dims) -> Dims:
-    """The shape with its last two dimensions made one; ShapeError where they differ or the rank is below 2."""
+    """The shape with its last two dimensions made one; ShapeError if they differ or the rank is below 2."""
     dims = with_rank_at_least(dims, 2)
     if dims is None:
         return None

@@ -44,7 +44,7 @@ from placesim.ops.kernels.shapes import (
 
 
 def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
-    """The inverses of `[..., n, n]`, or of their adjoints; InvalidArgumentError for others, and where there is none."""
+    """The inverses of `[..., n, n]`, or of their adjoints; InvalidArgumentError for others, and if there is none."""
     (matrix,) = inputs
     check_square(matrix)
     wide = widen(matrix)

@@ -35,14 +35,14 @@ class Stack:
     closed: bool = False
 
     def push(self, tensor: Tensor) -> None:
-        """Lay a tensor on top; InvalidArgumentError where the stack is full or closed."""
+        """Lay a tensor on top; InvalidArgumentError if the stack is full or closed."""
         self._check_open()
         if self.max_size is not None and len(self.tensors) >= self.max_size:
             raise InvalidArgumentError(f"Stack[{self.name}] overflowed its max_size ({self.max_size})")
         self.tensors.append(tensor)
 
     def pop(self) -> Tensor:
-        """Take the tensor on top; InvalidArgumentError where the stack is empty or closed."""
+        """Take the tensor on top; InvalidArgumentError if the stack is empty or closed."""
         self._check_open()
         if not self.tensors:
             raise InvalidArgumentError(f"Stack[{self.name}] is empty when calling Pop().")
@@ -80,7 +80,7 @@ def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def find_stack(handle: Any, context: KernelContext) -> Stack:
-    """The stack of a handle of either form; NotFoundError where the step has none, InvalidArgumentError for something else."""
+    """The stack of a handle of either form; NotFoundError if the step has none, InvalidArgumentError for something else."""
     if isinstance(handle, ResourceHandle):
         check_kind(handle, RESOURCE_TYPE)
         key = handle.name

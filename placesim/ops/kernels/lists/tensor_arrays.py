@@ -219,7 +219,7 @@ def _handle_key(handle: Any) -> tuple[str, str]:
 
 
 def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
-    """The tensor array of a handle of any form; NotFoundError where the step has none."""
+    """The tensor array of a handle of any form; NotFoundError if the step has none."""
     found: TensorArrayStore = find_in_step("".join(_handle_key(handle)), RESOURCE_TYPE, context)
     return found
 

@@ -38,7 +38,7 @@ def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(list, index, shape of the elements) -> the element there; zeros where it is missing.
+    """(list, index, shape of the elements) -> the element there; zeros if it is missing.
 
     InvalidArgumentError for another type, an index out of bounds, and a missing element of a shape not fully known;
     InternalError for a place that a scatter never set.

@@ -137,7 +137,7 @@ def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def from_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(tensor `[n, ...]`, shape of the elements) -> a list of its n rows; InvalidArgumentError where they do not fit."""
+    """(tensor `[n, ...]`, shape of the elements) -> a list of its n rows; InvalidArgumentError if they do not fit."""
     tensor, shape = inputs
     if np.ndim(shape) > 1:
         raise InvalidArgumentError(
@@ -314,7 +314,7 @@ def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype:
 
 
 def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, shape of the elements) -> the list without its last element, and that element, zeros where it is missing.
+    """(list, shape of the elements) -> the list without its last element, and that element, zeros if it is missing.
 
     InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
     """

@@ -43,7 +43,7 @@ def _add_numbers(x: Tensor, y: Tensor) -> Any:
 
 
 def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Numbers or strings that broadcast together: the sum, or the two joined; InvalidArgumentError where they do not fit."""
+    """Numbers or strings that broadcast together: the sum, or the two joined; InvalidArgumentError if they do not fit."""
     x, y = inputs
     shape = check_broadcast(x, y)
     if x.dtype != object:

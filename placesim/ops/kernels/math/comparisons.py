@@ -16,7 +16,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, format_di
 
 
 def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool) -> Kernel:
-    """The row of Equal or NotEqual of two tensors that broadcast; InvalidArgumentError where they do not.
+    """The row of Equal or NotEqual of two tensors that broadcast; InvalidArgumentError if they do not.
 
     Without `incompatible_shape_error` shapes that do not fit give one scalar, `when_incompatible`, instead.
     """

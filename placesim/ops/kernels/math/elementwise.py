@@ -60,7 +60,7 @@ def count_bits(x: Tensor) -> Any:
 
 
 def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """InvalidArgumentError where `Tout` is not the type of `T`'s parts."""
+    """InvalidArgumentError if `Tout` is not the type of `T`'s parts."""
     given = f"{attrs['T'].name}->{attrs['Tout'].name}"
     expected = {"complex64": "complex64->float", "complex128": "complex128->double"}[attrs["T"].name]
     if given != expected:
@@ -69,7 +69,7 @@ def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Two real tensors that broadcast together -> complex numbers; InvalidArgumentError where they do not."""
+    """Two real tensors that broadcast together -> complex numbers; InvalidArgumentError if they do not."""
     real, imaginary = inputs
     result = np.empty(check_broadcast(real, imaginary), attrs["Tout"].numpy)
     # numpy would compute real + 1j * imaginary, which turns an infinite part into NaN
@@ -113,7 +113,7 @@ _OVER_EITHER = forwards(0, 1)
 def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PASS) -> Kernel:
     """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
 
-    InvalidArgumentError where the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
+    InvalidArgumentError if the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
     """
     function = widened(function)
 

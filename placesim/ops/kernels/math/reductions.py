@@ -62,7 +62,7 @@ def _allocate_reduction(memory: KernelMemory, groups: int) -> None:
 def _group_axes(memory: KernelMemory) -> tuple[int, bool]:
     """In how many groups of axes that are reduced and axes that stay, in turn, a tensor falls; whether the first is reduced.
 
-    An axis of one element belongs to the group before it, and to none where there is no other yet.
+    An axis of one element belongs to the group before it, and to none if there is no other yet.
     """
     groups = _groups(memory)
     return len(groups), not groups or groups[0][0]

@@ -122,7 +122,7 @@ def apply(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[..., Any]) 
 def apply_back(
     inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext, op: str, function: Callable[..., Any]
 ) -> Sequence[Tensor]:
-    """A gradient from (gradients of the outputs, features or outputs); InvalidArgumentError where their shapes differ."""
+    """A gradient from (gradients of the outputs, features or outputs); InvalidArgumentError if their shapes differ."""
     grads, features = inputs
     if grads.shape != features.shape:
         raise InvalidArgumentError(

@@ -34,7 +34,7 @@ SERIES = np.array(
 def measure_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, sparse labels `[batch, longest]`, lengths `[batch]`) -> (losses `[batch]`, gradients).
 
-    The gradients are those of the logits; both are zero for sequences that are left out.  InvalidArgumentError where shapes or
+    The gradients are those of the logits; both are zero for sequences that are left out.  InvalidArgumentError if shapes or
     lengths do not fit, and for labels that are negative, missing, out of order, or too many for their time.
     """
     logits, indices, values, lengths = inputs

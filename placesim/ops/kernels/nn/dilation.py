@@ -22,7 +22,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_secon
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Dilation2D -> `[batch, windows, windows, channels]`.
 
-    InvalidArgumentError where attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
+    InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
     """
     tensor, filters = inputs
     return (largest_sums(tensor, filters, _windows(tensor, filters, attrs))[0],)

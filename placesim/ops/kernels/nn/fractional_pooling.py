@@ -209,7 +209,7 @@ def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], o
 def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(the input's shape, gradients of the output, row and column starts) -> gradients of the input, of that shape.
 
-    Each output's gradient is spread evenly over its window, and added up as double.  InvalidArgumentError where the shapes do
+    Each output's gradient is spread evenly over its window, and added up as double.  InvalidArgumentError if the shapes do
     not fit, a dimension is not positive, or a start is negative.
     """
     shape, gradient, *sequences = inputs

@@ -22,7 +22,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, add_dims
 def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) -> Sequence[Tensor]:
     """(images, with `is_resized` their new size, paddings `[4, 2]`, filter) -> `[batch, windows, windows, outputs]`.
 
-    InvalidArgumentError where attrs or shapes do not fit, and where images or the output have no elements.
+    InvalidArgumentError if attrs or shapes do not fit, and where images or the output have no elements.
     """
     tensor, paddings, filters = inputs[0], inputs[-2], inputs[-1]
     strides = attrs["strides"]

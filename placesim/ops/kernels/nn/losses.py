@@ -63,7 +63,7 @@ def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Seque
 def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits, labels), both `[batch, classes]` or broadcast to that -> (losses `[batch]`, gradients `[batch, classes]`).
 
-    InvalidArgumentError where the two do not broadcast to a matrix.
+    InvalidArgumentError if the two do not broadcast to a matrix.
     """
     logits, labels = inputs
     sizes = f"logits_size={format_dims(logits.shape)} labels_size={format_dims(labels.shape)}"

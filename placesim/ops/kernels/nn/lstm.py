@@ -124,7 +124,7 @@ def _narrowed(tensors: Sequence[Tensor], attrs: Attrs) -> list[Tensor]:
 def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """One step: (x `[batch, inputs]`, cs and h `[batch, cell]`, weights) -> i, cs, f, o, ci, co and h, each `[batch, cell]`.
 
-    InvalidArgumentError where sizes or ranks do not fit, or the state has no elements.
+    InvalidArgumentError if sizes or ranks do not fit, or the state has no elements.
     """
     x, cs_prev, h_prev, *weights = inputs
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])

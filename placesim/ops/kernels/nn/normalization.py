@@ -145,7 +145,7 @@ def _as_tensor(rows: Tensor, like: Tensor, channel: int) -> Tensor:
 
 
 def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
-    """The channels' axis of the first input; InvalidArgumentError where the others do not fit."""
+    """The channels' axis of the first input; InvalidArgumentError if the others do not fit."""
     tensor, scale, offset, mean, variance = inputs
     names = ("scale", "offset", "estimated_mean", "estimated_variance")
     if tensor.ndim not in (4, 5):
@@ -173,7 +173,7 @@ def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
 def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), and two empty ones.
 
-    Shapes as of `normalize_batch`.  InvalidArgumentError where they do not fit, and without training for channels second.
+    Shapes as of `normalize_batch`.  InvalidArgumentError if they do not fit, and without training for channels second.
     """
     grads, tensor, scale, mean, variance = inputs[:5]
     channel = _check_normalized_back(inputs, attrs)
@@ -341,7 +341,7 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """LRNGrad: (gradients of the output, input, output) -> gradients of the input, `[batch, rows, columns, channels]` all.
 
-    InvalidArgumentError where the shapes differ or have another rank, and for attr `depth_radius` as in LRN.
+    InvalidArgumentError if the shapes differ or have another rank, and for attr `depth_radius` as in LRN.
     """
     grads, tensor, output = inputs
     _check_radius(attrs)

@@ -37,7 +37,7 @@ NO_BATCH = "Pooling is not yet supported on the batch dimension."
 
 
 def check_batch(attrs: Attrs) -> None:
-    """UnimplementedError where the attrs `ksize` or `strides` pool the batch; InvalidArgumentError where one is empty."""
+    """UnimplementedError if the attrs `ksize` or `strides` pool the batch; InvalidArgumentError if one is empty."""
     for name in ("ksize", "strides"):
         if not attrs[name]:
             raise InvalidArgumentError(f"Sliding window {name} field must specify 4 dimensions")

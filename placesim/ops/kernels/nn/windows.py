@@ -167,7 +167,7 @@ def windows_of(
 
 
 def explicit_pairs(attrs: Attrs, layout: TensorLayout) -> tuple[tuple[int, int], ...]:
-    """(before, after) for each spatial axis from the `explicit_paddings` attr; nothing where the padding is another."""
+    """(before, after) for each spatial axis from the `explicit_paddings` attr; nothing if the padding is another."""
     if attrs["padding"] != "EXPLICIT":
         return ()
     paddings = attrs["explicit_paddings"]
@@ -198,7 +198,7 @@ def check_filter(filters: Tensor, rank: int, depth: int) -> None:
 
 
 def check_padding(attrs: Attrs, layout: TensorLayout) -> None:
-    """InvalidArgumentError where the attrs `padding` and `explicit_paddings` make no sense."""
+    """InvalidArgumentError if the attrs `padding` and `explicit_paddings` make no sense."""
     problem = _padding_problem(attrs, layout)
     if problem:
         raise InvalidArgumentError(problem)
@@ -223,7 +223,7 @@ def _padding_problem(attrs: Attrs, layout: TensorLayout) -> str | None:
 
 
 def check_static_padding(attrs: Attrs, layout: TensorLayout) -> None:
-    """ShapeError where the padding attrs make no sense."""
+    """ShapeError if the padding attrs make no sense."""
     problem = _padding_problem(attrs, layout)
     if problem:
         raise ShapeError(problem)

@@ -193,7 +193,7 @@ def bound_dims(context: ShapeContext, index: int) -> tuple[int, ...]:
 
 
 def merge_slices(context: ShapeContext, bound: Sequence[int]) -> None:
-    """ShapeError where an end of the range is not as long as the axis."""
+    """ShapeError if an end of the range is not as long as the axis."""
     axis = context.attrs["axis"]
     if axis != -1:
         value = with_rank_at_least(context.shapes[0], axis + 1)

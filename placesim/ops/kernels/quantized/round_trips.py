@@ -142,7 +142,7 @@ def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: An
 def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(gradient, values, low, high) -> the gradient where the value is in the range, and zeros for the range's ends.
 
-    InvalidArgumentError where shapes do not fit: gradient and values are of one, ends are scalars or as long as the axis.
+    InvalidArgumentError if shapes do not fit: gradient and values are of one, ends are scalars or as long as the axis.
     """
     gradient, value, lows, highs = inputs
     axis = attrs["axis"]

@@ -50,13 +50,13 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 def check_shape_vector(tensor: Tensor) -> None:
-    """InvalidArgumentError where a requested shape is no vector, in the words of the samplers that look at it first."""
+    """InvalidArgumentError if a requested shape is no vector, in the words of the samplers that look at it first."""
     if np.ndim(tensor) != 1:
         raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
 
 
 def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...]:
-    """A requested shape without its parameters' shape; InvalidArgumentError where it does not end with that."""
+    """A requested shape without its parameters' shape; InvalidArgumentError if it does not end with that."""
     before = len(shape) - len(tail)
     if before < 0 or shape[before:] != tail:
         raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
@@ -137,7 +137,7 @@ def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
 
 
 def check_seed_dims(context: ShapeContext, index: int = 1) -> None:
-    """ShapeError where an input is not a vector of two numbers."""
+    """ShapeError if an input is not a vector of two numbers."""
     (size,) = with_rank(context.shapes[index], 1)
     with_value(size, 2)
 

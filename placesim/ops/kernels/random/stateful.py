@@ -55,7 +55,7 @@ def _check_algorithm(algorithm: int) -> None:
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
     """The generator that the state holds; the state itself moves on by `blocks`.
 
-    With `tag` 1 the state's first element is the algorithm. NotFoundError where the variable was not set, InvalidArgumentError
+    With `tag` 1 the state's first element is the algorithm. NotFoundError if the variable was not set, InvalidArgumentError
     for a state of another type or shape and an unknown algorithm, UnimplementedError for ThreeFry.
     """
     variable = _state_of(handle, context)

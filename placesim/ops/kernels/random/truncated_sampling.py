@@ -47,7 +47,7 @@ Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]
 def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DataType) -> Tensor:
     """`[count]` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
 
-    Parameters and arithmetic are of the element type. InvalidArgumentError for impossible parameters, InternalError where too
+    Parameters and arithmetic are of the element type. InvalidArgumentError for impossible parameters, InternalError if too
     many proposals in a row are rejected.
     """
     mean, deviation, low, high = parameters
@@ -146,7 +146,7 @@ def _vector_of(parameters: Tensor, count: int) -> Tensor:
 
 
 def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
-    """Each parameter is a scalar, of length 1 or of one element for each batch; True where all batches have the same."""
+    """Each parameter is a scalar, of length 1 or of one element for each batch; True if all batches have the same."""
     for name, parameter in zip(NAMES, parameters, strict=True):
         if np.ndim(parameter) > 1:
             raise InvalidArgumentError(f"Input {name} should be a scalar or vector, got shape: {shape_text(parameter)}")

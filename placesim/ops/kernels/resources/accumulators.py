@@ -77,7 +77,7 @@ class Accumulator:
     global_step: int = 0
 
     def apply(self, local_step: int, gradient: Sequence[Tensor]) -> None:
-        """Add a gradient that is not stale; InvalidArgumentError where its shape does not fit."""
+        """Add a gradient that is not stale; InvalidArgumentError if its shape does not fit."""
         if local_step < self.global_step:
             return
         self.gradients.check(gradient, self.shape, not self.count)

@@ -105,7 +105,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
     """Set a component, values `[n, ...]`, for keys `[n]`; completed elements become available.
 
     InvalidArgumentError for a component that there is not or a key has already, another type, and values without elements;
-    CancelledError where the barrier is closed to the key.
+    CancelledError if the barrier is closed to the key.
     """
     barrier, component = find_barrier(inputs[0], context), attrs["component_index"]
     if component >= len(barrier.dtypes):
@@ -168,7 +168,7 @@ def _close_when_complete(barrier: Barrier) -> None:
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Priorities `[n]`, keys `[n]` and values of n complete elements; fewer from a closed barrier, if allowed.
 
-    InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError where the barrier is
+    InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError if the barrier is
     closed and has too few.
     """
     check_timeout(attrs)
@@ -196,7 +196,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Let no new key in; incomplete elements may still be completed, unless they are to be dropped.
 
-    CancelledError where the barrier is closed already.
+    CancelledError if the barrier is closed already.
     """
     barrier = find_barrier(inputs[0], context)
     if barrier.closed:

@@ -42,7 +42,7 @@ def _located(decide: Callable[[str], Path], name: str) -> Path:
 def read_bytes(files: FileAccess, name: str) -> bytes:
     """All bytes of a file.
 
-    Raises PermissionDeniedError where the graph may not read it, else what the system says (`file_error`: NotFoundError, ...).
+    Raises PermissionDeniedError if the graph may not read it, else what the system says (`file_error`: NotFoundError, ...).
     """
     path = _located(files.readable, name)
     try:
@@ -74,7 +74,7 @@ def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
 def matching_paths(files: FileAccess, pattern: str) -> list[str]:
     """Files that match a pattern with `*`, `?` and `[...]`, none of which match `/`.
 
-    Raises PermissionDeniedError where the pattern begins in, or leads to, a folder that the graph may not read.
+    Raises PermissionDeniedError if the pattern begins in, or leads to, a folder that the graph may not read.
     """
     start = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
     files.readable(start if glob.has_magic(pattern) else start.parent)
@@ -132,7 +132,7 @@ def fixed_records(data: bytes, header: int, size: int, footer: int, hop: int = 0
 
 
 def tf_records(data: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The records of a TFRecord file with their offsets; DataLossError where it is cut off or damaged.
+    """The records of a TFRecord file with their offsets; DataLossError if it is cut off or damaged.
 
     A record is its length, that length's masked checksum, the bytes, and their masked checksum.
     """

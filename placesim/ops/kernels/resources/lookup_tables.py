@@ -207,7 +207,7 @@ def _infer_dense_handle(context: ShapeContext) -> Sequence[Dims]:
 
 
 def check_scalar_handle(context: ShapeContext) -> None:
-    """ShapeError where the first input cannot be the newer form of a handle."""
+    """ShapeError if the first input cannot be the newer form of a handle."""
     with_rank(context.shapes[0], 0)
 
 

@@ -120,7 +120,7 @@ class PriorityOrder:
 
 @dataclass(slots=True)
 class Queue:
-    """A queue of a kind (`FIFOQueue`): `shapes` is empty where elements may have any.
+    """A queue of a kind (`FIFOQueue`): `shapes` is empty if elements may have any.
 
     `min_after_dequeue` elements stay inside until it is closed; who shares it must ask for the same `seeds`, or for none.
     """
@@ -170,7 +170,7 @@ class AttemptLines:
 
 
 class EnqueueAttempt(Attempt):
-    """Put elements in, one after the other, while there is room."""
+    """Put elements in, one after another, while there is room."""
 
     def __init__(self, elements: Sequence[Element]) -> None:
         super().__init__()
@@ -194,7 +194,7 @@ class EnqueueAttempt(Attempt):
 
 
 class DequeueAttempt(Attempt):
-    """Take `count` elements out, one after the other; of a closed queue fewer, where `allow_fewer`."""
+    """Take `count` elements out, one after another; of a closed queue fewer, where `allow_fewer`."""
 
     def __init__(self, count: int, allow_fewer: bool = False) -> None:
         super().__init__()

@@ -167,7 +167,7 @@ def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) 
 def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(reader, queue) -> the key and the value of the next record, scalars.
 
-    OutOfRangeError where the queue is closed and has no name left; InvalidArgumentError where it holds no single strings; what
+    OutOfRangeError if the queue is closed and has no name left; InvalidArgumentError if it holds no single strings; what
     the system says of a file that cannot be read (NotFoundError, ...).
     """
     key, value = _next_record(find_reader(inputs[0], context), inputs, context)

@@ -66,7 +66,7 @@ def _buffer(attrs: Attrs, context: KernelContext) -> StagingBuffer:
 def stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Put a tuple, values of any shapes, at the end.
 
-    KernelWait until there is room; ResourceExhaustedError where it could never fit.
+    KernelWait until there is room; ResourceExhaustedError if it could never fit.
     """
     buffer, values = _buffer(attrs, context), tuple(inputs)
     _check_memory(bytes_of(values), buffer.memory_limit_bytes)
@@ -213,7 +213,7 @@ def _single_key(value: Any) -> int:
 def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """(key, of one element, indices `[n]`, n values) -> nothing: they are components of the tuple of the key.
 
-    KernelWait until there is room; ResourceExhaustedError where they could never fit; InvalidArgumentError for no key, for
+    KernelWait until there is room; ResourceExhaustedError if they could never fit; InvalidArgumentError for no key, for
     indices that do not rise or are out of bounds, and for a component that is there already.
     """
     key = _single_key(inputs[0])

@@ -55,7 +55,7 @@ def _double_field(number: int, value: float) -> bytes:
 
 
 def summarize_scalars(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(tags, values) of one shape -> a value for each tag; InvalidArgumentError where the shapes differ.
+    """(tags, values) of one shape -> a value for each tag; InvalidArgumentError if the shapes differ.
 
     As of all summaries, the result is a scalar string.
     """
@@ -242,7 +242,7 @@ def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def normalize_image(image: Tensor, bad_color: Tensor) -> Tensor:
-    """Floats `[height, width, channels]` as bytes: the largest is 255, or 128 is zero where there are negative ones.
+    """Floats `[height, width, channels]` as bytes: the largest is 255, or 128 is zero if there are negative ones.
 
     Pixels that are not finite get the bad color.
     """

@@ -21,7 +21,7 @@ from placesim.ops.process.memory_limit import check_array
 def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(indices, values, shape, default) -> indices, values, which rows `[rows]` were empty, where entries went `[entries]`.
 
-    Entries are grouped by row, with the default in each row that has none.  InvalidArgumentError where the parts do not fit, or
+    Entries are grouped by row, with the default in each row that has none.  InvalidArgumentError if the parts do not fit, or
     for a row out of bounds.
     """
     indices, values, dims, default = inputs

@@ -64,7 +64,7 @@ def _check_axes(dims: Tensor, axes: Tensor) -> None:
 
 
 def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
-    """(indices, values, shape, axes) -> a dense tensor; InvalidArgumentError where these do not fit, and for a bad axis."""
+    """(indices, values, shape, axes) -> a dense tensor; InvalidArgumentError if these do not fit, and for a bad axis."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
@@ -81,7 +81,7 @@ def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
 
 
 def _check_places(places: Tensor, size: int) -> None:
-    """InternalError where a group's place is not in the result."""
+    """InternalError if a group's place is not in the result."""
     outside = (places < 0) | (places >= size)
     if outside.any():
         place = places[np.argmax(outside)]

@@ -30,7 +30,7 @@ def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, 3]`: each row of the first dimension as a sparse tensor of one rank less.
 
-    InvalidArgumentError where the parts do not fit, the rank is below 2, or rows are out of bounds, out of order or repeated.
+    InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are out of bounds, out of order or repeated.
     """
     _check_parts(inputs)
     indices, values, dims = inputs

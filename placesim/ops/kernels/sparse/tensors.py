@@ -46,7 +46,7 @@ def dense_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseArray:
-    """The parts `[entries, rank]`, `[entries]` and `[rank]` as one value; InvalidArgumentError where they do not fit."""
+    """The parts `[entries, rank]`, `[entries]` and `[rank]` as one value; InvalidArgumentError if they do not fit."""
     shape = dense_shape(dims.tolist())
     check_rank(values, 1, "vals must be a vec, but got: ")
     # the rows are counted before the rank is looked at
@@ -61,7 +61,7 @@ def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseA
 
 
 def check_sizes(indices: Tensor, values: Tensor, dims: Tensor) -> None:
-    """InvalidArgumentError where the ranks or lengths of a sparse tensor's parts do not fit together."""
+    """InvalidArgumentError if the ranks or lengths of a sparse tensor's parts do not fit together."""
     for noun, tensor, rank in (("indices", indices, 2), ("values", values, 1), ("shape", dims, 1)):
         if tensor.ndim != rank:
             raise InvalidArgumentError(f"Sparse {noun} must be rank {rank} but is rank {tensor.ndim}")
@@ -72,7 +72,7 @@ def check_sizes(indices: Tensor, values: Tensor, dims: Tensor) -> None:
 
 
 def check_parts(indices: Tensor, values: Tensor, dims: Tensor) -> None:
-    """As `check_sizes`, and InvalidArgumentError where a row is out of bounds; rows need no order."""
+    """As `check_sizes`, and InvalidArgumentError if a row is out of bounds; rows need no order."""
     check_sizes(indices, values, dims)
     outside = np.any((indices < 0) | (indices >= dims), axis=1)
     if outside.any():
@@ -152,7 +152,7 @@ def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gather_or_zero(values: Tensor, where: Tensor) -> Tensor:
-    """`values[where]`, shaped as `where`, zero where the position is -1."""
+    """`values[where]`, shaped as `where`, zero if the position is -1."""
     found = np.zeros(len(where), values.dtype)
     present = where >= 0
     found[present] = values[where[present]]
@@ -160,7 +160,7 @@ def gather_or_zero(values: Tensor, where: Tensor) -> Tensor:
 
 
 def merge_sparse_rank(indices: Dims, values: Dims, dims: Dims) -> int:
-    """The rank of a sparse tensor (-1: not known) from the static shapes of its parts; ShapeError where they differ."""
+    """The rank of a sparse tensor (-1: unknown) from the static shapes of its parts; ShapeError if they differ."""
     rows, columns = with_rank(indices, 2)
     entries, rank = with_rank(values, 1)[0], with_rank(dims, 1)[0]
     if rows >= 0 and entries >= 0 and rows != entries:

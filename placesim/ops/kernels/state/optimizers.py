@@ -146,7 +146,7 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
     """The op's inputs by name, values in the variables' place.
 
-    InternalError where a resource variable does not exist or is something else, FailedPreconditionError where a ref was never
+    InternalError if a resource variable does not exist or is something else, FailedPreconditionError if a ref was never
     written.
     """
     try:
@@ -221,7 +221,7 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free
 
 
 def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
-    """A shape function: variables and gradient have one shape, the other inputs are scalars; ShapeError where not.
+    """A shape function: variables and gradient have one shape, the other inputs are scalars; ShapeError if not.
 
     A ref op gives that shape, a resource op nothing.
     """

@@ -51,7 +51,7 @@ def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
 def save(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefix, names `[n]`, what of each `[n]`, n tensors): written, whole or as slices of larger ones, as a checkpoint.
 
-    InvalidArgumentError where shapes, numbers or slices do not fit; the error of a file that can't be written.
+    InvalidArgumentError if shapes, numbers or slices do not fit; the error of a file that can't be written.
     """
     prefix, names, specs = _checked_names(inputs)
     values, dtypes = inputs[3:], attrs["dtypes"]
@@ -86,7 +86,7 @@ def _slice_shape(spec: SliceSpec) -> tuple[int, ...]:
 def restore(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefix, names `[n]`, what of each `[n]`) -> the tensors of these names, or slices of them, in their stored shapes.
 
-    Raises NotFoundError for a name or a checkpoint that is not there, InvalidArgumentError where types or shapes differ.
+    Raises NotFoundError for a name or a checkpoint that is not there, InvalidArgumentError if types or shapes differ.
     """
     dtypes = attrs["dtypes"]
     # counted before the shapes are looked at

@@ -34,7 +34,7 @@ from placesim.ops.kernels.state.optimizers import (
 from placesim.ops.kernels.state.variables import ref_output
 
 CHECKS_INDICES_FIRST = ("Adadelta", "Adagrad", "AdagradV2", "RMSProp", "CenteredRMSProp")
-"""Optimizers that change nothing where an index is out of range; the others update the rows before it."""
+"""Optimizers that change nothing if an index is out of range; the others update the rows before it."""
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ DEFAULT_CONTAINER = "localhost"
 def find_variable(holder: VariableResource | ResourceHandle, context: KernelContext) -> VariableResource:
     """The variable of a ref or resource input.
 
-    NotFoundError where a handle's variable was never written, InvalidArgumentError for a handle of something else.
+    NotFoundError if a handle's variable was never written, InvalidArgumentError for a handle of something else.
     """
     if isinstance(holder, VariableResource):
         return holder
@@ -50,7 +50,7 @@ def find_variable(holder: VariableResource | ResourceHandle, context: KernelCont
 
 
 def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) -> Tensor:
-    """The value of a ref or resource input; FailedPreconditionError where a ref was never written (12.3.1)."""
+    """The value of a ref or resource input; FailedPreconditionError if a ref was never written (12.3.1)."""
     variable = find_variable(holder, context)
     if variable.value is None:
         raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
@@ -112,7 +112,7 @@ def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handles of several resource variables; InvalidArgumentError where attrs are not as many as there are handles."""
+    """The handles of several resource variables; InvalidArgumentError if attrs are not as many as there are handles."""
     problem = _count_problem(attrs, ("dtypes", "shapes", "shared_names", "containers"))
     if problem is not None:
         raise InvalidArgumentError(problem)
@@ -137,7 +137,7 @@ def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
 def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The value of a resource variable.
 
-    FailedPreconditionError where it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
+    FailedPreconditionError if it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
     """
     variable = _readable_variable(inputs[0], context)
     if variable.dtype is not attrs["dtype"]:
@@ -159,7 +159,7 @@ def _readable_variable(handle: ResourceHandle, context: KernelContext) -> Variab
 
 
 def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Nothing, as reads never copy; FailedPreconditionError where the variable was never written."""
+    """Nothing, as reads never copy; FailedPreconditionError if the variable was never written."""
     _readable_variable(inputs[0], context)
     return ()
 
@@ -189,7 +189,7 @@ def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The shape of a resource variable's value, as a vector; NotFoundError where it was never written."""
+    """The shape of a resource variable's value, as a vector; NotFoundError if it was never written."""
     return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
 
 
@@ -248,7 +248,7 @@ def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None
 def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
     """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
 
-    InvalidArgumentError where the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
+    InvalidArgumentError if the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
     """
 
     def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -300,7 +300,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seq
 
 
 def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget a resource; NotFoundError where there is none, unless attr `ignore_lookup_error` is set."""
+    """Forget a resource; NotFoundError if there is none, unless attr `ignore_lookup_error` is set."""
     try:
         context.resources.delete(inputs[0])
     except NotFoundError:

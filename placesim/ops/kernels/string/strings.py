@@ -182,8 +182,8 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Substrings; positions and lengths have one shape, which broadcasts with the strings'.
 
-    InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError where more than two
-    dimensions would have to be broadcast.
+    InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError if more than two
+    dimensions would must be broadcast.
     """
     value, position, count = inputs
     if np.shape(position) != np.shape(count):
@@ -251,7 +251,7 @@ def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def infer_join(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else what the inputs of known rank above 0 agree on; ShapeError where they do not."""
+    """A scalar of scalars, else what the inputs of known rank above 0 agree on; ShapeError if they do not."""
     if all(dims == () for dims in context.shapes):
         return ((),)
     found: Dims = None

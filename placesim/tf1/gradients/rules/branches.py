@@ -1,6 +1,6 @@
 """Gradients of `If` and `Case`: another one, whose branches read intermediates of the forward branches.
 
-What a branch computed on the way is given out of it as an optional, which is empty where another branch ran.
+What a branch computed on the way is given out of it as an optional, which is empty if another branch ran.
 """
 
 from __future__ import annotations

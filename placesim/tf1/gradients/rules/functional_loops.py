@@ -158,7 +158,7 @@ def _loop_gradient(op: Operation, *grads: Any) -> list[Any]:
 
 
 def _seed(grad: Tensor, inside: Tensor, entering: Tensor, leaving: Tensor) -> Any:
-    """The gradient that a loop variable's last value received, None where it can't have one."""
+    """The gradient that a loop variable's last value received, None if it can't have one."""
     if not is_trainable(inside):
         return None
     if grad is None and leaving.dtype.name in ("resource", "variant"):
