@@ -286,15 +286,15 @@ def _check_saving(options: SimulationOptions) -> None:
     _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
     _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
     if options.checkpoint_keep is not None and options.checkpoint_every is None:
-        raise UsageError("checkpoint_keep without checkpoint_every: expected both")
+        raise UsageError("checkpoints are kept but not written: got a number to keep, expected an interval in steps too")
     if not options.is_saved:
         return
-    asked = "restart" if options.restart else "checkpoint_every"
     if options.checkpoint is None:
-        raise UsageError(f"{asked} without a checkpoint: expected a checkpoint prefix, such as out/model")
+        purpose = "restart from" if options.restart else "write"
+        raise UsageError(f"no checkpoint to {purpose}: expected 'checkpoint' to be a prefix of file names, such as out/model")
     if Path(options.checkpoint).is_dir() or not Path(options.checkpoint).name:
         name = Path(options.checkpoint) / "model"
-        raise UsageError(f"{asked} with a directory: got {options.checkpoint}, expected a checkpoint prefix, such as {name}")
+        raise UsageError(f"checkpoint prefix is a directory: got {options.checkpoint}, expected a prefix such as {name}")
 
 
 def _split_shape(text: str) -> tuple[str, Sequence[Any]]:

@@ -145,7 +145,17 @@ def test_a_huge_file_of_a_saved_model_is_not_read(shell: Shell) -> None:
     assert "5368709120 bytes, expected at most 2147483648" in ended.complaint
 
 
-@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe\0junk", b"\x89PNG\r\n\x1a\n\0\0"])
+@pytest.mark.parametrize(
+    ("content", "got"),
+    [
+        (b"", "an empty file"),
+        (b"\n", "an empty file"),
+        (b"\xff\xfe\0junk", "7 bytes of another kind"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "10 bytes of another kind"),
+        (b"hello\n", "another text"),
+        (b"404: Not Found", "another text"),
+    ],
+)
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -154,10 +164,9 @@ def test_a_huge_file_of_a_saved_model_is_not_read(shell: Shell) -> None:
         ("g.ONNX", "an ONNX model"),
     ],
 )
-def test_what_is_no_graph_is_told_by_its_name(shell: Shell, name: str, expected: str, content: bytes) -> None:
+def test_what_is_no_graph_is_told_by_its_name(shell: Shell, name: str, expected: str, content: bytes, got: str) -> None:
     ended = shell("place", shell.write(name, content))
     assert ended.code == 2
-    got = f"{len(content)} bytes of another kind" if content.strip() else "an empty file"
     assert ended.complaint == f"GraphFileError: {name}: not a graph: got {got}, expected {expected}\n"
 
 

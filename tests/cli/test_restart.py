@@ -138,12 +138,12 @@ def test_the_python_api(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (["--restart"], "restart without a checkpoint: expected a checkpoint prefix, such as out/model"),
-        (["--checkpoint-every", "2"], "checkpoint_every without a checkpoint"),
+        (["--restart"], "no checkpoint to restart from: expected 'checkpoint' to be a prefix of file names, such as out/model"),
+        (["--checkpoint-every", "2"], "no checkpoint to write: expected 'checkpoint'"),
         (["--checkpoint-every", "0", "--checkpoint", "x"], "checkpoint_every out of range: got 0"),
-        (["--checkpoint-every", "1", "--checkpoint", "."], "checkpoint_every with a directory: got ., expected"),
+        (["--checkpoint-every", "1", "--checkpoint", "."], "checkpoint prefix is a directory: got ., expected"),
         (["--checkpoint-every", "1", "--checkpoint", "x", "--checkpoint-keep", "-1"], "checkpoint_keep out of range: got -1"),
-        (["--checkpoint", "x", "--checkpoint-keep", "3"], "checkpoint_keep without checkpoint_every"),
+        (["--checkpoint", "x", "--checkpoint-keep", "3"], "checkpoints are kept but not written"),
         (["--restart", "--checkpoint", "x", "--no-execute"], "nothing to save: got --no-execute"),
         (["--checkpoint-every", "1", "--checkpoint", "train.yaml/x"], "cannot write checkpoint train.yaml/x: got '"),
     ],
