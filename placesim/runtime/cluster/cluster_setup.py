@@ -34,7 +34,8 @@ class Cluster:
     """An open cluster.
 
     `homes` has the worker's address of each device, by full name; `names` what errors call a worker, by its address: its task,
-    or its device.  `moved` are those that soft placement gave another worker, `left_out` workers without placesim.
+    or its device.  `moved` are those that soft placement gave another worker, `left_out` workers without placesim;
+    the cluster is waited for at most `seconds` at a time.
     """
 
     client: Client
@@ -45,6 +46,7 @@ class Cluster:
     names: Mapping[str, str] = field(default_factory=dict)
     moved: tuple[DeviceMove, ...] = ()
     left_out: tuple[Offer, ...] = ()
+    seconds: float = 10.0
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def open_cluster(
         address: str = client.scheduler.address
         names = _names(units, found.workers)
         is_own = connection.scheduler is None
-        yield Cluster(client, address, offers, is_own, found.workers, names, found.moved, left_out)
+        yield Cluster(client, address, offers, is_own, found.workers, names, found.moved, left_out, connection.seconds)
 
 
 def _wait_for_workers(client: Client, number: int, seconds: float) -> None:

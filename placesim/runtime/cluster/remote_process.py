@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from placesim.core.errors import UnavailableError
 from placesim.core.version import __version__
 from placesim.runtime.cluster.cluster_setup import Cluster
-from placesim.runtime.cluster.worker_process import Answers, Errand, run_errand
+from placesim.runtime.cluster.versions import read_offers
+from placesim.runtime.cluster.worker_process import RUN_ERRAND, Answers, Errand
 
 if TYPE_CHECKING:
     from distributed import Future
@@ -30,7 +31,8 @@ class RemoteProcessPool:
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
         self.client = cluster.client
         self.scheduler = cluster.scheduler
-        # workers that join are given work too, unless some here can do none
+        self.seconds = cluster.seconds
+        # workers that join are given work too, until one of them lacks placesim
         self.workers = [offer.address for offer in cluster.offers] if cluster.left_out else None
         self.module = module
         self.answers_once = answers_once
@@ -47,6 +49,13 @@ class RemoteProcessPool:
     def open(self) -> RemoteProcess:
         """Return a new process, which is started on a worker with room at its first question."""
         return RemoteProcess(self)
+
+    def leave_out_strangers(self) -> None:
+        """Give work only to the workers that have placesim now.  Raises UnavailableError if none has it."""
+        offers = read_offers(self.client, self.seconds)
+        self.workers = [offer.address for offer in offers if offer.has_placesim]
+        if not self.workers:
+            raise UnavailableError(f"no worker with placesim is left on the cluster at {self.scheduler}")
 
     def check_workers(self) -> None:
         """Raises UnavailableError if there have been no workers for a while."""
@@ -71,6 +80,7 @@ class RemoteProcess:
         self._asking = asking
         self._said: SimpleQueue[tuple[str, int, list[Any]] | None] = SimpleQueue()
         self._future: Future | None = None
+        self._errand: Errand | None = None
         self._topic = ""
         self._is_killed = False
         self._ended = ""
@@ -80,15 +90,18 @@ class RemoteProcess:
     def tell(self, question: Any) -> None:
         """Send a question.  Raises UnavailableError if the scheduler is gone."""
         asking = self._asking
-        name = uuid.uuid4().hex
         if not asking.answers_once:
-            self._topic = f"placesim-{name}"
+            self._topic = f"placesim-{uuid.uuid4().hex}"
             asking.client.subscribe_topic(self._topic, lambda event: self._said.put(pickle.loads(event[1])))
-        errand = Errand(asking.module, __version__, pickle.dumps(question), asking.kin, self._topic)
+        self._errand = Errand(asking.module, __version__, pickle.dumps(question), asking.kin, self._topic)
+        self._submit()
+
+    def _submit(self) -> None:
+        assert self._errand is not None
+        asking, key = self._asking, f"placesim-{uuid.uuid4().hex}"
+        names = {"errand": tuple(self._errand), "preface": asking.preface}
         try:
-            self._future = asking.client.submit(
-                run_errand, errand, asking.preface, key=f"placesim-{name}", pure=False, workers=asking.workers
-            )
+            self._future = asking.client.submit(eval, RUN_ERRAND, names, key=key, pure=False, workers=asking.workers)
         except Exception as error:  # the client is closed, or its loop is
             raise self._gone() from error
         self._future.add_done_callback(lambda future: self._said.put(_END))
@@ -105,6 +118,9 @@ class RemoteProcess:
                 continue
             if said is _END:
                 found = self._outcome()
+                if found is None:
+                    self._submit()
+                    continue
                 self._future = None
                 self._ended = found.ended
                 self._take(found.attempt, 0, found.values)
@@ -120,7 +136,8 @@ class RemoteProcess:
         self._seen = max(self._seen, first + len(values))
         self._ready += new
 
-    def _outcome(self) -> Answers:
+    def _outcome(self) -> Answers | None:
+        """The answers of the task that ended; None if a worker without placesim got it, so that another must be asked."""
         assert self._future is not None
         if self._is_killed:
             raise EOFError
@@ -137,6 +154,9 @@ class RemoteProcess:
         except Exception as error:
             if self._future.status == "cancelled":
                 raise self._gone() from None
+            if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "placesim":
+                self._asking.leave_out_strangers()
+                return None
             return Answers("", [], f"{type(error).__name__}: {error}")
         assert isinstance(found, Answers)
         return found

@@ -32,6 +32,11 @@ class Offer(NamedTuple):
     versions: Mapping[str, str | None] = {}
 
     @property
+    def has_placesim(self) -> bool:
+        """Whether placesim is installed there, in whatever version."""
+        return self.versions.get("placesim") is not None
+
+    @property
     def attributes(self) -> dict[str, Any]:
         """Attributes in `devices --scheduler`, by name."""
         own = {name: getattr(self, name) for name in ("address", "name", "host", "threads", "memory")}
@@ -63,8 +68,8 @@ def split_offers(offers: Sequence[Offer]) -> tuple[tuple[Offer, ...], tuple[Offe
     """Workers with placesim, and workers without it; if all lack it, all are returned as having it, and their versions are
     reported.
     """
-    having = tuple(offer for offer in offers if offer.versions.get("placesim") is not None)
-    return (having, tuple(offer for offer in offers if offer not in having)) if having else (tuple(offers), ())
+    having = tuple(offer for offer in offers if offer.has_placesim)
+    return (having, tuple(offer for offer in offers if not offer.has_placesim)) if having else (tuple(offers), ())
 
 
 def _order(offer: Offer) -> tuple[tuple[int, str], str]:

@@ -46,13 +46,18 @@ class Answers(NamedTuple):
     ended: str = ""
 
 
-def run_errand(errand: Errand, preface: bytes | None = None) -> Answers:
-    """Return the result of an errand; the process first gets the preface (pickled), once.
+RUN_ERRAND = f"__import__('importlib').import_module('{__name__}').run_errand(errand, preface)"
+"""Expression for the worker's `eval`, since a worker without placesim ends if it is sent a function of placesim."""
+
+
+def run_errand(fields: tuple[Any, ...], preface: bytes | None = None) -> Answers:
+    """Return the result of the errand with these fields; the process first gets the preface (pickled), once.
 
     It is ended where the task is not wanted any more: it was cancelled, or its client is gone.
     """
     from distributed import get_worker
 
+    errand = Errand(*fields)
     if errand.version != __version__:
         raise UnavailableError(f"versions of placesim differ: got {__version__} at a worker, expected {errand.version}")
     worker = get_worker()

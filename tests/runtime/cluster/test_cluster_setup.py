@@ -23,8 +23,12 @@ from placesim.core.errors import PlacesimError, UnavailableError, UsageError
 from placesim.core.version import __version__
 from placesim.runtime.cluster.cluster_setup import open_cluster
 from placesim.runtime.cluster.connection_settings import Connection, Tls
+from placesim.runtime.cluster.remote_process import RemoteProcessPool
 from placesim.runtime.cluster.scheduler_client import scheduler_address
 from placesim.runtime.executors.session_turns import other_threads_may_run_steps
+from placesim.studies.sweeping.cluster_processes import make_portable_job
+from placesim.studies.sweeping.processes import ProcessCount, run_combinations
+from placesim.studies.sweeping.row_simulation import SweepJob
 from tests.cli.shell import Shell
 from tests.processes import interrupt, read_until, start_process, until
 from tests.runtime.cluster.commands import DaskCommands
@@ -241,7 +245,7 @@ def test_workers_of_other_versions(tmp_path: Path, shell: Shell) -> None:
 
 
 def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> None:
-    """It joins before or after the run, and is as it was; alone it is an error."""
+    """It joins before, during or after the run, and is as it was; alone it is an error."""
     pytest.importorskip("distributed", reason="of the extra `dask`")
     (tmp_path / "none").mkdir()
     # a finder that hides the package, however it is installed
@@ -258,7 +262,7 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
     )
     hidden = os.pathsep.join([str(tmp_path / "none"), os.environ["PYTHONPATH"]])
     with DaskCommands(tmp_path) as commands:
-        commands.worker("--no-nanny", "--name", "foreign", PYTHONPATH=hidden)
+        foreign = commands.worker("--no-nanny", "--name", "foreign", PYTHONPATH=hidden)
         run = ("run", graph, "--engine", "dask", "--scheduler", commands.address, "--scheduler-timeout", "30")
         assert "versions of placesim differ: got none at worker" in shell(*run).complaint
         commands.worker("--no-nanny", "--name", "own")
@@ -267,10 +271,27 @@ def test_a_worker_without_placesim_is_left_out(tmp_path: Path, shell: Shell) -> 
             ended = shell(*command)
             assert ended.code == 0, ended.complaint
             assert re.fullmatch(r"worker tcp://\S+ is left out: it has no placesim\n", ended.complaint)
-        late = commands.worker("--no-nanny", "--name", "late", PYTHONPATH=hidden)
-        assert until(lambda: len(shell("devices", "--scheduler", commands.address).output.splitlines()) == 3)
+        foreign.kill()
+
+        def workers() -> int:
+            return len(shell("devices", "--scheduler", commands.address).output.splitlines())
+
+        assert until(lambda: workers() == 1)
+        with open_cluster(Connection(commands.address)) as cluster:
+            job = SweepJob(graph, graph, ("gpu",), {})
+            asking = RemoteProcessPool(cluster, "placesim.studies.sweeping.worker", make_portable_job(job), answers_once=True)
+            late = commands.worker("--no-nanny", "--name", "late", PYTHONPATH=hidden)
+            assert until(lambda: workers() == 2)
+            # as if Dask had chosen the new worker for the first rows
+            own = [offer.address for offer in cluster.offers]
+            asking.workers = [
+                address for address in cluster.client.scheduler_info(n_workers=-1)["workers"] if address not in own
+            ]
+            found = list(run_combinations(job, [(0,), (1,)], ProcessCount(2, lambda job: asking.open())))
+            assert [outcome.row.error for _, outcome in found] == [None, None]
+            assert asking.workers == own
         assert late.poll() is None
-        assert shell(*run).complaint.count("is left out") == 2
+        assert shell(*run).complaint.count("is left out") == 1
 
 
 @pytest.fixture(scope="module")
