@@ -109,9 +109,9 @@ class ConstantFolder:
         check_range(value, dtype)
         return value.astype(dtype.numpy)
 
-    def narrow(self, scalar: Value, what: str) -> Value:
-        """A scalar of integers as `int32`; one that is too large is an error."""
-        return self.cast(scalar, INT32) if isinstance(scalar, np.ndarray) else self.node.narrow(scalar, what)
+    def narrow(self, value: Value, what: str) -> Value:
+        """An integer scalar or vector as `int32`; a value that is too large is an error."""
+        return self.cast(value, INT32) if isinstance(value, np.ndarray) else self.node.narrow(value, what)
 
     def pack(self, values: Sequence[Value], axis: int = 0) -> Value:
         """`Pack`: the values, of one shape and type, stacked along a new axis."""

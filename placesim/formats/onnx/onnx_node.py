@@ -191,14 +191,16 @@ class OnnxNode:
             check_range(content, dtype)
         return self.emit("Cast", tensor, DstT=dtype)
 
-    def narrow(self, scalar: TensorRef, what: str) -> TensorRef:
-        """Cast an integer scalar to `int32`; a value that is too large is an error, now if known, else by an Assert."""
-        found = self.cast(scalar, INT32)
-        if found == scalar or self.content(scalar) is not None:
+    def narrow(self, tensor: TensorRef, what: str) -> TensorRef:
+        """Cast an integer scalar or vector to `int32`; a value that is too large is an error, now if known, else by an Assert."""
+        found = self.cast(tensor, INT32)
+        if found == tensor or self.content(tensor) is not None:
             return found
-        fits = self.emit("Equal", self.cast(found, self.dtype(scalar)), scalar)
-        message = np.array(f"{what} out of range: expected a number of 32 bits, got".encode(), object)
-        check = self.reading.builder.add("Assert", [fits, self.constant(message), scalar])
+        fits = self.emit("Equal", self.cast(found, self.dtype(tensor)), tensor)
+        if self.shape(tensor) != ():
+            fits = self.emit("All", fits, self.emit("Range", np.int32(0), self.emit("Rank", fits), np.int32(1)))
+        message = np.array(f"{what} out of range: expected numbers of 32 bits, got".encode(), object)
+        check = self.reading.builder.add("Assert", [fits, self.constant(message), tensor])
         return TensorRef(self.reading.builder.add("Identity", [found], control_inputs=[check]).id, 0)
 
     def like(self, value: Any, tensor: TensorRef) -> TensorRef:

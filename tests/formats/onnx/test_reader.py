@@ -243,13 +243,13 @@ def test_such_a_number_is_an_error_where_a_run_computes_it(number: int) -> None:
     proto = model([node("OneHot", "i d v", "y")], [info("d", [], "INT64")], [info("y", None)], *tensors)
     assert run(proto, {"d": np.int64(3)})["y"].tolist() == [[1, 0, 0], [0, 1, 0]]
     with pytest.raises(
-        placesim.InvalidArgumentError, match=rf"depth out of range: expected a number of 32 bits, got\] \[{number}\]"
+        placesim.InvalidArgumentError, match=rf"depth out of range: expected numbers of 32 bits, got\] \[{number}\]"
     ):
         run(proto, {"d": np.int64(number)})
     nodes = [node("SequenceConstruct", "i i", "s"), node("SequenceAt", "s d", "y")]
     proto = model(nodes, [info("d", [], "INT64")], [info("y", None, "INT64")], *tensors)
     assert run(proto, {"d": np.int64(-1)})["y"].tolist() == [0, 1]
-    with pytest.raises(placesim.InvalidArgumentError, match="position out of range: expected a number of 32 bits, got"):
+    with pytest.raises(placesim.InvalidArgumentError, match="position out of range: expected numbers of 32 bits, got"):
         run(proto, {"d": np.int64(number)})
 
 
@@ -264,11 +264,33 @@ def test_a_length_or_an_axis_of_a_transform_that_int32_does_not_hold_is_an_error
     number = (1 << 32) + 1  # as int32 it would be 1
     given = [tensor("x", np.ones((1, 4, 1), np.float32)), tensor("l", np.array(4))]
     proto = model([node("DFT", names, "y")], [info("n", [], "INT64")], [info("y", None)], *given)
-    with pytest.raises(placesim.InvalidArgumentError, match=f"{what} out of range: expected a number of 32 bits, got"):
+    with pytest.raises(placesim.InvalidArgumentError, match=f"{what} out of range: expected numbers of 32 bits, got"):
         run(proto, {"n": np.int64(number)})
     known = model([node("DFT", names, "y")], [], [info("y", None)], *given, tensor("n", np.array(number)))
     with pytest.raises(GraphFileError, match=told.format(number)):
         run(known)
+
+
+@pytest.mark.parametrize(
+    ("op", "names", "shape", "right"),
+    [
+        ("Resize", "x   n", (1, 1, 2, 2), (1, 1, 4, 4)),
+        ("Col2Im", "x n b", (1, 4, 1), (2, 2)),
+    ],
+)
+def test_sizes_that_int32_does_not_hold_are_an_error_where_a_run_computes_them(
+    op: str, names: str, shape: tuple[int, ...], right: tuple[int, ...]
+) -> None:
+    from onnx import helper
+
+    given = [tensor("x", np.ones(shape, np.float32)), tensor("b", np.array([2, 2]))]
+    made = helper.make_node(op, names.split(" "), ["y"])
+    proto = model([made], [info("n", [len(right)], "INT64")], [info("y", None)], *given)
+    assert run(proto, {"n": np.array(right)})["y"].shape == (1, 1, *right[-2:])
+    beyond = np.array([*right[:-1], right[-1] + (1 << 32)])  # as int32 it would be the right one
+    what = {"Resize": "sizes", "Col2Im": "image_shape"}[op]
+    with pytest.raises(placesim.InvalidArgumentError, match=f"{what} out of range: expected numbers of 32 bits, got"):
+        run(proto, {"n": beyond})
 
 
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])

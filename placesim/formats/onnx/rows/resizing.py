@@ -98,7 +98,7 @@ def _axes(node: OnnxNode, roi: Tensor | None, scales: Tensor | None, sizes: Tens
     numbers = [axis % rank for axis in node.attr("axes", tuple(range(rank)))]
     given = [fold.cast(known[axis], FLOAT) for axis in numbers]
     if sizes is not None:
-        wanted = fold.cast(fold.value(sizes), INT32)
+        wanted = fold.narrow(fold.value(sizes), "sizes")
         resized = [_item(fold, wanted, index) for index in range(len(numbers))]
         factors = [fold("RealDiv", fold.cast(size, FLOAT), was) for size, was in zip(resized, given, strict=True)]
         policy = node.attr("keep_aspect_ratio_policy", "stretch")

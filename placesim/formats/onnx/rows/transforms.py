@@ -102,7 +102,7 @@ def _moves(node: OnnxNode, fold: ConstantFolder, rank: int) -> tuple[Value, Valu
         order = [other for other in range(rank - 1) if other != number] + [number]
         return int32(order), int32(np.argsort(order))
     assert given is not None
-    scalar = node.narrow(node.emit("Reshape", given, np.zeros(0, np.int32)), "axis")
+    scalar = node.narrow(node.know_shape(node.emit("Reshape", given, np.zeros(0, np.int32)), ()), "axis")
     chosen = fold("FloorMod", scalar, int32(rank))
     before, behind = fold("Range", int32(0), chosen, int32(1)), fold("AddV2", chosen, int32(1))
     rest = fold("Range", behind, int32(rank - 1), int32(1))
@@ -192,7 +192,7 @@ def col2im(node: OnnxNode) -> Tensor:
     Columns are `[batch, channels * taps, windows]`, images `[batch, channels, spatial...]`.
     """
     fold, columns = ConstantFolder(node), node[0]
-    wanted, block = (fold.cast(fold.value(node[index]), INT32) for index in (1, 2))
+    wanted, block = (fold.narrow(fold.value(node[index]), what) for index, what in ((1, "image_shape"), (2, "block_shape")))
     known = node.shape(node[1]) or (None,)
     count = known[0]
     if count is None or not 1 <= count <= _MOST_AXES:
