@@ -192,7 +192,7 @@ class OnnxNode:
         return self.emit("Cast", tensor, DstT=dtype)
 
     def narrow(self, tensor: TensorRef, what: str) -> TensorRef:
-        """Cast an integer scalar or vector to `int32`; a value that is too large is an error, now if known, else by an Assert."""
+        """Cast an integer scalar or vector to `int32`; too large a value is an error, now if known, else by an Assert."""
         found = self.cast(tensor, INT32)
         if found == tensor or self.content(tensor) is not None:
             return found
