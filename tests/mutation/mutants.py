@@ -88,8 +88,13 @@ def _walk(node: ast.AST, statement: ast.stmt | None, in_function: bool) -> Itera
 
 
 def _is_left_alone(node: ast.AST) -> bool:
-    """Docstrings, messages of errors and logs, formatted texts, lists of names, what is there for types alone."""
+    """Docstrings, messages of errors and logs, formatted texts, lists of names, what is there for types alone, and checks.
+
+    `strict=True` is a check like `assert`: code that is right does the same without it.
+    """
     match node:
+        case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")) | ast.keyword(arg="strict", value=ast.Constant(value=True)):
+            return True
         case ast.Expr(value=ast.Constant()) | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
             return True
         case ast.Assign(targets=[ast.Name(id="__slots__" | "__all__")]) | ast.If(test=ast.Name(id="TYPE_CHECKING")):

@@ -28,6 +28,9 @@ LINES = [
     ("__slots__ = ('a',)", set()),
     ("if TYPE_CHECKING: a = 3", set()),
     ("a = f'{b < c}'", set()),
+    ("A: TypeAlias = 'B | C'", set()),
+    ("a = zip(b, c, strict=True)", set()),
+    ("a = zip(b, c, strict=False)", {"a = zip(b, c, strict=True)"}),
 ]
 
 
