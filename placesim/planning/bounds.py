@@ -69,15 +69,11 @@ def best_bound(problem: PlanningProblem) -> Bound:
     return max(lower_bounds(problem), key=lambda bound: bound.value, default=Bound(0.0, "nothing to do"))
 
 
-def shared_work(problem: PlanningProblem) -> float:
-    """The linear relaxation: groups may be divided among kinds of devices, whose number of slots works at once."""
-    return relaxed_work(problem)[0]
-
-
 def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
-    """The value of that relaxation, and what a second of a slot of each kind is worth; all slots together are worth 1.
+    """The value of the linear relaxation, and what a second of a slot of each kind is worth; all slots together are worth 1.
 
-    What devices of a kind hold together is within their capacity.  Solved by HiGHS; the dual value is what is certain.
+    Groups may be divided among kinds of devices, whose number of slots works at once.  What devices of a kind hold together is
+    within their capacity.  Solved by HiGHS; the dual value is what is certain.
     """
     kinds = [devices for devices in problem.kinds if devices]
     of_kind = [problem.devices[devices[0]].kind for devices in kinds]

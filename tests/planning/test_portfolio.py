@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
+from types import FunctionType
 
 import pytest
 
-from placesim.core.errors import UsageError
+from placesim.core.errors import UnavailableError, UsageError
 from placesim.core.process.workers import DONE, Worker
+from placesim.planning.bounds import Bound
 from placesim.planning.methods.exact import has_solver
-from placesim.planning.portfolio import AUTO, Effort, PlanResult, SearchLane, find_methods, open_here, plan_problem
-from placesim.planning.problem import Objective, Plan, PlanningProblem, ProblemDevice, ProblemTask, ProblemTensor
-from placesim.planning.search_processes import SpareProcesses
+from placesim.planning.portfolio import (
+    AUTO,
+    METHODS,
+    Effort,
+    LaneNews,
+    LaneTask,
+    PlanResult,
+    SearchLane,
+    check_method,
+    find_methods,
+    find_quick_methods,
+    lanes,
+    open_here,
+    plan_problem,
+    run_stage,
+)
+from placesim.planning.problem import (
+    MachineLayout,
+    Objective,
+    Plan,
+    PlanningProblem,
+    ProblemDevice,
+    ProblemTask,
+    ProblemTensor,
+)
+from placesim.planning.search_budget import Method, Search
+from placesim.planning.search_processes import SpareProcesses, spread
+from placesim.planning.worker import work
+from placesim.runtime.cluster.connection_settings import Connection
 
 
 @pytest.fixture(scope="module")
@@ -199,3 +229,303 @@ def test_a_process_is_left_to_the_next_only_where_it_has_answered_to_the_end() -
     other.close()  # an answer that was not the last
     spare.close()
     assert [process.closed for process in started] == [1, 1]
+
+
+# --- which methods search, and for how long
+
+
+def lane_names(problem: PlanningProblem) -> list[list[str]]:
+    return [[name for name, _ in lane.methods] for lane in lanes(problem)]
+
+
+def test_lanes_fit_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    load = pipeline(5, 1)
+    makespan = replace(load, objective=Objective.MAKESPAN)
+    alike = replace(
+        makespan,
+        devices=(ProblemDevice("a", 0), ProblemDevice("b", 0)),
+        tasks=tuple(ProblemTask(f"t{n}", (1.0,)) for n in range(5)),
+    )
+    assert lane_names(load) == [["cut", "anneal"], ["closed-sets", "exact", "anneal"]]
+    assert lane_names(replace(load, apart=((0, 1),))) == [["anneal"], ["exact", "anneal"]]
+    assert lane_names(replace(load, objective=Objective.PEAK)) == [["anneal"], ["exact", "anneal"]]
+    assert lane_names(replace(load, objective=Objective.CALLS)) == [["calls"], ["calls"]]
+    assert lane_names(alike) == [["anneal-ranks"], ["exact-schedule", "anneal-ranks"]]
+    for other in (
+        makespan,
+        replace(alike, apart=((0, 1),)),
+        replace(alike, tasks=(alike.tasks[0]._replace(makes=1.0), *alike.tasks[1:])),
+        replace(alike, tasks=(*alike.tasks[:4], alike.tasks[4]._replace(holds=1.0))),
+        replace(alike, groups=((0, 1), (2,), (3,), (4,))),
+        replace(alike, devices=(alike.devices[0], alike.devices[1]._replace(slots=2))),
+    ):
+        assert lane_names(other) == [["dispatch", "move"], ["dispatch", "exact", "move"]]
+    assert [find_quick_methods(problem) for problem in (load, alike, makespan)] == [(), ("rank",), ("list",)]
+    layout = MachineLayout((), (), (), ())
+    assert lane_names(replace(alike, layout=layout))[0] == ["dispatch", "move"]
+    assert find_quick_methods(replace(alike, layout=layout)) == ("list",)
+    monkeypatch.setattr("placesim.planning.portfolio.FEW_TASKS", 5)
+    few = [share for lane in lanes(makespan) for name, share in lane.methods if name == "dispatch"]
+    monkeypatch.setattr("placesim.planning.portfolio.FEW_TASKS", 4)
+    many = [share for lane in lanes(makespan) for name, share in lane.methods if name == "dispatch"]
+    assert (few, many) == ([0.5, 0.15], [0.9, 0.9])
+    assert find_quick_methods(replace(makespan, layout=layout)) == ()
+    assert find_quick_methods(makespan) == ("list",)
+    assert all(lane.methods[-1][1] == 1.0 for problem in (load, alike, makespan) for lane in lanes(problem))
+
+
+def test_a_method_without_its_solver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placesim.planning.portfolio.has_solver", lambda: False)
+    check_method(AUTO)
+    check_method("anneal")
+    for name in ("exact", "exact-schedule"):
+        with pytest.raises(UsageError, match=f"method '{name}' needs OR-tools"):
+            check_method(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "gap", "is_optimal"),
+    [
+        (4.0, 3.0, 0.25, False),
+        (4.0, 4.0, 0.0, True),
+        (4.0, 5.0, 0.0, True),
+        (0.0, 0.0, 0.0, True),
+        (1.0, 1 - 2e-6, 2e-6, False),
+    ],
+)
+def test_a_gap_is_a_share_of_the_plans_value(value: float, bound: float, gap: float, is_optimal: bool) -> None:
+    planned = PlanResult(Plan(value, (0,)), Bound(bound, ""), "m", 0.0)
+    assert (planned.gap, planned.is_optimal) == (pytest.approx(gap), is_optimal)
+    nothing = planned._replace(plan=None)
+    assert (nothing.gap, nothing.is_optimal) == (0.0, False)
+
+
+def test_only_counted_work_in_one_process_needs_no_other() -> None:
+    efforts = [
+        Effort(evaluations=9, jobs=1),
+        Effort(evaluations=9),
+        Effort(jobs=1),
+        Effort(evaluations=9, jobs=1, open=open_here),
+    ]
+    assert [effort.needs_no_process for effort in efforts] == [True, False, False, False]
+    assert (Effort().seconds, Effort().jobs, Effort().method) == (30.0, 2, "auto")
+
+
+def told_by(plans: dict[str, list[Plan]], monkeypatch: pytest.MonkeyPatch, spends: int = 0) -> list[tuple[str, Search]]:
+    """Methods that give these plans, and the searches that they are given."""
+    given: list[tuple[str, Search]] = []
+
+    def method(name: str) -> Method:
+        def search_plans(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
+            given.append((name, replace(search)))
+            search.spend(spends)
+            if name == "proves":
+                search.prove(2.0)
+            yield from plans[name]
+
+        return search_plans
+
+    for name in plans:
+        monkeypatch.setitem(METHODS, name, method(name))
+    return given
+
+
+def test_methods_of_a_lane_share_its_work_and_go_on_from_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = (Plan(value, (0,)) for value in (9.0, 7.0, 8.0))
+    given = told_by({"one": [first, second], "proves": [third], "two": []}, monkeypatch, spends=10)
+    search = Search(1, evaluations=100)
+    methods = (("one", 0.5), ("proves", 0.5), ("two", 1.0))
+    problem = pipeline(3, 1)
+    assert list(run_stage(problem, methods, search)) == [
+        LaneNews("one", first, 0.0),
+        LaneNews("one", second, 0.0),
+        LaneNews("proves", None, 2.0),
+    ]
+    assert [(name, one.evaluations, one.start) for name, one in given] == [
+        ("one", 50, None),
+        ("proves", 45, second),
+        ("two", 80, second),
+    ]
+    assert (search.evaluations_left, search.proven, search.target) == (70, 2.0, 2.0)
+
+
+@pytest.mark.parametrize(("target", "evaluations"), [(7.0, 100), (0.0, 10)])
+def test_a_lane_ends_with_its_work_or_where_nothing_can_be_better(
+    target: float, evaluations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = told_by({"one": [Plan(7.0, (0,))], "two": []}, monkeypatch, spends=10)
+    search = Search(1, evaluations=evaluations, target=target)
+    assert len(list(run_stage(pipeline(3, 1), (("one", 1.0), ("two", 1.0)), search))) == 1
+    assert [name for name, _ in given] == ["one"]
+
+
+def test_of_equal_plans_the_first_by_devices_is_kept_and_the_first_method_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = replace(pipeline(3, 1), apart=((0, 1),))
+    told: list[PlanResult] = []
+    methods: dict[str, list[Plan]] = {"anneal": [Plan(9.0, (0, 0, 1)), Plan(8.0, (1, 0, 1))], "exact": [Plan(8.0, (0, 1, 1))]}
+    told_by(methods, monkeypatch)
+    found = plan_problem(problem, Effort(evaluations=9, jobs=1), told.append)
+    # what breaks a constraint is never taken
+    assert (found.plan, found.method) == (Plan(8.0, (0, 1, 1)), "exact")
+    assert [(one.plan, one.method) for one in told] == [(Plan(8.0, (1, 0, 1)), "anneal"), (Plan(8.0, (0, 1, 1)), "exact")]
+    methods["anneal"] = [Plan(8.0, (0, 1, 1))]
+    assert plan_problem(problem, Effort(evaluations=9, jobs=1)).method == "anneal"
+    start = Plan(8.0, (0, 1, 1))
+    kept = plan_problem(problem, Effort(evaluations=9, jobs=1), start=start)
+    assert (kept.plan, kept.method) == (start, "start")
+
+
+def test_a_proof_raises_the_bound_and_says_who_proved_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = replace(pipeline(3, 1), tasks=tuple(ProblemTask(f"t{n}", (1.0, 1.0)) for n in range(3)))
+    told_by({"proves": [Plan(2.0, (0, 0, 1))]}, monkeypatch)
+    monkeypatch.setattr("placesim.planning.portfolio.lanes", lambda problem: (SearchLane((("proves", 1.0),)),))
+    found = plan_problem(problem, Effort(evaluations=9, jobs=1))
+    assert found.bound == Bound(2.0, "proven by proves")
+    assert found.is_optimal
+
+
+def test_an_interrupt_leaves_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
+        yield Plan(9.0, (0, 0, 1))
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(METHODS, "cut", interrupted)
+    found = plan_problem(pipeline(3, 1), Effort(evaluations=9, jobs=1))
+    assert (found.plan, found.method, found.is_interrupted) == (Plan(9.0, (0, 0, 1)), "cut", True)
+    assert not plan_problem(replace(pipeline(3, 1), objective=Objective.CALLS), Effort(evaluations=9, jobs=1)).is_interrupted
+
+
+def test_a_problem_that_is_too_large_for_other_processes_has_one_lane_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = replace(pipeline(3, 1), objective=Objective.CALLS)
+    lanes_run = told_by({"calls": []}, monkeypatch)
+    for most, expected in ((3, 2), (2, 1)):
+        monkeypatch.setattr("placesim.planning.portfolio.MANY_TASKS", most)
+        lanes_run.clear()
+        assert plan_problem(problem, Effort(evaluations=50, jobs=1)).plan is None
+        assert len(lanes_run) == expected
+    # no process is started for it
+    assert plan_problem(problem, Effort(evaluations=50, jobs=2, open=lambda: Told(no_place))).plan is None
+
+
+class Told:
+    """A lane in a process that answers what it is given, or what a function of that does, and then that it is done."""
+
+    def __init__(self, *answers: object) -> None:
+        self.answers = [*answers, DONE]
+        self.tasks: list[LaneTask] = []
+        self.closed = 0
+
+    def tell(self, question: LaneTask) -> None:
+        self.tasks.append(question)
+
+    def answer(self) -> object:
+        found = self.answers.pop(0)
+        return found() if isinstance(found, FunctionType) else found
+
+    def kill(self) -> None:
+        self.close()
+
+    def how_it_ended(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_lanes_run_in_as_many_processes_as_are_asked_for() -> None:
+    problem = pipeline(5, 1)
+    plans = [Plan(9.0, (0, 0, 0, 0, 1)), Plan(8.0, (0, 0, 0, 1, 1))]
+    running = [Told(LaneNews("cut", plans[0], 0.0)), Told(LaneNews("exact", plans[1], 0.0))]
+    waiting = list(running)
+    effort = Effort(evaluations=10, seed=3, jobs=1, open=lambda: waiting.pop(0))
+    found = plan_problem(problem, effort)
+    assert (found.plan, found.method) == (plans[1], "exact")
+    assert [lane.closed for lane in running] == [1, 1]
+    ((first,), (second,)) = (lane.tasks for lane in running)
+    assert (first.lane, second.lane) == lanes(problem)
+    assert (first.search.seed, second.search.seed, first.seconds) == (6, 7, None)
+    # a second lane begins when the first has ended, and knows no more than it
+    assert first.search.start == second.search.start
+    timed = Told()
+    plan_problem(problem, Effort(seconds=20.0, jobs=1, method="anneal", open=lambda: timed))
+    ((lane, seconds),) = ((task.lane, task.seconds) for task in timed.tasks)
+    assert lane.methods == (("anneal", 1.0),)
+    assert seconds is not None
+    assert 0 < seconds <= 20
+
+
+def no_place() -> None:
+    raise UnavailableError("no place")
+
+
+def ended() -> None:
+    raise EOFError
+
+
+def test_what_a_process_says_goes_wrong_is_raised_and_its_end_is_not() -> None:
+    problem, effort = pipeline(5, 1), Effort(evaluations=9, jobs=2)
+    for answer, error in ((UsageError("no such thing"), "no such thing"), (no_place, "no place")):
+        running = [Told(answer), Told()]
+        waiting = list(running)
+        with pytest.raises((UsageError, UnavailableError), match=error):
+            plan_problem(problem, replace(effort, open=lambda waiting=waiting: waiting.pop(0)))
+        assert [lane.closed for lane in running] == [1, 1]
+    running = [Told(ended), Told(LaneNews("cut", Plan(9.0, (0,) * 5), 0.0))]
+    waiting = list(running)
+    assert plan_problem(problem, replace(effort, open=lambda: waiting.pop(0))).plan == Plan(9.0, (0,) * 5)
+    assert [lane.closed for lane in running] == [1, 1]
+
+
+def test_a_plan_that_meets_the_bound_ends_timed_lanes_but_not_counted_ones() -> None:
+    problem = pipeline(5, 1)
+    bound = plan_problem(problem, Effort(evaluations=0, jobs=1)).bound.value
+    best = LaneNews("cut", Plan(bound, (0, 0, 0, 0, 0)), 0.0)
+    for effort, started in ((Effort(seconds=60.0, jobs=1), 1), (Effort(evaluations=9, jobs=1), 2)):
+        running: list[Told] = []
+
+        def start(running: list[Told] = running) -> Told:
+            running.append(Told(best))
+            return running[-1]
+
+        found = plan_problem(problem, replace(effort, open=start))
+        assert found.is_optimal
+        assert len(running) == started
+
+
+def test_a_process_that_can_not_be_started_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(module: str) -> Worker:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("placesim.planning.portfolio.Worker", fail)
+    with pytest.raises(UnavailableError, match="cannot start a search process: Cannot allocate memory"):
+        open_here()
+
+
+def test_a_task_of_a_lane_has_the_seconds_that_were_left_when_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = told_by({"one": []}, monkeypatch)
+    lane = SearchLane((("one", 1.0),))
+    counted, timed = (LaneTask(pipeline(3, 1), lane, Search(1, deadline=0.0), seconds) for seconds in (None, 50.0))
+    assert list(counted.run()) == list(timed.run()) == []
+    (_, first), (_, second) = given
+    assert first.deadline == float("inf")
+    assert 40 < second.seconds_left <= 50
+
+
+def test_processes_are_only_started_where_they_are_needed() -> None:
+    here, elsewhere = Effort(evaluations=5, jobs=1), Effort(evaluations=5, jobs=2)
+    with spread(here, Connection()) as effort:
+        assert effort == here
+    with spread(elsewhere, Connection()) as effort:
+        assert effort.open is not None
+        assert replace(effort, open=None) == elsewhere
+
+
+def test_a_search_process_answers_each_task_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    news = [LaneNews("one", Plan(9.0, (0,)), 0.0)]
+    monkeypatch.setattr("placesim.planning.portfolio.run_stage", lambda problem, methods, search: iter(news))
+    task = LaneTask(pipeline(3, 1), SearchLane((("one", 1.0),)), Search(1), None)
+    questions = BytesIO(pickle.dumps(task) + pickle.dumps("no task") + pickle.dumps(task))
+    answers: list[object] = []
+    work(questions, answers.append)
+    assert [answers[0], answers[1], answers[3], *answers[4:]] == [news[0], DONE, DONE, news[0], DONE]
+    assert isinstance(answers[2], AttributeError)

@@ -8,10 +8,29 @@ import pytest
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.cost_constants import StreamConstants
 from placesim.prediction.cost_formulas import machine_of, stream_seconds
-from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, SUSTAINED_OPERATIONS_PER_JOULE_NM
+from placesim.prediction.fitted_constants import (
+    BANDWIDTH_SHARE,
+    ROWS,
+    SPREAD,
+    STEPS,
+    STREAMS,
+    SUSTAINED_OPERATIONS_PER_JOULE_NM,
+    TILED,
+)
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.work_amounts import StreamedBytes
-from tests.benchmarks.fit_costs import Model, SharedConstants, by_family, fitted, fold_of, held_out, shape_of, spreads
+from tests.benchmarks.fit_costs import (
+    LEAST,
+    MOST,
+    Model,
+    SharedConstants,
+    by_family,
+    fitted,
+    fold_of,
+    held_out,
+    shape_of,
+    spreads,
+)
 from tests.benchmarks.timing_rows import Measurement
 
 TRUE = StreamConstants(start_seconds=2e-5, passes=1.4)
@@ -51,3 +70,19 @@ def test_a_spread_is_that_of_the_noise() -> None:
 def test_folds_go_by_sizes() -> None:
     assert {fold_of(f"gemm m={size}") for size in range(100)} == set(range(5))
     assert fold_of("gemm m=7") == fold_of("gemm m=7")
+
+
+def test_shipped_constants_are_such_as_the_fit_makes() -> None:
+    """Each family has the record of its shape, with what the fit leaves alone as it was, and the rest between its bounds."""
+    shipped = {**TILED, **STREAMS, **ROWS, **STEPS}
+    assert set(shipped) == set(SPREAD)
+    for family, constants in shipped.items():
+        shape = shape_of(family)
+        start = shape.record(*shape.start)
+        assert type(constants) is shape.record
+        for name, value in constants._asdict().items():
+            if name in shape.fixed:
+                assert value == getattr(start, name), (family, name)
+            else:
+                assert LEAST.get(name, 0.0) <= value <= MOST.get(name, float("inf")), (family, name)
+    assert set(BANDWIDTH_SHARE) == {"stacked", "planar", "checked", "early", "processor"}

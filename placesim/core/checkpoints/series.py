@@ -56,8 +56,8 @@ class Series:
         return self._members[-1] if self._members else None
 
     def add(self, step: int, write: Callable[[str], None]) -> Member:
-        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.  Raises UsageError if a file
-        can't be written.
+        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.  Raises UsageError if a file can't
+        be written.
         """
         member = Member(self._prefix.with_name(f"{self._prefix.name}-{step}"), step)
         try:

@@ -9,16 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from placesim.core.errors import PlacesimError
+from placesim.core.errors import InternalError, PlacesimError
 from placesim.formats.device_annotations import assign_devices, clear_devices
 from placesim.formats.graph_file.reader import read_graph_file
+from placesim.formats.graph_file.sections.overrides import read_inventory
 from placesim.formats.sources.loading import LoadedGraph
 from placesim.graph.session_steps import GraphFile
+from placesim.machine.device_names import DeviceName
+from placesim.machine.inventory import DeviceSet, build_devices
 from placesim.machine.options import make_options
 from placesim.placement.placer import Placement
-from placesim.planning.graphs.plan_annotations import annotate
+from placesim.planning.graphs.plan_annotations import annotate, clear_requests
 from placesim.planning.graphs.problem_building import possible_devices
-from placesim.planning.graphs.requests_by_name import text_by_name
+from placesim.planning.graphs.requests_by_name import request, request_text, text_by_name
 from placesim.planning.graphs.scope_edits import annotated_text
 from placesim.studies.simulation.simulation import SimulationStage, simulate
 
@@ -219,3 +222,104 @@ def test_any_plan_of_any_graph_is_said_by_no_more_devices_than_by_node(path: Pat
     assert [line for line in found.splitlines() if line.startswith("#")] == [
         line for line in text.splitlines() if line.startswith("#")
     ]
+
+
+COPIES = """\
+devices: {cpu: 1, gpu: 3}
+nodes:
+  - {op: Const, name: x, value: [1.0, 2.0]}
+  - scope: tower
+    device: [/gpu:0, /gpu:1]
+    nodes:
+      - {op: Neg, name: a, inputs: [x]}
+      - {op: Exp, name: b, inputs: [a]}
+"""
+
+
+def test_a_list_of_devices_has_one_for_each_copy() -> None:
+    planned = {"tower/a": GPU + "2", "tower/b": GPU + "2", "tower_1/a": GPU + "0", "tower_1/b": GPU + "0"}
+    found = written(COPIES, planned)
+    assert changes(COPIES, found) == ["-device: [/gpu:0, /gpu:1]", "+device: ['/gpu:2', '/gpu:0']"]
+
+
+def test_a_text_that_says_a_plan_stays_as_it_is() -> None:
+    # the scope's device is more than is needed: the CPU is the only other one
+    planned = dict.fromkeys(("tower/a", "tower/b"), GPU + "0") | dict.fromkeys(("tower_1/a", "tower_1/b"), GPU + "1")
+    assert written(COPIES, planned, free=False) == COPIES
+
+
+def test_a_text_that_is_too_long_is_not_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = {"left/third": GPU + "2"}
+    for most, is_said in ((len(LAYERS), True), (len(LAYERS) - 1, False)):
+        monkeypatch.setattr("placesim.planning.graphs.scope_edits.MAX_CHARACTERS", most)
+        assert (written(LAYERS, planned) is not None) == is_said
+
+
+COLOCATED = """\
+devices: {cpu: 1, gpu: 2}
+nodes:
+  - {op: Const, name: x, value: [1.0, 2.0]}
+  - scope: s
+    nodes:
+      - {op: Neg, name: a, inputs: [x]}
+      - {op: Exp, name: b, inputs: [a], colocate_with: [a]}
+      - {op: Log, name: c, inputs: [b]}
+"""
+
+
+def test_what_is_colocated_follows_and_asks_for_nothing() -> None:
+    found = written(COLOCATED, {"s/a": GPU + "1", "s/b": GPU + "1", "s/c": CPU})
+    assert changes(COLOCATED, found) == [
+        "-- {op: Neg, name: a, inputs: [x]}",
+        "+device: /cpu:0",
+        "+- {op: Neg, name: a, inputs: [x], device: /gpu:1}",
+    ]
+
+
+def test_a_plan_that_the_text_can_not_say_is_said_by_names() -> None:
+    text = COPIES
+    planned = {"tower/a": GPU + "2", "tower/b": GPU + "0", "tower_1/a": GPU + "1", "tower_1/b": GPU + "0"}
+    file = clear_devices(read_graph_file(text, "g.yaml"))
+    first = placed(file, soft=False)
+    asked = annotate(file, planned, first.device_set, soft=False)
+    by_name = text_by_name(text, file, placed(assign_devices(file, asked), soft=False), soft=False)
+    assert by_name is not None
+    assert by_name.startswith(text)
+    own = devices_of(placed(read_graph_file(by_name, "g.yaml"), soft=False))
+    assert {name: own[name] for name in planned} == planned
+    rows = by_name[len(text) :].splitlines()
+    # the list's own devices are kept for what they fit
+    assert rows == ["placement:", "  tower/a: /gpu:2", "  tower_1/b: /gpu:0"]
+
+
+def test_requests_are_as_short_as_the_machine_allows() -> None:
+    one, several = (
+        DeviceSet(build_devices(read_inventory({"devices": devices})[0]))
+        for devices in ({"cpu": 1, "gpu": 1}, [{"job": "worker", "tasks": 2, "cpu": 1}])
+    )
+    name = "/job:worker/replica:0/task:1/device:CPU:0"
+    assert request_text(request(GPU + "0", one)) == "/gpu:0"
+    assert request_text(request(name, several)) == "/job:worker/task:1/device:CPU:0"
+    assert request_text(DeviceName(type="TPU", id=1)) == "/device:TPU:1"
+    assert request_text(DeviceName(job="worker", type="CPU", id=1)) == "/job:worker/device:CPU:1"
+
+
+def test_annotations_are_as_few_as_make_the_placer_follow() -> None:
+    text = "devices: {cpu: 1, gpu: 2}\nnodes:\n" + "".join(
+        f"  - {{op: Neg, name: n{n}, inputs: [{f'n{n - 1}' if n else 'x'}]}}\n" for n in range(3)
+    )
+    text = text.replace("nodes:\n", "nodes:\n  - {op: Placeholder, name: x, dtype: float32, shape: [4]}\n")
+    file = read_graph_file(text, "g.yaml")
+    first = placed(file, soft=False)
+    assert annotate(file, {}, first.device_set, soft=False) == {}
+    assert annotate(file, {"n0": GPU + "0"}, first.device_set, soft=False) == {}
+    assert annotate(file, {"n1": GPU + "1", "n2": GPU + "0"}, first.device_set, soft=False) == {"n1": GPU + "1"}
+    with pytest.raises(InternalError, match=r"n1 cannot be placed on .*GPU:7, its planned device"):
+        annotate(file, {"n1": GPU + "7"}, first.device_set, soft=True)
+    with pytest.raises(PlacesimError, match="GPU:7"):
+        annotate(file, {"n1": GPU + "7"}, first.device_set, soft=False)
+    asked = read_graph_file(LAYERS.replace("name: third", "device: /gpu:0, name: third"), "g.yaml")
+    cleared = [clear_requests(asked, patterns) for patterns in ([], ["right/*"], ["*"])]
+    assert [{node.name for node in file.graph.nodes if node.device} for file in cleared] == [
+        {"left/third", "right/first", "right/second", "right/second/b"}, {"left/third"}, set()
+    ]  # fmt: skip

@@ -1,0 +1,292 @@
+"""The cost formulas term by term, worked out by hand on machines of round figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from placesim.core.errors import InvalidArgumentError
+from placesim.machine.gpu_models import GPU_MODELS, GpuFigures, GpuModel
+from placesim.prediction import cost_formulas
+from placesim.prediction.cost_constants import RowsConstants, StepsConstants, TiledConstants
+from placesim.prediction.cost_formulas import (
+    ProcessorFigures,
+    kernel_seconds,
+    machine_of,
+    power_slowdown,
+    predict,
+    rows_seconds,
+    start_seconds,
+    steps_seconds,
+    tiled_seconds,
+    work_family,
+)
+from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
+from placesim.prediction.processors import NoFiguresError, Processor, gpu_processor
+from placesim.prediction.work_amounts import Convolution, RecurrentLayer, Rows, StreamedBytes, Work, matrix_product
+
+ENDLESS = float("inf")
+PAGE = 65536
+TILE = TiledConstants(
+    start_seconds=0.0,
+    efficiency=0.5,
+    half_intensity=32.0,  # a tile of 64 by 64 has as much: half the efficiency is left
+    prologue_depth=10.0,
+    wave_share=0.25,
+    resident_blocks=3.0,
+    loaded_bytes_per_clock=2.0,
+    epilogue_share=0.0,
+    winograd_gain=4.0,
+    winograd_traffic=3.0,
+    direct_efficiency=0.0,
+    far_cost=0.5,
+    sharpness=2.0,
+)
+QUICK = ProcessorFigures(ENDLESS, ENDLESS, 4.0, ENDLESS, 1.0, 0.0)
+COMPUTING, LOADING, MOVING = QUICK._replace(rate=8.0), QUICK._replace(clock_hz=2.0), QUICK._replace(bandwidth=5.0)
+# 100 rows and 60 columns are two tiles: of 8 products there are 4 for each unit, of 9 there are 4.5, in 5 waves
+WAVES = {8: 0.25 * 4 + 0.75 * 5, 9: 0.25 * 5 + 0.75 * math.hypot(3, 4.5)}
+
+
+@pytest.fixture
+def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_formulas, "TILES", ((64, 64),))
+    monkeypatch.setattr(cost_formulas, "SPLITS", (1,))
+
+
+def tiled(machine: ProcessorFigures, constants: TiledConstants = TILE, batch: int = 8, is_winograd: float = 0.0) -> float:
+    """Products of 100 by 20 and 20 by 60 numbers of 4 bytes, of which 1000 bytes are moved."""
+    return tiled_seconds(constants, machine, batch, 100, 60, 20, 1000.0, 4.0, is_winograd)
+
+
+@pytest.mark.usefixtures("one_tile")
+@pytest.mark.parametrize("batch", WAVES)
+def test_a_wave_computes_its_tiles_with_what_starting_them_costs(batch: int) -> None:
+    expected = WAVES[batch] * 2 * 64 * 64 * (20 + 10) / (2 * 0.25)
+    assert tiled(COMPUTING, batch=batch) == pytest.approx(expected)
+    assert tiled(COMPUTING, batch=batch, is_winograd=1.0) == pytest.approx(expected / 4)
+    assert tiled(COMPUTING, TILE._replace(start_seconds=7.0), batch) == pytest.approx(7 + expected)
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_a_wave_loads_the_edges_of_its_tiles() -> None:
+    expected = WAVES[8] * 4 * 20 * (64 + 64) / (2 * 2)
+    assert tiled(LOADING) == pytest.approx(expected)
+    assert tiled(LOADING, is_winograd=1.0) == pytest.approx(expected / 4)
+    assert tiled(LOADING._replace(has_short_reach=1.0)) == pytest.approx(expected * (1 + 0.5 * 20 * 4 / PAGE))
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_operands_are_moved_and_the_result_is_written_afterwards() -> None:
+    assert tiled(MOVING) == pytest.approx(1000 / 5)
+    assert tiled(MOVING, is_winograd=1.0) == pytest.approx(3 * 1000 / 5)
+    written = 8 * 100 * 60 * 4 / 5
+    assert tiled(MOVING, TILE._replace(epilogue_share=0.5)) == pytest.approx(200 + written / 2)
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_computing_loading_and_moving_go_on_side_by_side() -> None:
+    slow = COMPUTING._replace(clock_hz=2.0, bandwidth=5.0)
+    assert tiled(slow) == pytest.approx(math.hypot(tiled(COMPUTING), tiled(LOADING), tiled(MOVING)))
+
+
+def test_a_split_sum_is_cut_into_more_blocks_whose_sums_are_written_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_formulas, "TILES", ((64, 64),))
+    monkeypatch.setattr(cost_formulas, "SPLITS", (4,))
+    waves = 0.25 * 16 + 0.75 * math.hypot(3, 16)
+    assert tiled(COMPUTING) == pytest.approx(waves * 2 * 64 * 64 * (5 + 10) / (2 * 0.25))
+    assert tiled(LOADING) == pytest.approx(waves * 4 * 5 * (64 + 64) / (2 * 2))
+    assert tiled(MOVING) == pytest.approx(200 + 2 * 4 * 4 * 8 * 100 * 60 / 5)
+
+
+def test_of_several_tiles_about_the_least_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost_formulas, "SPLITS", (1,))
+    monkeypatch.setattr(cost_formulas, "TILES", ((64, 64), (64, 64)))
+    assert tiled(MOVING) == pytest.approx(200 * 2 ** (-1 / 12))
+
+
+@pytest.mark.usefixtures("one_tile")
+def test_computing_without_tiles_is_another_way() -> None:
+    direct = TILE._replace(direct_efficiency=0.5)
+    seconds = 2 * 8 * 100 * 60 * 20 / (8 * 0.5)
+    both = (tiled(COMPUTING) ** -12 + seconds**-12) ** (-1 / 12)
+    assert tiled(COMPUTING, direct) == pytest.approx(both)
+    # it moves what the tiles move
+    slow = COMPUTING._replace(bandwidth=0.001)
+    both = (tiled(slow) ** -12 + math.hypot(seconds, 1e6) ** -12) ** (-1 / 12)
+    assert tiled(slow, direct) == pytest.approx(both)
+
+
+def test_tiles_and_splits_are_powers_of_two() -> None:
+    sides = [side for tile in cost_formulas.TILES for side in tile]
+    assert all(side in (16, 32, 64, 128, 256) for side in sides)
+    assert cost_formulas.SPLITS == (1, 4, 16, 64)
+
+
+def test_rows_pass_again_as_far_as_the_cache_is_crowded() -> None:
+    constants = RowsConstants(start_seconds=1.0, passes=2.0, further_passes=3.0, rows_per_unit=5.0)
+    for cache, crowded in ((4 * 5 * 100.0, 1 / 2), (4 * 5 * 50.0, 4 / 5), (ENDLESS, 0)):
+        machine = MOVING._replace(cache_bytes=cache)
+        assert rows_seconds(constants, machine, 1000.0, 100.0) == pytest.approx(1 + 1000 * (2 + 3 * crowded) / 5)
+
+
+def test_steps_wait_for_each_other() -> None:
+    constants = StepsConstants(
+        start_seconds=1.0, step_seconds=2.0, efficiency=0.5, half_batch=8.0, loaded_bytes_per_clock=2.0,
+        product_share=0.25, sharpness=2.0,
+    )  # fmt: skip
+    weights = 4 * 10 * 10
+    computing = 2 * weights * 8 / (8 * 0.5) * (1 + 8 / 8)
+    whole = 2 * weights * 8 * 3 * 0.25 / 8
+    assert steps_seconds(constants, COMPUTING, 4, 10, 8, 3, 4.0) == pytest.approx(1 + 3 * (2 + computing) + whole)
+    loading = weights * 4 / (4 * 2 * 2)
+    assert steps_seconds(constants, LOADING, 4, 10, 8, 3, 4.0) == pytest.approx(1 + 3 * (2 + loading))
+    both = COMPUTING._replace(clock_hz=2.0)
+    expected = 1 + 3 * (2 + math.hypot(computing, loading)) + whole
+    assert steps_seconds(constants, both, 4, 10, 8, 3, 4.0) == pytest.approx(expected)
+
+
+def test_a_board_that_needs_what_it_may_draw_is_an_eighth_root_slower() -> None:
+    assert power_slowdown(100.0, 50.0, 10.0, 20.0) == pytest.approx(2 ** (1 / 8))
+
+
+# --- which figures, which constants
+
+CPU = Processor("cpu", {"float32": 1e10, "float64": 5e9, "int8": 2e10}, 1e9, 2, 2.5e9, "processor", cache_bytes=1e6)
+GPU = Processor(
+    "gpu",
+    {"float32": 1e12, "float16": 8e12, "int8": 4e12},
+    1e11,
+    10,
+    1e9,
+    "stacked",
+    frozenset(("float16",)),
+    cache_bytes=2e6,
+    has_short_reach=True,
+)
+IMAGES = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28)
+
+
+@pytest.mark.parametrize(
+    ("work", "processor", "family", "rate"),
+    [
+        (matrix_product(1, 64, 64, 64, "float32", 4), GPU, "product", 1e12),
+        (matrix_product(1, 64, 64, 64, "float16", 2), GPU, "tensor product", 8e12),
+        (matrix_product(1, 64, 63, 64, "float16", 2), GPU, "product", 1e12),
+        (matrix_product(1, 64, 64, 63, "float16", 2), GPU, "product", 1e12),
+        (matrix_product(1, 63, 64, 64, "float16", 2), GPU, "tensor product", 8e12),
+        (matrix_product(1, 64, 64, 64, "int8", 1), GPU, "int8 product", 4e12),
+        (IMAGES.work("forward", "int8", 1), GPU, "int8 convolution forward", 4e12),
+        (IMAGES.work("filter gradient", "float16", 2), GPU, "tensor convolution filter gradient", 8e12),
+        (IMAGES._replace(filters=60).work("forward", "float16", 2), GPU, "convolution forward", 1e12),
+        (IMAGES._replace(channels=60).work("forward", "float16", 2), GPU, "convolution forward", 1e12),
+        (IMAGES.work("input gradient", "float32", 4), CPU, "cpu convolution", 1e10),
+        (matrix_product(1, 64, 64, 64, "float64", 8), CPU, "cpu product", 5e9),
+        (matrix_product(1, 64, 64, 64, "int8", 1), CPU, "cpu product", 2e10),
+        (StreamedBytes("pooling", 64.0), GPU, "pooling", 1e12),
+        (Rows("softmax", 8, 8, 2), GPU, "softmax", 1e12),
+        (RecurrentLayer("recurrent forward", 4, 8, 8, 8, "float16", 2), GPU, "recurrent forward", 8e12),
+    ],
+)  # fmt: skip
+def test_work_has_the_constants_and_the_rate_of_its_units(work: Work, processor: Processor, family: str, rate: float) -> None:
+    assert work_family(work, processor) == family
+    machine = machine_of(work, processor)
+    assert machine.rate == rate
+    assert machine.bandwidth == processor.bandwidth * BANDWIDTH_SHARE[processor.memory]
+    assert machine[2:] == (processor.units, processor.clock_hz, processor.cache_bytes, processor.has_short_reach)
+
+
+def test_what_is_short_of_power_has_a_slower_clock_and_the_same_bandwidth() -> None:
+    slow = machine_of(StreamedBytes("elementwise", 1.0), gpu_processor(GPU_MODELS["NVIDIA L4"]))
+    card = gpu_processor(GPU_MODELS["NVIDIA L4"])
+    slowdown = power_slowdown(card.rate("float32"), card.watts, card.process_nm)
+    assert slow.rate == pytest.approx(card.rate("float32") / slowdown)
+    assert slow.clock_hz == pytest.approx(card.clock_hz / slowdown)
+    assert slow.bandwidth == card.bandwidth * BANDWIDTH_SHARE[card.memory]
+
+
+LOADS: list[tuple[Work, float, Callable[[ProcessorFigures], float]]] = [
+    (StreamedBytes("pooling", 1e6), STREAMS["pooling"].start_seconds, lambda m: STREAMS["pooling"].passes * 1e6 / m.bandwidth),
+    (
+        Rows("softmax", 1000, 50, 4),
+        ROWS["softmax"].start_seconds,
+        lambda m: rows_seconds(ROWS["softmax"]._replace(start_seconds=0.0), m, 2 * 1000 * 50 * 4, 50 * 4),
+    ),
+    (
+        RecurrentLayer("recurrent forward", 4, 32, 16, 10, "float32", 4),
+        STEPS["recurrent forward"].start_seconds,
+        lambda m: steps_seconds(STEPS["recurrent forward"]._replace(start_seconds=0.0), m, 4, 32, 16, 10, 4),
+    ),
+]
+
+
+@pytest.mark.parametrize(("work", "start", "rest"), LOADS, ids=lambda value: type(value).__name__)
+def test_only_a_gpu_has_a_start(work: Work, start: float, rest: Callable[[ProcessorFigures], float]) -> None:
+    gpu, cpu = machine_of(work, GPU), machine_of(work, CPU)
+    assert (start_seconds(work, GPU), start_seconds(work, CPU)) == (start, 0.0)
+    assert kernel_seconds(work, GPU, work.family) == pytest.approx(start + rest(gpu))
+    assert kernel_seconds(work, CPU, work.family) == pytest.approx(rest(cpu), rel=1e-6)
+
+
+def test_the_start_of_a_product_is_that_of_its_units() -> None:
+    work = matrix_product(1, 64, 64, 64, "float16", 2)
+    assert start_seconds(work, GPU) == TILED["tensor product"].start_seconds
+    assert start_seconds(work._replace(arithmetic="float32"), CPU) == TILED["cpu product"].start_seconds
+
+
+def test_an_interval_is_around_the_kernel_and_not_its_launch() -> None:
+    work = StreamedBytes("pooling", 1e6)
+    low, high = SPREAD["pooling"]
+    seconds = kernel_seconds(work, GPU, "pooling")
+    assert predict(work, GPU, 1.0) == pytest.approx((1 + seconds, 1 + seconds * low, 1 + seconds * high))
+
+
+# --- processors
+
+
+def test_a_model_without_figures_is_a_volta_of_usual_ones() -> None:
+    model = GpuModel("own", 1 << 30, "3.5", flops=38.4e12, bandwidth=1e12)
+    found = gpu_processor(model)
+    assert (found.units, found.clock_hz, found.cache_bytes) == (100, 1.5e9, 100 * 65536)
+    assert (found.memory, found.process_nm, found.watts, found.has_short_reach) == ("planar", 1, ENDLESS, False)
+    assert found.rates == {
+        "float64": 0, "float32": 38.4e12, "tf32": 0, "float16": 38.4e12, "bfloat16": 38.4e12, "int8": 38.4e12
+    }  # fmt: skip
+    assert gpu_processor(model._replace(flops=1e9)).units == 1
+
+
+def test_a_models_own_figures_count() -> None:
+    figures = GpuFigures(1.0, 0.0, 2e13, 3e13, 4e13, 80, 1000, 12, "stacked", 1 << 20, 300)
+    model = GpuModel("own", 1 << 30, "7.0", flops=1e13, bandwidth=1e12, figures=figures)
+    found = gpu_processor(model)
+    assert (found.units, found.clock_hz, found.cache_bytes, found.watts) == (80, 1e9, 1 << 20, 300)
+    assert (found.memory, found.process_nm, found.has_short_reach) == ("stacked", 12, False)
+    assert found.rates == {"float64": 1, "float32": 1e13, "tf32": 0, "float16": 2e13, "bfloat16": 3e13, "int8": 4e13}
+    old = gpu_processor(model._replace(compute_capability="6.1"))
+    assert (old.memory, old.has_short_reach) == ("early", True)
+
+
+@pytest.mark.parametrize(
+    ("tf32", "float16", "expected"),
+    [(1.0, 0.0, {"tf32", "float16", "bfloat16"}), (0.0, 3.1e13, {"float16"}), (0.0, 3e13, set()), (0.0, 0.0, set())],
+)
+def test_tensor_cores_are_told_by_their_rates(tf32: float, float16: float, expected: set[str]) -> None:
+    model = GpuModel("own", 1 << 30, flops=1e13, bandwidth=1e12, figures=GpuFigures(tf32=tf32, float16=float16))
+    assert gpu_processor(model).tensor == expected
+
+
+def test_what_has_no_rate_is_told_with_the_nearest() -> None:
+    with pytest.raises(
+        InvalidArgumentError, match="gpu has no rate for tf32: got rates for float32, float16, int8; the nearest is float16"
+    ):
+        GPU.rate("tf32")
+    with pytest.raises(InvalidArgumentError, match=r"none has no rate for int8: got rates for none$"):
+        Processor("none", {"float32": 0.0}, 1.0, 1, 1.0, "planar").rate("int8")
+    with pytest.raises(InvalidArgumentError, match="has no rate for float32"):
+        Processor("endless", {"float32": ENDLESS}, 1.0, 1, 1.0, "planar").rate("float32")
+
+
+def test_a_missing_figure_is_an_error_of_usage() -> None:
+    assert NoFiguresError("no time for a node").type_name == "UsageError"
