@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any, TypeVar
 
 import click
@@ -12,10 +12,11 @@ from placesim.cli.command import current_settings
 from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, OutputFile, Word, option
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
-from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
-from placesim.machine.options import UNTIL
+from placesim.machine.gpu_options import shell_environment
+from placesim.machine.options import UNTIL, SimulationOptions, make_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Record = TypeVar("Record")
 
 
 format_option = option(
@@ -57,6 +58,7 @@ _MACHINE = (
         "--gpu-model",
         metavar="NAME",
         help="GPU model; `devices --gpu-models` lists them.",
+        completes="gpu models",
         group=MACHINE,
         folder_values="any",
     ),
@@ -68,8 +70,6 @@ _MACHINE = (
         folder_values="own files",
     ),
 )
-MACHINE_NAMES = ("cpu", "gpu", "gpu_model", "inventory")
-"""The same by their parameters: a script's sessions ask the environment for these themselves."""
 link_option = option(
     "--link",
     multiple=True,
@@ -99,6 +99,7 @@ _SOURCE = (
         "--signature",
         metavar="NAME",
         help="Signature of the SavedModel to run (default: serving_default).",
+        completes="signatures",
         group=SOURCE,
         folder_values="any",
     ),
@@ -121,6 +122,7 @@ _SOURCE = (
         multiple=True,
         metavar="PATTERN=DEVICE",
         help="Request DEVICE for nodes whose name matches PATTERN (repeatable).",
+        completes="placed nodes",
         group=SOURCE,
         folder_values="any",
     ),
@@ -161,6 +163,7 @@ _PLACEMENT = (
         multiple=True,
         metavar="NAME",
         help="Tensor to fetch or op to run (repeatable).",
+        completes="nodes",
         group=PLACEMENT,
         folder_values="any",
     ),
@@ -193,6 +196,7 @@ feed_option = option(
     multiple=True,
     metavar="NAME=VALUE",
     help="Value to feed: a YAML literal or @FILE.npy (repeatable).",
+    completes="fed nodes",
     group=SOURCE,
     folder_values="own files",
     files=_fed_files,
@@ -244,6 +248,7 @@ _REPORT = (
         multiple=True,
         metavar="PATTERN",
         help="Log only nodes whose name matches (`conv1/*`) or that are in a scope (`conv1/`) (repeatable).",
+        completes="nodes",
         group=REPORT,
         folder_values="any",
     ),
@@ -252,30 +257,32 @@ _REPORT = (
 
 def machine_options(command: Command) -> Command:
     """The inventory."""
-    return _add(command, _MACHINE)
+    return add_options(command, _MACHINE)
 
 
 def source_options(command: Command) -> Command:
     """Options that select parts of the file."""
-    return _add(command, _SOURCE)
+    return add_options(command, _SOURCE)
 
 
 def placement_options(command: Command) -> Command:
     """Options of placement."""
-    return _add(command, _PLACEMENT)
+    return add_options(command, _PLACEMENT)
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape`; `purpose` says what alone it is for."""
     text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
-    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, folder_values="any")
+    return option(
+        "--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, completes="placeholders", folder_values="any"
+    )
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
     text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
     batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
-    return lambda command: _add(command, (shape_option(purpose), batch))
+    return lambda command: add_options(command, (shape_option(purpose), batch))
 
 
 _GUESSES = (
@@ -300,7 +307,7 @@ _GUESSES = (
 
 def guess_options(command: Command) -> Command:
     """Options for values that nothing else determines."""
-    return _add(command, _GUESSES)
+    return add_options(command, _GUESSES)
 
 
 def _for(purpose: str, text: str) -> str:
@@ -355,30 +362,40 @@ def time_option(text: str) -> Callable[[Command], Command]:
 
 def file_access_options(command: Command) -> Command:
     """Options for the graph's access to files."""
-    return _add(command, _FILE_ACCESS)
+    return add_options(command, _FILE_ACCESS)
 
 
 def report_options(command: Command) -> Command:
     """Options for the output of `run` and `place`."""
-    return _add(command, _REPORT)
+    return add_options(command, _REPORT)
 
 
-def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
     for decorate in reversed(options):
         command = decorate(command)
     return command
 
 
-def shell_environment() -> dict[str, str]:
-    """Environment variables by which the user's shell configures GPU memory: the only place that reads them."""
-    return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the command line names, feeds by tensor; a repeatable one that it doesn't is an empty tuple.
 
-
-def given(values: dict[str, Any]) -> dict[str, Any]:
-    """The options that the command line names; a repeatable one that it doesn't is an empty tuple.
-
-    Among them is what a script is given as its arguments.
+    Among them is what a script is given as its arguments.  Raises UsageError for a feed that means nothing.
     """
+    found = {name: value for name, value in values.items() if value is not None and value != ()}
+    if "feeds" in found:
+        from placesim.formats.graph_file.sections.overrides import parse_feed
+
+        found["feed"] = dict(map(parse_feed, found.pop("feeds")))
     settings = current_settings()
-    words = {"arguments": settings.script_arguments} if settings.script_arguments else {}
-    return {name: value for name, value in values.items() if value is not None and value != ()} | words
+    return found | ({"arguments": settings.script_arguments} if settings.script_arguments else {})
+
+
+def in_shell(options: Mapping[str, Any]) -> SimulationOptions:
+    """Options by name, in the environment of the user's shell.  Raises UsageError for what means nothing."""
+    return make_options({"environment": shell_environment(), **options})
+
+
+def take_record(values: dict[str, Any], kind: Callable[..., Record], **known: Any) -> Record:
+    """A record whose fields are options: their values are taken out of the others."""
+    named = [name for name in signature(kind).parameters if name in values and name not in known]
+    return kind(**{name: values.pop(name) for name in named}, **known)

@@ -106,6 +106,7 @@ EXITS = {
 @option(
     "--rule",
     "rules",
+    completes="rules",
     multiple=True,
     metavar="RULE",
     help="Rule to check: its name, or NAME=VALUE (repeatable).",

@@ -11,7 +11,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
+from placesim.cli.options import given, in_shell, machine_options, placement_options, source_options
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
 from placesim.studies.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
@@ -71,13 +71,12 @@ def convert_command(
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_files
     from placesim.cli.progress import show_stages
-    from placesim.machine.options import make_options
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     if out is None and partitioned is None:
         raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
     form = _form(out, form)
-    options = make_options({"environment": shell_environment(), **given(values)})
+    options = in_shell(given(values))
     loaded = load_graph(graph, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")

@@ -11,10 +11,10 @@ from placesim.cli.command import command
 from placesim.cli.options import (
     format_option,
     given,
+    in_shell,
     machine_options,
     placement_options,
     report_options,
-    shell_environment,
     source_options,
 )
 
@@ -55,11 +55,10 @@ def place_graphs(
     from placesim.cli.progress import show_stages
     from placesim.cli.report_output import write_report
     from placesim.core.process.gc_pause import collector_paused
-    from placesim.machine.options import make_options
     from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
-    options = make_options({"log_placement": True, "environment": shell_environment(), **values})
+    options = in_shell({"log_placement": True, **values})
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
     worst = told = 0
     try:

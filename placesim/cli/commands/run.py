@@ -17,10 +17,10 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    in_shell,
     machine_options,
     placement_options,
     report_options,
-    shell_environment,
     source_options,
     trace_option,
 )
@@ -171,7 +171,6 @@ if TYPE_CHECKING:
 def run_command(
     graph: str,
     form: str,
-    feeds: tuple[str, ...],
     no_execute: bool,
     summary: bool,
     log_filters: tuple[str, ...],
@@ -214,24 +213,23 @@ def run_command(
         from placesim.cli.commands.place import place_graphs
 
         values["log_placement"] = True
-        return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
+        return place_graphs([graph], form, given(values | {"feeds": ()}), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
     if graph.endswith(".py") and is_local:
         from placesim.cli.script_runs import is_live, run_live
 
-        if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
+        if is_live(graph, form, values, summary=summary, log_memory=log_memory, trace=trace):
             return run_live(graph, given(values), log_filters, log_creation=log_creation)
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_creation, write_memory_log
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
-    from placesim.machine.options import make_options
     from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
-    options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
+    options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with (
         _measured(trace, performance) as measurements,
@@ -306,11 +304,3 @@ def _measured(trace: str | None, performance: str | None) -> Iterator[Measuremen
         if measurements.steps and trace is not None:
             with InterruptGrace():
                 write_trace(Path(trace), events(measurements.records()))
-
-
-def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:
-    if not texts:
-        return {}
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-
-    return dict(map(parse_feed, texts))

@@ -13,6 +13,7 @@ from placesim.cli.command import command, same_setting
 from placesim.cli.option_types import option
 from placesim.cli.options import (
     given,
+    in_shell,
     machine_options,
     memory_option,
     output_option,
@@ -178,12 +179,11 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     """Raises UsageError for a graph without signatures, and for a form that a table has not."""
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import write_rows
-    from placesim.machine.options import make_options
     from placesim.report.text.signatures import COLUMNS, signature_rows
 
     if form not in ROW_FORMS or output is not None:
         raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
-    loaded = load_graph(graph, make_options(given(values)))
+    loaded = load_graph(graph, in_shell(given(values)))
     if loaded.error is not None:
         raise loaded.error
     if not loaded.signatures:

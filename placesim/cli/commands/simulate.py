@@ -15,12 +15,12 @@ from placesim.cli.options import (
     file_access_options,
     given,
     guess_options,
+    in_shell,
     link_option,
     machine_options,
     output_option,
     placement_options,
     profile_option,
-    shell_environment,
     size_options,
     source_options,
     top_option,
@@ -107,7 +107,6 @@ EXITS = {
 @collector_paused()
 def simulate_command(
     graph: str,
-    feeds: tuple[str, ...],
     execute: bool,
     steps: int | None,
     top: int,
@@ -135,14 +134,11 @@ def simulate_command(
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text, write_trace
     from placesim.cli.progress import show_stages
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-    from placesim.machine.options import make_options
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
     target = find_target(FORMS, form, output, opens, table)
-    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
-    options = make_options(given(values | known))
+    options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with show_stages("simulating"):
         study = study_time(
