@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from placesim.cli.option_types import CLUSTER, Word, option
-from placesim.cli.options import Command, add_options, take_record
+from placesim.cli.options import take_record, together
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, Connection, Tls
 
-_SCHEDULER = (
+scheduler_options = together(
     option(
         "--scheduler",
         metavar="ADDRESS",
@@ -54,7 +54,8 @@ _SCHEDULER = (
         folder_values="none",
     ),
 )
-_WORKERS = (
+"""Options that choose a cluster."""
+worker_options = together(
     option(
         "--worker",
         "workers",
@@ -75,16 +76,7 @@ _WORKERS = (
         folder_values="none",
     ),
 )
-
-
-def scheduler_options(command: Command) -> Command:
-    """Options that choose a cluster."""
-    return add_options(command, _SCHEDULER)
-
-
-def worker_options(command: Command) -> Command:
-    """Options that assign devices to workers."""
-    return add_options(command, _WORKERS)
+"""Options that assign devices to workers."""
 
 
 def take_connection(values: dict[str, Any]) -> Connection:

@@ -13,31 +13,38 @@ from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, S
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
 from placesim.machine.gpu_options import shell_environment
-from placesim.machine.options import UNTIL, SimulationOptions, make_options
+from placesim.machine.options import MAX_STEPS, UNTIL, SimulationOptions, make_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Record = TypeVar("Record")
 
 
-format_option = option(
-    "--format",
-    "form",
-    type=Word(("text", "json")),
-    default="text",
-    help="Output format (default: text).",
-    group=REPORT,
-    folder_values="any",
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in their order."""
+
+    def decorate(command: Command) -> Command:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def _format_option(words: Sequence[str]) -> Callable[[Command], Command]:
+    text = "Output format (default: text)."
+    return option("--format", "form", type=Word(words), default="text", help=text, group=REPORT, folder_values="any")
+
+
+format_option = _format_option(("text", "json"))
+table_format_option = _format_option(ROW_FORMS)
+inventory_option = option(
+    "--inventory",
+    metavar="FILE",
+    help="YAML file that describes the machine (`devices:`).",
+    group=MACHINE,
+    folder_values="own files",
 )
-table_format_option = option(
-    "--format",
-    "form",
-    type=Word(ROW_FORMS),
-    default="text",
-    help="Output format (default: text).",
-    group=REPORT,
-    folder_values="any",
-)
-_MACHINE = (
+machine_options = together(
     option(
         "--cpu",
         type=int,
@@ -62,13 +69,7 @@ _MACHINE = (
         group=MACHINE,
         folder_values="any",
     ),
-    option(
-        "--inventory",
-        metavar="FILE",
-        help="YAML file that describes the machine (`devices:`).",
-        group=MACHINE,
-        folder_values="own files",
-    ),
+    inventory_option,
 )
 link_option = option(
     "--link",
@@ -85,7 +86,7 @@ release_option = option(
     group=SOURCE,
     folder_values="any",
 )
-_SOURCE = (
+source_options = together(
     release_option,
     option(
         "--tag",
@@ -150,7 +151,8 @@ _SOURCE = (
         folder_values="any",
     ),
 )
-_PLACEMENT = (
+"""Options that select parts of the file."""
+placement_options = together(
     option(
         "--soft-placement/--no-soft-placement",
         default=None,
@@ -176,6 +178,9 @@ _PLACEMENT = (
         folder_values="none",
     ),
 )
+"""Options of placement."""
+graph_options = together(machine_options, source_options, placement_options)
+"""Options of every command that places a graph."""
 
 
 def _fed_files(text: str) -> Iterator[str]:
@@ -201,7 +206,7 @@ feed_option = option(
     folder_values="own files",
     files=_fed_files,
 )
-_FILE_ACCESS = (
+file_access_options = together(
     option(
         "--allow-read",
         multiple=True,
@@ -226,7 +231,8 @@ _FILE_ACCESS = (
         folder_values="none",
     ),
 )
-_REPORT = (
+"""Options for the graph's access to files."""
+report_options = together(
     option(
         "--log-style",
         type=Word(("modern", "classic")),
@@ -253,21 +259,7 @@ _REPORT = (
         folder_values="any",
     ),
 )
-
-
-def machine_options(command: Command) -> Command:
-    """The inventory."""
-    return add_options(command, _MACHINE)
-
-
-def source_options(command: Command) -> Command:
-    """Options that select parts of the file."""
-    return add_options(command, _SOURCE)
-
-
-def placement_options(command: Command) -> Command:
-    """Options of placement."""
-    return add_options(command, _PLACEMENT)
+"""Options for the output of `run` and `place`."""
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
@@ -282,10 +274,10 @@ def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
     text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
     batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
-    return lambda command: add_options(command, (shape_option(purpose), batch))
+    return together(shape_option(purpose), batch)
 
 
-_GUESSES = (
+guess_options = together(
     option(
         "--iterations",
         multiple=True,
@@ -303,11 +295,7 @@ _GUESSES = (
         folder_values="any",
     ),
 )
-
-
-def guess_options(command: Command) -> Command:
-    """Options for values that nothing else determines."""
-    return add_options(command, _GUESSES)
+"""Options for values that nothing else determines."""
 
 
 def _for(purpose: str, text: str) -> str:
@@ -329,6 +317,9 @@ def top_option(default: int, what: str) -> Callable[[Command], Command]:
     )
 
 
+steps_option = option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 profile_option = option(
     "--profile",
     multiple=True,
@@ -342,6 +333,11 @@ profile_option = option(
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
     """`--output`; the text says what is written."""
     return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
+
+
+def page_option(text: str) -> Callable[[Command], Command]:
+    """`--html`; the text says what the page shows."""
+    return option("--html", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
@@ -358,22 +354,6 @@ def memory_option(text: str) -> Callable[[Command], Command]:
 def time_option(text: str) -> Callable[[Command], Command]:
     """`--time`, `--no-time`."""
     return option("--time/--no-time", "time", default=None, help=text, group=REPORT, folder_values="any")
-
-
-def file_access_options(command: Command) -> Command:
-    """Options for the graph's access to files."""
-    return add_options(command, _FILE_ACCESS)
-
-
-def report_options(command: Command) -> Command:
-    """Options for the output of `run` and `place`."""
-    return add_options(command, _REPORT)
-
-
-def add_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    for decorate in reversed(options):
-        command = decorate(command)
-    return command
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:

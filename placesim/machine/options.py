@@ -20,6 +20,7 @@ THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
 MAX_TIMEOUT = MAX_DIM // 1000
 """Seconds: a ConfigProto holds milliseconds in 64 bits."""
+MAX_STEPS = 1 << 40
 MAX_ITERATIONS = 1 << 20
 """Each iteration of a loop is walked through."""
 _KERNEL_DEVICES = ("CPU", "GPU")

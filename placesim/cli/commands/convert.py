@@ -11,7 +11,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, in_shell, machine_options, placement_options, source_options
+from placesim.cli.options import given, graph_options, in_shell
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
 from placesim.studies.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
@@ -46,9 +46,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     help="Write one GraphDef per device, with its sends and receives; `--format pbtxt` writes text.",
     folder_values="none",
 )
-@source_options
-@machine_options
-@placement_options
+@graph_options
 def convert_command(
     graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
 ) -> int:

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, OutputFile, Word, option
+from placesim.cli.option_types import MACHINE, SIZES, FolderValues, Word, option
 from placesim.cli.options import (
     Command,
     given,
+    graph_options,
     in_shell,
-    machine_options,
     memory_option,
     output_option,
-    placement_options,
+    page_option,
     size_options,
-    source_options,
     time_option,
 )
 from placesim.cli.output_forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
@@ -103,23 +102,14 @@ def _side_options(command: Command) -> Command:
 @click.argument("a")
 @click.argument("b", required=False)
 @_side_options
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @memory_option("Show peak memory per device (default: only if cheap to compute).")
 @time_option("Show step times, and slower nodes (default: only if cheap to compute).")
 @size_options("memory and time")
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()
-@option(
-    "--html",
-    group=REPORT,
-    type=OutputFile(),
-    metavar="FILE",
-    help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
-    folder_values="none",
-)
+@page_option("Write an HTML page that compares both steps: timelines, memory and moved nodes.")
 def diff_command(
     a: str,
     b: str | None,

@@ -13,13 +13,11 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    graph_options,
     guess_options,
     in_shell,
-    machine_options,
     output_option,
-    placement_options,
     shape_option,
-    source_options,
     take_record,
     top_option,
 )
@@ -111,9 +109,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
     folder_values="any",
 )
 @top_option(TOP, "holders to list for each device")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("devices", "holders")

@@ -8,22 +8,12 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.options import (
-    format_option,
-    given,
-    in_shell,
-    machine_options,
-    placement_options,
-    report_options,
-    source_options,
-)
+from placesim.cli.options import format_option, given, graph_options, in_shell, report_options
 
 
 @command("place")
 @click.argument("graphs", nargs=-1, required=True, metavar="GRAPH...")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @report_options
 @format_option
 def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:

@@ -13,20 +13,19 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import REPORT, OutputFile, Word, option
+from placesim.cli.option_types import Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    graph_options,
     guess_options,
     in_shell,
     link_option,
-    machine_options,
     output_option,
-    placement_options,
+    page_option,
     profile_option,
     size_options,
-    source_options,
     take_record,
     top_option,
 )
@@ -171,22 +170,13 @@ EXITS = {
     folder_values="none",
 )
 @top_option(TOP, "moved groups to list")
-@machine_options
+@graph_options
 @scheduler_options
-@source_options
-@placement_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("placements", "moves", "devices")
 @output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
-@option(
-    "--html",
-    group=REPORT,
-    type=OutputFile(),
-    metavar="FILE",
-    help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
-    folder_values="none",
-)
+@page_option("Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.")
 def plan_command(
     graph: str,
     free: tuple[str, ...],

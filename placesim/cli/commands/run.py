@@ -13,17 +13,7 @@ from click.core import ParameterSource
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
 from placesim.cli.command import command
 from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, OutputFile, Word, option
-from placesim.cli.options import (
-    feed_option,
-    file_access_options,
-    given,
-    in_shell,
-    machine_options,
-    placement_options,
-    report_options,
-    source_options,
-    trace_option,
-)
+from placesim.cli.options import feed_option, file_access_options, given, graph_options, in_shell, report_options, trace_option
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import ENGINES
 
@@ -43,9 +33,7 @@ if TYPE_CHECKING:
     help="Print the device mapping and one line per node before the results.",
     folder_values="any",
 )
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @feed_option
 @report_options
 @option(

@@ -11,16 +11,7 @@ import click
 
 from placesim.cli.command import command, same_setting
 from placesim.cli.option_types import option
-from placesim.cli.options import (
-    given,
-    in_shell,
-    machine_options,
-    memory_option,
-    output_option,
-    placement_options,
-    size_options,
-    source_options,
-)
+from placesim.cli.options import given, graph_options, in_shell, memory_option, output_option, size_options
 from placesim.cli.output_forms import (
     OPENED,
     ROW_FORMS,
@@ -105,9 +96,7 @@ FORMS: tuple[Form[Any], ...] = (
 
 @command("show")
 @click.argument("graph")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @option(
     "--depth",
     type=click.IntRange(1),

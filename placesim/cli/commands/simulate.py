@@ -14,15 +14,14 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    graph_options,
     guess_options,
     in_shell,
     link_option,
-    machine_options,
     output_option,
-    placement_options,
     profile_option,
     size_options,
-    source_options,
+    steps_option,
     top_option,
     trace_option,
 )
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 TOP = 10
 """Default number of rows of the critical path, of nodes and of transfers."""
-MAX_STEPS = 1 << 40
 
 
 def _text(study: TimeStudy, top: int) -> str:
@@ -90,14 +88,10 @@ EXITS = {
 )
 @feed_option
 @profile_option
-@option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
-)
+@steps_option
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
-@machine_options
+@graph_options
 @link_option
-@source_options
-@placement_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")

@@ -13,18 +13,20 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, option
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     Command,
     feed_option,
     file_access_options,
     given,
+    inventory_option,
     link_option,
     output_option,
     placement_options,
     profile_option,
     shape_option,
     source_options,
+    steps_option,
 )
 from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
 from placesim.machine.gpu_options import shell_environment
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from placesim.studies.sweeping.processes import ProcessCount
     from placesim.studies.sweeping.sweep import SweepRun
 
-MAX_STEPS = 1 << 40
 WRITING_SECONDS = 1.0
 """Finished rows are written no more often than this, and never for more than a tenth of the time."""
 
@@ -126,18 +127,10 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     help="Maximum number of combinations (default: 10000).",
     folder_values="none",
 )
-@option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
-)
+@steps_option
 @shape_option()
 @feed_option
-@option(
-    "--inventory",
-    metavar="FILE",
-    help="YAML file that describes the machine (`devices:`).",
-    group=MACHINE,
-    folder_values="own files",
-)
+@inventory_option
 @link_option
 @profile_option
 @scheduler_options

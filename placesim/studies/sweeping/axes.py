@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
-from placesim.machine.options import MAX_DIM, RANGES
+from placesim.machine.options import MAX_DIM, MAX_STEPS, RANGES
 from placesim.prediction.sweep_rows import Value
 from placesim.studies.simulation.settings import find_gpu_model
 
 MOST_COMBINATIONS = 10_000
 """Default maximum number of combinations."""
-MAX_STEPS = 1 << 40
 _NUMBERS = {
     "gpu": RANGES["gpu"],
     "cpu": RANGES["cpu"],
