@@ -55,7 +55,7 @@ golden: .venv/dev ## write the golden outputs of graphs/ anew; read the differen
 
 tables: .venv/dev ## write what is generated: tables of ops, kernel families
 	$(BIN)/python -m placesim.ops.compile_tables
-	$(BIN)/python -m placesim.ops.kernels.op_families_text
+	$(BIN)/python -m placesim.ops.compile_families
 
 bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simulating; predicted times
 	@for file in tests/benchmarks/*_bench.py; do echo "== $$file"; $(BIN)/python -m $$(echo $${file%.py} | tr / .) || exit 1; done

@@ -58,7 +58,7 @@ THIRD_PARTY = {
 BY_NAME = {
     "cli/commands/__init__",
     "ops/kernels/__init__",
-    "ops/kernels/op_families_text",
+    "ops/compile_families",
     "runtime/saving/saved_values",
     "tf1/__init__",
     "tf1/exports/__init__",

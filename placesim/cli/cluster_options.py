@@ -7,12 +7,11 @@ from typing import Any
 import click
 
 from placesim.cli.option_types import CLUSTER, Word, option
-from placesim.cli.options import Command
+from placesim.cli.options import take_record, together
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, Connection, Tls
 
-_TLS = {"tls_ca_file": "ca_file", "tls_cert": "cert", "tls_key": "key"}
-_SCHEDULER = (
+scheduler_options = together(
     option(
         "--scheduler",
         metavar="ADDRESS",
@@ -32,21 +31,31 @@ _SCHEDULER = (
     ),
     option(
         "--tls-ca-file",
+        "ca_file",
         metavar="FILE",
         help="CA certificate file for tls:// (PEM).",
         group=CLUSTER,
         folder_values="none",
     ),
-    option("--tls-cert", metavar="FILE", help="Client certificate file for tls:// (PEM).", group=CLUSTER, folder_values="none"),
+    option(
+        "--tls-cert",
+        "cert",
+        metavar="FILE",
+        help="Client certificate file for tls:// (PEM).",
+        group=CLUSTER,
+        folder_values="none",
+    ),
     option(
         "--tls-key",
+        "key",
         metavar="FILE",
         help="Private key file for tls:// (PEM).",
         group=CLUSTER,
         folder_values="none",
     ),
 )
-_WORKERS = (
+"""Options that choose a cluster."""
+worker_options = together(
     option(
         "--worker",
         "workers",
@@ -58,6 +67,7 @@ _WORKERS = (
     ),
     option(
         "--worker-per",
+        "per",
         type=Word(PER),
         default=PER[0],
         show_default=True,
@@ -66,20 +76,7 @@ _WORKERS = (
         folder_values="none",
     ),
 )
-
-
-def scheduler_options(command: Command) -> Command:
-    """Options that choose a cluster."""
-    for decorate in reversed(_SCHEDULER):
-        command = decorate(command)
-    return command
-
-
-def worker_options(command: Command) -> Command:
-    """Options that assign devices to workers."""
-    for decorate in reversed(_WORKERS):
-        command = decorate(command)
-    return command
+"""Options that assign devices to workers."""
 
 
 def take_connection(values: dict[str, Any]) -> Connection:
@@ -87,13 +84,11 @@ def take_connection(values: dict[str, Any]) -> Connection:
 
     Raises UsageError for files of TLS that no cluster is reached with.
     """
-    scheduler = values.pop("scheduler")
-    seconds = values.pop("scheduler_timeout")
-    files = {field: values.pop(name) for name, field in _TLS.items()}
-    if scheduler is None and any(files.values()):
+    tls = take_record(values, Tls)
+    connection = take_record(values, Connection, seconds=values.pop("scheduler_timeout"), tls=tls, tell=_complain_line)
+    if connection.scheduler is None and any(tls):
         raise UsageError("TLS files without a cluster: expected --scheduler tls://HOST:PORT as well")
-    workers, per = values.pop("workers", ()), values.pop("worker_per", PER[0])
-    return Connection(scheduler, workers, per, seconds, Tls(**files), _complain_line)
+    return connection
 
 
 def _complain_line(sentence: str) -> None:

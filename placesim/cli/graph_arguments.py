@@ -88,14 +88,13 @@ def open_subject(
     takes_prediction: bool = False,
 ) -> Snapshot:
     """The snapshot of a path, or of `-` for standard input, as `subjects.open_snapshot` has it; `values` are the options."""
-    from placesim.cli.options import shell_environment
+    from placesim.cli.options import in_shell
     from placesim.cli.progress import show_stages
     from placesim.formats.sources.loading import load, read_bytes, source_again
-    from placesim.machine.options import make_options
     from placesim.studies.snapshots import open_snapshot, read_snapshot
 
     name = graph_name(graph)
-    options = make_options({"environment": shell_environment(), **values})
+    options = in_shell(values)
     data = read_once(graph, options)
     written = data if data is not None or not may_be_report(graph) else read_bytes(graph)
 
@@ -113,13 +112,12 @@ def subjects_in(
     """Subjects that `open_subject` opens from a GRAPH, with their names: one, or one for each line of a `.jsonl` file."""
     if not graph.endswith(".jsonl"):
         return [(graph_name(graph), lambda: open_subject(graph, values, wishes=wishes))]
-    from placesim.cli.options import shell_environment
+    from placesim.cli.options import in_shell
     from placesim.core.errors import PlacesimError
     from placesim.formats.sources.loading import load_line, named_lines
-    from placesim.machine.options import make_options
     from placesim.studies.snapshots import open_snapshot, read_snapshot
 
-    options = make_options({"environment": shell_environment(), **values})
+    options = in_shell(values)
 
     def opened(name: str, line: bytes) -> Snapshot:
         read = read_snapshot(line, name, wishes)

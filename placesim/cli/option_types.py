@@ -31,7 +31,8 @@ the machine, or set a limit.
 class Option(click.Option):
     """An option with its heading in the help, and the values that a settings file found in a folder may give it.
 
-    `files` are the files that one value names: itself, unless it is more than a path.
+    `files` are the files that one value names: itself, unless it is more than a path.  `completes` is the kind of words that a
+    shell offers for it, as `shell_completion.FINDERS` has them.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class Option(click.Option):
         folder_values: FolderValues,
         files: Callable[[str], Iterable[str]] = lambda text: (text,),
         group: str = OWN,
+        completes: str = "",
         **settings: Any,
     ) -> None:
         super().__init__(*words, **settings)
+        self.completes = completes
         self.folder_values = folder_values
         self.files = files
         self.group = group

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
 from typing import Any, TypeVar
 
 import click
@@ -12,31 +12,39 @@ from placesim.cli.command import current_settings
 from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, OutputFile, Word, option
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
-from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
-from placesim.machine.options import UNTIL
+from placesim.machine.gpu_options import shell_environment
+from placesim.machine.options import MAX_STEPS, UNTIL, SimulationOptions, make_options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Record = TypeVar("Record")
 
 
-format_option = option(
-    "--format",
-    "form",
-    type=Word(("text", "json")),
-    default="text",
-    help="Output format (default: text).",
-    group=REPORT,
-    folder_values="any",
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Several options as one decorator, in their order."""
+
+    def decorate(command: Command) -> Command:
+        for add in reversed(options):
+            command = add(command)
+        return command
+
+    return decorate
+
+
+def _format_option(words: Sequence[str]) -> Callable[[Command], Command]:
+    text = "Output format (default: text)."
+    return option("--format", "form", type=Word(words), default="text", help=text, group=REPORT, folder_values="any")
+
+
+format_option = _format_option(("text", "json"))
+table_format_option = _format_option(ROW_FORMS)
+inventory_option = option(
+    "--inventory",
+    metavar="FILE",
+    help="YAML file that describes the machine (`devices:`).",
+    group=MACHINE,
+    folder_values="own files",
 )
-table_format_option = option(
-    "--format",
-    "form",
-    type=Word(ROW_FORMS),
-    default="text",
-    help="Output format (default: text).",
-    group=REPORT,
-    folder_values="any",
-)
-_MACHINE = (
+machine_options = together(
     option(
         "--cpu",
         type=int,
@@ -57,19 +65,12 @@ _MACHINE = (
         "--gpu-model",
         metavar="NAME",
         help="GPU model; `devices --gpu-models` lists them.",
+        completes="gpu models",
         group=MACHINE,
         folder_values="any",
     ),
-    option(
-        "--inventory",
-        metavar="FILE",
-        help="YAML file that describes the machine (`devices:`).",
-        group=MACHINE,
-        folder_values="own files",
-    ),
+    inventory_option,
 )
-MACHINE_NAMES = ("cpu", "gpu", "gpu_model", "inventory")
-"""The same by their parameters: a script's sessions ask the environment for these themselves."""
 link_option = option(
     "--link",
     multiple=True,
@@ -85,7 +86,7 @@ release_option = option(
     group=SOURCE,
     folder_values="any",
 )
-_SOURCE = (
+source_options = together(
     release_option,
     option(
         "--tag",
@@ -99,6 +100,7 @@ _SOURCE = (
         "--signature",
         metavar="NAME",
         help="Signature of the SavedModel to run (default: serving_default).",
+        completes="signatures",
         group=SOURCE,
         folder_values="any",
     ),
@@ -121,6 +123,7 @@ _SOURCE = (
         multiple=True,
         metavar="PATTERN=DEVICE",
         help="Request DEVICE for nodes whose name matches PATTERN (repeatable).",
+        completes="placed nodes",
         group=SOURCE,
         folder_values="any",
     ),
@@ -148,7 +151,8 @@ _SOURCE = (
         folder_values="any",
     ),
 )
-_PLACEMENT = (
+"""Options that select parts of the file."""
+placement_options = together(
     option(
         "--soft-placement/--no-soft-placement",
         default=None,
@@ -161,6 +165,7 @@ _PLACEMENT = (
         multiple=True,
         metavar="NAME",
         help="Tensor to fetch or op to run (repeatable).",
+        completes="nodes",
         group=PLACEMENT,
         folder_values="any",
     ),
@@ -173,6 +178,9 @@ _PLACEMENT = (
         folder_values="none",
     ),
 )
+"""Options of placement."""
+graph_options = together(machine_options, source_options, placement_options)
+"""Options of every command that places a graph."""
 
 
 def _fed_files(text: str) -> Iterator[str]:
@@ -193,11 +201,12 @@ feed_option = option(
     multiple=True,
     metavar="NAME=VALUE",
     help="Value to feed: a YAML literal or @FILE.npy (repeatable).",
+    completes="fed nodes",
     group=SOURCE,
     folder_values="own files",
     files=_fed_files,
 )
-_FILE_ACCESS = (
+file_access_options = together(
     option(
         "--allow-read",
         multiple=True,
@@ -222,7 +231,8 @@ _FILE_ACCESS = (
         folder_values="none",
     ),
 )
-_REPORT = (
+"""Options for the graph's access to files."""
+report_options = together(
     option(
         "--log-style",
         type=Word(("modern", "classic")),
@@ -244,41 +254,30 @@ _REPORT = (
         multiple=True,
         metavar="PATTERN",
         help="Log only nodes whose name matches (`conv1/*`) or that are in a scope (`conv1/`) (repeatable).",
+        completes="nodes",
         group=REPORT,
         folder_values="any",
     ),
 )
-
-
-def machine_options(command: Command) -> Command:
-    """The inventory."""
-    return _add(command, _MACHINE)
-
-
-def source_options(command: Command) -> Command:
-    """Options that select parts of the file."""
-    return _add(command, _SOURCE)
-
-
-def placement_options(command: Command) -> Command:
-    """Options of placement."""
-    return _add(command, _PLACEMENT)
+"""Options for the output of `run` and `place`."""
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape`; `purpose` says what it affects."""
     text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
-    return option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, folder_values="any")
+    return option(
+        "--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, completes="placeholders", folder_values="any"
+    )
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what alone they are for."""
     text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
     batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
-    return lambda command: _add(command, (shape_option(purpose), batch))
+    return together(shape_option(purpose), batch)
 
 
-_GUESSES = (
+guess_options = together(
     option(
         "--iterations",
         multiple=True,
@@ -296,11 +295,7 @@ _GUESSES = (
         folder_values="any",
     ),
 )
-
-
-def guess_options(command: Command) -> Command:
-    """Options for values that nothing else determines."""
-    return _add(command, _GUESSES)
+"""Options for values that nothing else determines."""
 
 
 def _for(purpose: str, text: str) -> str:
@@ -322,6 +317,9 @@ def top_option(default: int, what: str) -> Callable[[Command], Command]:
     )
 
 
+steps_option = option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+)
 profile_option = option(
     "--profile",
     multiple=True,
@@ -335,6 +333,11 @@ profile_option = option(
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
     """`--output`, with its help text."""
     return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
+
+
+def page_option(text: str) -> Callable[[Command], Command]:
+    """`--html`; the text says what the page shows."""
+    return option("--html", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
@@ -353,32 +356,26 @@ def time_option(text: str) -> Callable[[Command], Command]:
     return option("--time/--no-time", "time", default=None, help=text, group=REPORT, folder_values="any")
 
 
-def file_access_options(command: Command) -> Command:
-    """Options for the graph's access to files."""
-    return _add(command, _FILE_ACCESS)
+def given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that the command line names, feeds by tensor; a repeatable one that it doesn't is an empty tuple.
 
-
-def report_options(command: Command) -> Command:
-    """Options for the output of `run` and `place`."""
-    return _add(command, _REPORT)
-
-
-def _add(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
-    for decorate in reversed(options):
-        command = decorate(command)
-    return command
-
-
-def shell_environment() -> dict[str, str]:
-    """Environment variables by which the user's shell configures GPU memory: the only place that reads them."""
-    return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
-
-
-def given(values: dict[str, Any]) -> dict[str, Any]:
-    """The options that the command line names; a repeatable one that it doesn't is an empty tuple.
-
-    Among them is what a script is given as its arguments.
+    Among them is what a script is given as its arguments.  Raises UsageError for a feed that means nothing.
     """
+    found = {name: value for name, value in values.items() if value is not None and value != ()}
+    if "feeds" in found:
+        from placesim.formats.graph_file.sections.overrides import parse_feed
+
+        found["feed"] = dict(map(parse_feed, found.pop("feeds")))
     settings = current_settings()
-    words = {"arguments": settings.script_arguments} if settings.script_arguments else {}
-    return {name: value for name, value in values.items() if value is not None and value != ()} | words
+    return found | ({"arguments": settings.script_arguments} if settings.script_arguments else {})
+
+
+def in_shell(options: Mapping[str, Any]) -> SimulationOptions:
+    """Options by name, in the environment of the user's shell.  Raises UsageError for what means nothing."""
+    return make_options({"environment": shell_environment(), **options})
+
+
+def take_record(values: dict[str, Any], kind: Callable[..., Record], **known: Any) -> Record:
+    """A record whose fields are options: their values are taken out of the others."""
+    named = [name for name in signature(kind).parameters if name in values and name not in known]
+    return kind(**{name: values.pop(name) for name in named}, **known)

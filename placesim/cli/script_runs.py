@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from placesim.cli.command import current_settings, is_from_environment
-from placesim.cli.options import MACHINE_NAMES, shell_environment
+from placesim.machine.gpu_options import shell_environment
+from placesim.machine.options import MACHINE, make_options
 
 _OF_GRAPHS = (
     "tag",
@@ -21,16 +22,17 @@ _OF_GRAPHS = (
     "layer_assignment",
     "allow_unknown",
     "fetch",
+    "feeds",
     "until",
 )
 """Options that select or change parts of a graph; with one of them, a script's graph is extracted and then run."""
 
 
-def is_live(graph: str, form: str, feeds: Sequence[str], values: Mapping[str, Any], **wanted: Any) -> bool:
+def is_live(graph: str, form: str, values: Mapping[str, Any], **wanted: Any) -> bool:
     """Whether a Python file should run as a program, because neither its graph nor a report is requested."""
     if os.path.isdir(graph):
         return False
-    is_asked = any(values.get(name) for name in _OF_GRAPHS) or feeds or form != "text" or any(wanted.values())
+    is_asked = any(values.get(name) for name in _OF_GRAPHS) or form != "text" or any(wanted.values())
     return not is_asked
 
 
@@ -38,10 +40,9 @@ def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *
     """Run a script, in this process if the system allows that.  Raises GraphFileError if it does not exist."""
     from placesim.formats.sources.loading import read_bytes
     from placesim.formats.sources.scripts import script_command
-    from placesim.machine.options import make_options
 
     read_bytes(path)
-    asked = {name: value for name, value in values.items() if name not in MACHINE_NAMES or not is_from_environment(name)}
+    asked = {name: value for name, value in values.items() if name not in MACHINE or not is_from_environment(name)}
     options = {"environment": shell_environment(), **asked}
     make_options(options)
     settings = current_settings()

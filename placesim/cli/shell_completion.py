@@ -13,7 +13,7 @@ from click.shell_completion import BashComplete, CompletionItem, FishComplete, S
 
 from placesim.cli.commands import COMMANDS, command_named
 from placesim.cli.group import placesim
-from placesim.cli.option_types import Word
+from placesim.cli.option_types import Option, Word
 from placesim.core.escaping import escape_line
 
 if TYPE_CHECKING:
@@ -178,20 +178,30 @@ class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from cli
 def _teach(command: click.Command) -> None:
     """Add completions to the command's parameters."""
     for param in command.params:
-        kind = param.type
-        find = _FINDERS.get(f"{command.name} {param.name}") or _FINDERS.get(str(param.name))
+        kind, words = param.type, _completed_words(command, param)
         if isinstance(kind, Word):
             param.type = _CompletableType(kind, lambda ctx, begun, words=kind.words: words)  # type: ignore[misc]
-        elif find is not None:
-            param.type = _CompletableType(kind, find)
-        elif param.name in _FILES:
+        elif words:
+            param.type = _CompletableType(kind, FINDERS[words])
+        elif param.metavar in _FILES or (isinstance(param, click.Argument) and param.name in _FILE_ARGUMENTS):
             param.type = _File(kind)
 
 
-_FILES = (
-    *("graph", "graphs", "a", "b", "out", "policy", "inventory", "a_inventory", "b_inventory", "profile", "checkpoint"),
-    *("allow_read", "allow_write"),
-)
+def _completed_words(command: click.Command, param: click.Parameter) -> str:
+    return param.completes if isinstance(param, Option) else _ARGUMENTS.get(f"{command.name} {param.name}", "")
+
+
+_FILES = ("FILE", "DIR", "PREFIX")
+"""Placeholders of options whose value is a path."""
+_FILE_ARGUMENTS = ("graph", "graphs", "a", "b", "out")
+_ARGUMENTS = {
+    "explain nodes": "nodes",
+    "help name": "commands",
+    "manual topic": "topics",
+    "new name": "examples",
+    "ops name": "ops",
+}
+"""Kinds of words of arguments."""
 
 
 def _words() -> list[str]:
@@ -314,8 +324,9 @@ def _devices(ctx: click.Context) -> Iterable[str]:
     """Devices as nodes request them, in short form if there is one task."""
     from placesim.api.runs import devices
     from placesim.core.errors import PlacesimError
+    from placesim.machine.options import MACHINE
 
-    machine: dict[str, Any] = {name: ctx.params.get(name) for name in ("cpu", "gpu", "gpu_model", "inventory")}
+    machine: dict[str, Any] = {name: ctx.params.get(name) for name in MACHINE}
     graph = _graph()
     file = None if graph is None or graph.file is None else next(word for word in _words()[1:] if os.path.exists(word))
     try:
@@ -331,26 +342,20 @@ def _signatures(ctx: click.Context, begun: str) -> Iterable[str]:
     return () if graph is None else graph.signatures
 
 
-_FINDERS: Mapping[str, Finder] = {
-    "gpu_model": _gpu_models,
-    "a_gpu_model": _gpu_models,
-    "b_gpu_model": _gpu_models,
-    "check rules": _rules,
-    "manual topic": _topics,
-    "new name": _examples,
-    "ops name": _ops,
-    "ops dtype": _dtypes,
-    "help name": _commands,
-    "plan method": _methods,
-    "sweep sets": _axes,
-    "explain nodes": _nodes,
-    "fetch": _nodes,
-    "log_filters": _nodes,
-    "free": _nodes,
-    "apart": _nodes,
-    "feeds": _fed,
-    "shape": _shaped,
-    "device": _placed,
-    "signature": _signatures,
+FINDERS: Mapping[str, Finder] = {
+    "commands": _commands,
+    "dtypes": _dtypes,
+    "examples": _examples,
+    "fed nodes": _fed,
+    "gpu models": _gpu_models,
+    "methods": _methods,
+    "nodes": _nodes,
+    "ops": _ops,
+    "placed nodes": _placed,
+    "placeholders": _shaped,
+    "rules": _rules,
+    "signatures": _signatures,
+    "sweep keys": _axes,
+    "topics": _topics,
 }
-"""Finders of possible values of a parameter: of one command, or of any."""
+"""Finders of each kind of words that options and arguments name."""

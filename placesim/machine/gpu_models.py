@@ -15,7 +15,8 @@ rates before Ampere, NVLink, and A10G's 300 W.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple, cast
 
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
@@ -78,148 +79,98 @@ class GpuModel(NamedTuple):
         return f"{bus // 256:04x}:{bus % 256:02x}:00.0"
 
 
-class _Row(NamedTuple):
-    """A row of figures, in the units of data sheets."""
+_LONG_NAMES = {"RTX PRO 6000": "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"}
+_BUS_IDS = {
+    "Tesla K40c": ("0000:05:00.0",),
+    "Tesla K20m": ("0000:02:00.0", "0000:03:00.0", "0000:83:00.0", "0000:84:00.0"),
+}
+# memory, compute capability, 10**12 operations per second by type, bandwidth, multiprocessors, clock, process, kind of memory,
+# last cache, power, PCIe generation and lanes, GB/s each way of NVLink; `-` where there is none
+_TABLE = """
+   MiB   cc float32 float64  tf32 float16 bfloat16  int8  GB/s SMs  MHz nm  memory    KiB watts PCIe NVLink name
+ 11441  3.5    4.29    1.43     -       -        -     -   288  15  745 28 checked   1536   235 3x16      - Tesla K40c
+  4742  3.5    3.52    1.17     -       -        -     -   208  13  706 28 checked   1280   225 2x16      - Tesla K20m
+ 11441  3.7    4.37   1.455     -       -        -     -   240  13  875 28 checked   1536   150 3x16      - Tesla K80
+ 12212  5.2    6.69   0.209     -       -        -     - 336.5  24 1089 28  planar   3072   250 3x16      - GeForce GTX TITAN X
+ 11443  5.2    6.84   0.214     -       -        -     -   288  24 1112 28 checked   3072   250 3x16      - Tesla M40
+  8129  5.2    4.82   0.151     -       -        -     -   160  16 1178 28  planar   2048   150 3x16      - Tesla M60
+  8119  6.1    8.87   0.277     -       -        -  35.5   320  20 1733 16  planar   2048   180 3x16      - GeForce GTX 1080
+ 11178  6.1   11.34   0.354     -       -        -  45.4   484  28 1582 16  planar   2816   250 3x16      - GeForce GTX 1080 Ti
+ 12196  6.1   10.97   0.343     -       -        -  43.9   480  28 1531 16  planar   3072   250 3x16      - TITAN X (Pascal)
+ 12196  6.1   12.15    0.38     -       -        -  48.6 547.7  30 1582 16  planar   3072   250 3x16      - TITAN Xp
+  7611  6.1     5.5   0.172     -       -        -  21.8   192  20 1075 16 checked   2048    75 3x16      - Tesla P4
+ 22919  6.1   11.76   0.367     -       -        -    47   346  30 1531 16 checked   3072   250 3x16      - Tesla P40
+ 16280  6.0     9.3     4.7     -    18.7        -     -   732  56 1303 16 stacked   4096   250 3x16      - Tesla P100-PCIE-16GB
+ 16280  6.0    10.6     5.3     -    21.2        -     -   732  56 1480 16 stacked   4096   300 3x16     80 Tesla P100-SXM2-16GB
+ 12066  7.0    14.9    7.45     -     110        -  59.6 652.8  80 1455 12 stacked   4608   250 3x16      - TITAN V
+ 16160  7.0      14       7     -     112        -    56   900  80 1380 12 stacked   6144   250 3x16      - Tesla V100-PCIE-16GB
+ 32510  7.0      14       7     -     112        -    56   900  80 1380 12 stacked   6144   250 3x16      - Tesla V100-PCIE-32GB
+ 16160  7.0    15.7     7.8     -     125        -  62.8   900  80 1530 12 stacked   6144   300 3x16    150 Tesla V100-SXM2-16GB
+ 32510  7.0    15.7     7.8     -     125        -  62.8   900  80 1530 12 stacked   6144   300 3x16    150 Tesla V100-SXM2-32GB
+ 15109  7.5     8.1   0.254     -      65        -   130   320  40 1590 12 checked   4096    70 3x16      - Tesla T4
+  7982  7.5   10.07   0.315     -    40.3        -   161   448  46 1710 12  planar   4096   215 3x16     25 GeForce RTX 2080
+ 11019  7.5    13.4    0.42     -    53.8        -   215   616  68 1545 12  planar   5632   250 3x16     50 GeForce RTX 2080 Ti
+ 40536  8.0    19.5     9.7   156     312      312   624  1555 108 1410  7 stacked  40960   250 4x16    300 A100-PCIE-40GB
+ 40536  8.0    19.5     9.7   156     312      312   624  1555 108 1410  7 stacked  40960   400 4x16    300 A100-SXM4-40GB
+ 81100  8.0    19.5     9.7   156     312      312   624  1935 108 1410  7 stacked  40960   300 4x16    300 A100 80GB PCIe
+ 81251  8.0    19.5     9.7   156     312      312   624  2039 108 1410  7 stacked  40960   400 4x16    300 A100-SXM4-80GB
+ 24258  8.0    10.3     5.2    82     165      165   330   933  56 1440  7 stacked  24576   165 4x16    100 NVIDIA A30
+ 22731  8.6    31.2   0.488  62.5     125      125   250   600  72 1695  8 checked   6144   150 4x16      - NVIDIA A10
+ 22731  8.6      35   0.547    35      70       70   140   600  80 1710  8 checked   6144   300 4x16      - NVIDIA A10G
+ 12053  8.6    12.7   0.199  12.7    25.5     25.5   102   360  28 1777  8  planar   3072   170 4x16      - GeForce RTX 3060
+  7982  8.6    20.3   0.317  20.3    40.6     40.6   163   448  46 1725  8  planar   4096   220 4x16      - GeForce RTX 3070
+ 10018  8.6    29.8   0.465  29.8    59.5     59.5   238   760  68 1710  8  planar   5120   320 4x16      - GeForce RTX 3080
+ 24268  8.6    35.6   0.556  35.6      71       71   284   936  82 1695  8  planar   6144   350 4x16  56.25 GeForce RTX 3090
+ 48685  8.6    38.7   0.605  77.4   154.8    154.8 309.7   768  84 1800  8  planar   6144   300 4x16  56.25 NVIDIA RTX A6000
+ 22700  8.9    30.3   0.473    60     121      121   242   300  58 2040  5 checked  49152    72 4x16      - NVIDIA L4
+ 45589  8.9    91.6    1.43   183     362      362   733   864 142 2520  5 checked  98304   350 4x16      - NVIDIA L40S
+  7939  8.9    22.1   0.345  22.1    44.1     44.1 176.5   288  34 2535  5  planar  32768   160  4x8      - GeForce RTX 4060 Ti
+ 12010  8.9    29.1   0.455  29.1    58.3     58.3 233.2   504  46 2475  5  planar  36864   200 4x16      - GeForce RTX 4070
+ 16072  8.9    48.7   0.761  48.7    97.5     97.5 389.9 716.8  76 2505  5  planar  65536   320 4x16      - GeForce RTX 4080
+ 24217  8.9    82.6    1.29  82.6   165.2    165.2 660.6  1008 128 2520  5  planar  73728   450 4x16      - GeForce RTX 4090
+ 16303 12.0    56.3    0.88  56.3   112.6    112.6 450.2   960  84 2617  5  planar  65536   360 5x16      - GeForce RTX 5080
+ 32607 12.0   104.8    1.64 104.8   209.5    209.5   838  1792 170 2407  5  planar  98304   575 5x16      - GeForce RTX 5090
+ 97887 12.0   109.7    1.71 219.4   438.9    438.9 877.7  1792 188 2280  5  planar 131072   300 5x16      - RTX PRO 6000
+ 81079  9.0      51    25.6   378     756      756  1513  2000 114 1755  5 stacked  51200   350 5x16    300 H100-PCIE-80GB
+ 81079  9.0      67    33.5 494.7     989      989  1979  3350 132 1980  5 stacked  51200   700 5x16    450 H100-SXM5-80GB
+143771  9.0      67    33.5 494.7     989      989  1979  4800 132 1980  5 stacked  51200   700 5x16    450 H200-SXM5-141GB
+182642 10.0      75      37  1100    2250     2250  4500  8000 148 1965  5 stacked 129536  1000 5x16    900 B200-SXM6-180GB
+"""
 
-    name: str
-    float64: float
-    tf32: float
-    float16: float
-    bfloat16: float
-    int8: float
-    multiprocessors: int
-    clock_mhz: int
-    process_nm: int
-    memory_kind: MemoryKind
-    cache_kib: int
-    watts: int
-    pcie_generation: int
-    nvlink: float
-    pcie_lanes: int = 16
 
-    def figures(self) -> GpuFigures:
-        return GpuFigures(
-            float64=self.float64 * T,
-            tf32=self.tf32 * T,
-            float16=self.float16 * T,
-            bfloat16=self.bfloat16 * T,
-            int8=self.int8 * T,
-            multiprocessors=self.multiprocessors,
-            clock_mhz=self.clock_mhz,
-            process_nm=self.process_nm,
-            memory_kind=self.memory_kind,
-            cache=self.cache_kib << 10,
-            watts=self.watts,
-            pcie_generation=self.pcie_generation,
-            pcie_lanes=self.pcie_lanes,
-            nvlink=self.nvlink * G,
+def _read_models() -> Iterator[GpuModel]:
+    head, *rows = _TABLE.strip().splitlines()
+    columns = head.split()
+    for row in rows:
+        cells = dict(zip(columns, row.split(maxsplit=len(columns) - 1), strict=True))
+        generation, _, lanes = cells["PCIe"].partition("x")
+        yield GpuModel(
+            name=_LONG_NAMES.get(cells["name"], cells["name"]),
+            memory=int(cells["MiB"]) * MIB,
+            compute_capability=cells["cc"],
+            flops=_number(cells["float32"]) * T,
+            bandwidth=_number(cells["GB/s"]) * G,
+            pci_bus_ids=_BUS_IDS.get(cells["name"], ()),
+            figures=GpuFigures(
+                **{name: _number(cells[name]) * T for name in ("float64", "tf32", "float16", "bfloat16", "int8")},
+                multiprocessors=int(cells["SMs"]),
+                clock_mhz=int(cells["MHz"]),
+                process_nm=int(cells["nm"]),
+                memory_kind=cast("MemoryKind", cells["memory"]),
+                cache=int(cells["KiB"]) << 10,
+                watts=int(cells["watts"]),
+                pcie_generation=int(generation),
+                pcie_lanes=int(lanes),
+                nvlink=_number(cells["NVLink"]) * G,
+            ),
         )
 
 
-_K20M_BUS_IDS = ("0000:02:00.0", "0000:03:00.0", "0000:83:00.0", "0000:84:00.0")
-_PRO_6000 = "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"
-_ROWS = (
-    # name, memory, compute capability, flops, bandwidth, bus ids
-    GpuModel("Tesla K40c", 11441 * MIB, "3.5", 4.29 * T, 288 * G, ("0000:05:00.0",)),
-    GpuModel("Tesla K20m", 4742 * MIB, "3.5", 3.52 * T, 208 * G, _K20M_BUS_IDS),
-    GpuModel("Tesla K80", 11441 * MIB, "3.7", 4.37 * T, 240 * G),
-    GpuModel("GeForce GTX TITAN X", 12212 * MIB, "5.2", 6.69 * T, 336.5 * G),
-    GpuModel("Tesla M40", 11443 * MIB, "5.2", 6.84 * T, 288 * G),
-    GpuModel("Tesla M60", 8129 * MIB, "5.2", 4.82 * T, 160 * G),
-    GpuModel("GeForce GTX 1080", 8119 * MIB, "6.1", 8.87 * T, 320 * G),
-    GpuModel("GeForce GTX 1080 Ti", 11178 * MIB, "6.1", 11.34 * T, 484 * G),
-    GpuModel("TITAN X (Pascal)", 12196 * MIB, "6.1", 10.97 * T, 480 * G),
-    GpuModel("TITAN Xp", 12196 * MIB, "6.1", 12.15 * T, 547.7 * G),
-    GpuModel("Tesla P4", 7611 * MIB, "6.1", 5.5 * T, 192 * G),
-    GpuModel("Tesla P40", 22919 * MIB, "6.1", 11.76 * T, 346 * G),
-    GpuModel("Tesla P100-PCIE-16GB", 16280 * MIB, "6.0", 9.3 * T, 732 * G),
-    GpuModel("Tesla P100-SXM2-16GB", 16280 * MIB, "6.0", 10.6 * T, 732 * G),
-    GpuModel("TITAN V", 12066 * MIB, "7.0", 14.9 * T, 652.8 * G),
-    GpuModel("Tesla V100-PCIE-16GB", 16160 * MIB, "7.0", 14 * T, 900 * G),
-    GpuModel("Tesla V100-PCIE-32GB", 32510 * MIB, "7.0", 14 * T, 900 * G),
-    GpuModel("Tesla V100-SXM2-16GB", 16160 * MIB, "7.0", 15.7 * T, 900 * G),
-    GpuModel("Tesla V100-SXM2-32GB", 32510 * MIB, "7.0", 15.7 * T, 900 * G),
-    GpuModel("Tesla T4", 15109 * MIB, "7.5", 8.1 * T, 320 * G),
-    GpuModel("GeForce RTX 2080", 7982 * MIB, "7.5", 10.07 * T, 448 * G),
-    GpuModel("GeForce RTX 2080 Ti", 11019 * MIB, "7.5", 13.4 * T, 616 * G),
-    GpuModel("A100-PCIE-40GB", 40536 * MIB, "8.0", 19.5 * T, 1555 * G),
-    GpuModel("A100-SXM4-40GB", 40536 * MIB, "8.0", 19.5 * T, 1555 * G),
-    GpuModel("A100 80GB PCIe", 81100 * MIB, "8.0", 19.5 * T, 1935 * G),
-    GpuModel("A100-SXM4-80GB", 81251 * MIB, "8.0", 19.5 * T, 2039 * G),
-    GpuModel("NVIDIA A30", 24258 * MIB, "8.0", 10.3 * T, 933 * G),
-    GpuModel("NVIDIA A10", 22731 * MIB, "8.6", 31.2 * T, 600 * G),
-    GpuModel("NVIDIA A10G", 22731 * MIB, "8.6", 35 * T, 600 * G),
-    GpuModel("GeForce RTX 3060", 12053 * MIB, "8.6", 12.7 * T, 360 * G),
-    GpuModel("GeForce RTX 3070", 7982 * MIB, "8.6", 20.3 * T, 448 * G),
-    GpuModel("GeForce RTX 3080", 10018 * MIB, "8.6", 29.8 * T, 760 * G),
-    GpuModel("GeForce RTX 3090", 24268 * MIB, "8.6", 35.6 * T, 936 * G),
-    GpuModel("NVIDIA RTX A6000", 48685 * MIB, "8.6", 38.7 * T, 768 * G),
-    GpuModel("NVIDIA L4", 22700 * MIB, "8.9", 30.3 * T, 300 * G),
-    GpuModel("NVIDIA L40S", 45589 * MIB, "8.9", 91.6 * T, 864 * G),
-    GpuModel("GeForce RTX 4060 Ti", 7939 * MIB, "8.9", 22.1 * T, 288 * G),
-    GpuModel("GeForce RTX 4070", 12010 * MIB, "8.9", 29.1 * T, 504 * G),
-    GpuModel("GeForce RTX 4080", 16072 * MIB, "8.9", 48.7 * T, 716.8 * G),
-    GpuModel("GeForce RTX 4090", 24217 * MIB, "8.9", 82.6 * T, 1008 * G),
-    GpuModel("GeForce RTX 5080", 16303 * MIB, "12.0", 56.3 * T, 960 * G),
-    GpuModel("GeForce RTX 5090", 32607 * MIB, "12.0", 104.8 * T, 1792 * G),
-    GpuModel(_PRO_6000, 97887 * MIB, "12.0", 109.7 * T, 1792 * G),
-    GpuModel("H100-PCIE-80GB", 81079 * MIB, "9.0", 51 * T, 2000 * G),
-    GpuModel("H100-SXM5-80GB", 81079 * MIB, "9.0", 67 * T, 3350 * G),
-    GpuModel("H200-SXM5-141GB", 143771 * MIB, "9.0", 67 * T, 4800 * G),
-    GpuModel("B200-SXM6-180GB", 182642 * MIB, "10.0", 75 * T, 8000 * G),
-)
-_FIGURES = (
-    # name; T/s: float64, tf32, float16, bfloat16, int8; multiprocessors, MHz, nm; memory, cache KiB, watts, PCIe, NVLink GB/s
-    _Row("Tesla K40c", 1.43, 0, 0, 0, 0, 15, 745, 28, "checked", 1536, 235, 3, 0),
-    _Row("Tesla K20m", 1.17, 0, 0, 0, 0, 13, 706, 28, "checked", 1280, 225, 2, 0),
-    _Row("Tesla K80", 1.455, 0, 0, 0, 0, 13, 875, 28, "checked", 1536, 150, 3, 0),
-    _Row("GeForce GTX TITAN X", 0.209, 0, 0, 0, 0, 24, 1089, 28, "planar", 3072, 250, 3, 0),
-    _Row("Tesla M40", 0.214, 0, 0, 0, 0, 24, 1112, 28, "checked", 3072, 250, 3, 0),
-    _Row("Tesla M60", 0.151, 0, 0, 0, 0, 16, 1178, 28, "planar", 2048, 150, 3, 0),
-    _Row("GeForce GTX 1080", 0.277, 0, 0, 0, 35.5, 20, 1733, 16, "planar", 2048, 180, 3, 0),
-    _Row("GeForce GTX 1080 Ti", 0.354, 0, 0, 0, 45.4, 28, 1582, 16, "planar", 2816, 250, 3, 0),
-    _Row("TITAN X (Pascal)", 0.343, 0, 0, 0, 43.9, 28, 1531, 16, "planar", 3072, 250, 3, 0),
-    _Row("TITAN Xp", 0.38, 0, 0, 0, 48.6, 30, 1582, 16, "planar", 3072, 250, 3, 0),
-    _Row("Tesla P4", 0.172, 0, 0, 0, 21.8, 20, 1075, 16, "checked", 2048, 75, 3, 0),
-    _Row("Tesla P40", 0.367, 0, 0, 0, 47, 30, 1531, 16, "checked", 3072, 250, 3, 0),
-    _Row("Tesla P100-PCIE-16GB", 4.7, 0, 18.7, 0, 0, 56, 1303, 16, "stacked", 4096, 250, 3, 0),
-    _Row("Tesla P100-SXM2-16GB", 5.3, 0, 21.2, 0, 0, 56, 1480, 16, "stacked", 4096, 300, 3, 80),
-    _Row("TITAN V", 7.45, 0, 110, 0, 59.6, 80, 1455, 12, "stacked", 4608, 250, 3, 0),
-    _Row("Tesla V100-PCIE-16GB", 7, 0, 112, 0, 56, 80, 1380, 12, "stacked", 6144, 250, 3, 0),
-    _Row("Tesla V100-PCIE-32GB", 7, 0, 112, 0, 56, 80, 1380, 12, "stacked", 6144, 250, 3, 0),
-    _Row("Tesla V100-SXM2-16GB", 7.8, 0, 125, 0, 62.8, 80, 1530, 12, "stacked", 6144, 300, 3, 150),
-    _Row("Tesla V100-SXM2-32GB", 7.8, 0, 125, 0, 62.8, 80, 1530, 12, "stacked", 6144, 300, 3, 150),
-    _Row("Tesla T4", 0.254, 0, 65, 0, 130, 40, 1590, 12, "checked", 4096, 70, 3, 0),
-    _Row("GeForce RTX 2080", 0.315, 0, 40.3, 0, 161, 46, 1710, 12, "planar", 4096, 215, 3, 25),
-    _Row("GeForce RTX 2080 Ti", 0.42, 0, 53.8, 0, 215, 68, 1545, 12, "planar", 5632, 250, 3, 50),
-    _Row("A100-PCIE-40GB", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 250, 4, 300),
-    _Row("A100-SXM4-40GB", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 400, 4, 300),
-    _Row("A100 80GB PCIe", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 300, 4, 300),
-    _Row("A100-SXM4-80GB", 9.7, 156, 312, 312, 624, 108, 1410, 7, "stacked", 40960, 400, 4, 300),
-    _Row("NVIDIA A30", 5.2, 82, 165, 165, 330, 56, 1440, 7, "stacked", 24576, 165, 4, 100),
-    _Row("NVIDIA A10", 0.488, 62.5, 125, 125, 250, 72, 1695, 8, "checked", 6144, 150, 4, 0),
-    _Row("NVIDIA A10G", 0.547, 35, 70, 70, 140, 80, 1710, 8, "checked", 6144, 300, 4, 0),
-    _Row("GeForce RTX 3060", 0.199, 12.7, 25.5, 25.5, 102, 28, 1777, 8, "planar", 3072, 170, 4, 0),
-    _Row("GeForce RTX 3070", 0.317, 20.3, 40.6, 40.6, 163, 46, 1725, 8, "planar", 4096, 220, 4, 0),
-    _Row("GeForce RTX 3080", 0.465, 29.8, 59.5, 59.5, 238, 68, 1710, 8, "planar", 5120, 320, 4, 0),
-    _Row("GeForce RTX 3090", 0.556, 35.6, 71, 71, 284, 82, 1695, 8, "planar", 6144, 350, 4, 56.25),
-    _Row("NVIDIA RTX A6000", 0.605, 77.4, 154.8, 154.8, 309.7, 84, 1800, 8, "planar", 6144, 300, 4, 56.25),
-    _Row("NVIDIA L4", 0.473, 60, 121, 121, 242, 58, 2040, 5, "checked", 49152, 72, 4, 0),
-    _Row("NVIDIA L40S", 1.43, 183, 362, 362, 733, 142, 2520, 5, "checked", 98304, 350, 4, 0),
-    _Row("GeForce RTX 4060 Ti", 0.345, 22.1, 44.1, 44.1, 176.5, 34, 2535, 5, "planar", 32768, 160, 4, 0, pcie_lanes=8),
-    _Row("GeForce RTX 4070", 0.455, 29.1, 58.3, 58.3, 233.2, 46, 2475, 5, "planar", 36864, 200, 4, 0),
-    _Row("GeForce RTX 4080", 0.761, 48.7, 97.5, 97.5, 389.9, 76, 2505, 5, "planar", 65536, 320, 4, 0),
-    _Row("GeForce RTX 4090", 1.29, 82.6, 165.2, 165.2, 660.6, 128, 2520, 5, "planar", 73728, 450, 4, 0),
-    _Row("GeForce RTX 5080", 0.88, 56.3, 112.6, 112.6, 450.2, 84, 2617, 5, "planar", 65536, 360, 5, 0),
-    _Row("GeForce RTX 5090", 1.64, 104.8, 209.5, 209.5, 838, 170, 2407, 5, "planar", 98304, 575, 5, 0),
-    _Row(_PRO_6000, 1.71, 219.4, 438.9, 438.9, 877.7, 188, 2280, 5, "planar", 131072, 300, 5, 0),
-    _Row("H100-PCIE-80GB", 25.6, 378, 756, 756, 1513, 114, 1755, 5, "stacked", 51200, 350, 5, 300),
-    _Row("H100-SXM5-80GB", 33.5, 494.7, 989, 989, 1979, 132, 1980, 5, "stacked", 51200, 700, 5, 450),
-    _Row("H200-SXM5-141GB", 33.5, 494.7, 989, 989, 1979, 132, 1980, 5, "stacked", 51200, 700, 5, 450),
-    _Row("B200-SXM6-180GB", 37, 1100, 2250, 2250, 4500, 148, 1965, 5, "stacked", 129536, 1000, 5, 900),
-)
-_FIGURES_OF = {row.name: row.figures() for row in _FIGURES}
-GPU_MODELS = {model.name: model._replace(figures=_FIGURES_OF[model.name]) for model in _ROWS}
+def _number(text: str) -> float:
+    return 0 if text == "-" else int(text) if text.isdecimal() else float(text)
+
+
+GPU_MODELS = {model.name: model for model in _read_models()}
 DEFAULT_MODEL = GPU_MODELS["Tesla K40c"]
 _MOST_NAMED = 4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -53,6 +54,11 @@ ENVIRONMENT_VARIABLES = (
     "TF_GPU_ALLOCATOR",
     "TF_GPU_HOST_MEM_LIMIT_IN_MB",
 )
+
+
+def shell_environment() -> dict[str, str]:
+    """The variables by which the user's shell configures GPU memory: the only place that reads them."""
+    return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
 
 
 class GpuEnvironment(NamedTuple):

@@ -20,10 +20,31 @@ THREADS_LIMIT = 1 << 16
 MAX_DIM = (1 << 63) - 1
 MAX_TIMEOUT = MAX_DIM // 1000
 """Maximum timeout in seconds, since a ConfigProto stores milliseconds in 64 bits."""
+MAX_STEPS = 1 << 40
 MAX_ITERATIONS = 1 << 20
 """Each iteration of a loop is walked through."""
 _KERNEL_DEVICES = ("CPU", "GPU")
 """The types of device that a machine here can have."""
+MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
+"""Options that say what a graph file says under `devices`."""
+RANGES = {
+    "cpu": (0, MAX_COUNT),
+    "gpu": (0, MAX_COUNT),
+    "intra_op_threads": (0, THREADS_LIMIT),
+    "inter_op_threads": (-1, THREADS_LIMIT),
+    "batch": (1, MAX_DIM),
+    "assume_unknown": (1, MAX_DIM),
+    "checkpoint_every": (1, MAX_DIM),
+    "checkpoint_keep": (0, MAX_DIM),
+}
+"""The least and the most of options that are whole numbers."""
+_LISTS = {
+    "link": "a list of ENDS=BANDWIDTH",
+    "device": "a mapping or a list of PATTERN=DEVICE",
+    "shape": "a mapping or a list of NAME=1,2,3",
+    "iterations": "a mapping or a list of NAME=N",
+}
+"""Options that may not be a single text."""
 Paths = str | PurePath | Sequence[str | PurePath]
 
 
@@ -242,18 +263,18 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
                 f"no such option: got {name}, expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
             )
     options = SimulationOptions(**values)
-    for name in ("cpu", "gpu"):
-        _check_integer(name, getattr(options, name), 0, MAX_COUNT)
-    for name in ("intra_op_threads", "inter_op_threads"):
-        _check_integer(name, getattr(options, name), -1 if name == "inter_op_threads" else 0, THREADS_LIMIT)
+    for name, (low, high) in RANGES.items():
+        _check_integer(name, getattr(options, name), low, high)
+    for name, form in _LISTS.items():
+        value = getattr(options, name)
+        if isinstance(value, str):
+            raise UsageError(f"wrong type of {name}: got '{value}', expected {form}")
     if options.timeout is not None and not 0 < options.timeout <= MAX_TIMEOUT:
         raise UsageError(f"timeout out of range: got {options.timeout}, expected seconds above 0, at most {MAX_TIMEOUT}")
     check_named("log style", options.log_style, STYLES)
     check_named("end of a script's run", options.until, UNTIL)
     if isinstance(options.arguments, str) or not all(isinstance(word, str) for word in options.arguments):
         raise UsageError(f"wrong type of arguments: got {options.arguments!r}, expected a list of strings")
-    if isinstance(options.device, str):
-        raise UsageError(f"wrong type of device: got '{options.device}', expected a mapping or a list of PATTERN=DEVICE")
     if not isinstance(options.environment, Mapping):
         raise UsageError(f"wrong type of environment: got {options.environment!r}, expected a mapping of names to strings")
     for name, text in options.environment.items():
@@ -261,15 +282,7 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
             raise UsageError(f"wrong environment: got {name!r}: {text!r}, expected names and strings")
     if options.process is not None and not isinstance(options.process, GpuProcess):
         raise UsageError(f"wrong type of process: got {options.process!r}, expected a placesim.GpuProcess")
-    if isinstance(options.link, str):
-        raise UsageError(f"wrong type of link: got '{options.link}', expected a list of ENDS=BANDWIDTH")
-    if isinstance(options.shape, str):
-        raise UsageError(f"wrong type of shape: got '{options.shape}', expected a mapping or a list of NAME=1,2,3")
-    if isinstance(options.iterations, str):
-        raise UsageError(f"wrong type of iterations: got '{options.iterations}', expected a mapping or a list of NAME=N")
     _check_saving(options)
-    _check_integer("batch", options.batch, 1, MAX_DIM)
-    _check_integer("assume_unknown", options.assume_unknown, 1, MAX_DIM)
     _ = (
         options.release,
         options.device_patterns,
@@ -283,8 +296,6 @@ def make_options(values: Mapping[str, Any]) -> SimulationOptions:
 
 
 def _check_saving(options: SimulationOptions) -> None:
-    _check_integer("checkpoint_every", options.checkpoint_every, 1, MAX_DIM)
-    _check_integer("checkpoint_keep", options.checkpoint_keep, 0, MAX_DIM)
     if options.checkpoint_keep is not None and options.checkpoint_every is None:
         raise UsageError("checkpoints are kept but not written: got a number to keep, expected an interval in steps too")
     if not options.is_saved:

@@ -14,10 +14,10 @@ from typing import Any, Unpack
 
 from placesim.core.errors import UsageError
 from placesim.machine.gpu_memory import GpuProcess
-from placesim.machine.gpu_options import ENVIRONMENT_VARIABLES
-from placesim.machine.options import OptionValues, SimulationOptions, make_options
+from placesim.machine.gpu_options import shell_environment
+from placesim.machine.options import MACHINE, OptionValues, SimulationOptions, make_options
 
-VARIABLES = {"PLACESIM_CPU": "cpu", "PLACESIM_GPU": "gpu", "PLACESIM_GPU_MODEL": "gpu_model", "PLACESIM_INVENTORY": "inventory"}
+VARIABLES = {f"PLACESIM_{name.upper()}": name for name in MACHINE}
 """Environment variables, and the options that they stand for."""
 _COUNTS = ("cpu", "gpu")
 
@@ -45,7 +45,7 @@ def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
 
     Threads that are started inside see it too.  Raises UsageError for an option that means nothing.
     """
-    entered = Machine(make_options({"environment": _shell_environment(), **values}))
+    entered = Machine(make_options({"environment": shell_environment(), **values}))
     _entered.append(entered)
     try:
         yield entered
@@ -77,7 +77,7 @@ def _environment_machine() -> Machine:
     given = tuple((name, os.environ[name]) for name in VARIABLES if os.environ.get(name))
     if given not in _of_environment:
         values = {VARIABLES[name]: _number(name, text) if VARIABLES[name] in _COUNTS else text for name, text in given}
-        _of_environment[given] = Machine(make_options({"environment": _shell_environment(), **values}))
+        _of_environment[given] = Machine(make_options({"environment": shell_environment(), **values}))
     return _of_environment[given]
 
 
@@ -85,7 +85,3 @@ def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise UsageError(f"wrong {name}: got '{text}', expected a number of devices")
     return int(text)
-
-
-def _shell_environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from placesim.core.errors import InternalError, PlacesimError, UsageError
 from placesim.core.files.writer import join_pieces
 from placesim.formats.device_annotations import assign_devices
+from placesim.machine.options import MACHINE
 from placesim.planning.graphs.plan_annotations import clear_requests
 from placesim.studies.simulation.settings import build_machine_settings, session_config
 from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -74,13 +75,9 @@ def _planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
     """The file with the machine, and whether placement is soft, that options gave in the place of its own."""
     config = session_config(file, options)
     own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)
-    if all(getattr(options, name) is None for name in _MACHINE):
+    if all(getattr(options, name) is None for name in MACHINE):
         return replace(file, config=own)
     return replace(file, config=own, inventory=build_machine_settings(file, replace(options, profile=())).tasks)
-
-
-_MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
-"""Options that say what a graph file says under `devices`."""
 
 
 def _placed(loaded: LoadedGraph, options: SimulationOptions, file: GraphFile) -> Placement:

@@ -23,10 +23,10 @@ from placesim.inspection.picturing.order import box_places
 from placesim.inspection.picturing.picture import Picture, picture_of
 from placesim.inspection.picturing.scopes import Scope, page_tree
 from placesim.inspection.written_placement import baseline_snapshot
+from placesim.report.palette import PATTERNS, device_colour, device_pattern
 from placesim.report.pictures import comparison_page, memory_page, sweep_page, timing_page
 from placesim.report.pictures.html_page import LIBRARIES, SHELL, html_page
 from placesim.report.pictures.page_data import page_document
-from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern
 from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 from tests.inspection.pictures import picture, snapshot, towers_text
 from tests.report.conftest import Browser, wait

@@ -8,7 +8,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, machine_options, output_option, placement_options, size_options, source_options
+from placesim.cli.options import given, graph_options, output_option, size_options
 from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ EXITS = {
 @option(
     "--rule",
     "rules",
+    completes="rules",
     multiple=True,
     metavar="RULE",
     help="Rule to check: its name, or NAME=VALUE (repeatable).",
@@ -114,9 +115,7 @@ EXITS = {
 )
 @option("--rules", "lists_rules", is_flag=True, help="List all rules with their parameters, and exit.", folder_values="none")
 @size_options("max-peak-memory, max-step-time and max-link-bytes")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()
 def check_command(

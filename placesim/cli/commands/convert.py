@@ -11,7 +11,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, machine_options, placement_options, shell_environment, source_options
+from placesim.cli.options import given, graph_options, in_shell
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
 from placesim.studies.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
@@ -46,9 +46,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     help="Write one GraphDef per device, with its sends and receives; `--format pbtxt` writes text.",
     folder_values="none",
 )
-@source_options
-@machine_options
-@placement_options
+@graph_options
 def convert_command(
     graph: str, out: str | None, form: str | None, placed: bool, nodes: str | None, partitioned: str | None, **values: Any
 ) -> int:
@@ -71,13 +69,12 @@ def convert_command(
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_files
     from placesim.cli.progress import show_stages
-    from placesim.machine.options import make_options
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     if out is None and partitioned is None:
         raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
     form = _form(out, form)
-    options = make_options({"environment": shell_environment(), **given(values)})
+    options = in_shell(given(values))
     loaded = load_graph(graph, options)
     if loaded.error is not None or loaded.file is None:
         raise loaded.error or UsageError(f"no graph in {graph}")

@@ -11,12 +11,13 @@ import click
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, machine_options, release_option, shell_environment, table_format_option
+from placesim.cli.options import given, machine_options, release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.releases import CURRENT, Release, find_release
 from placesim.machine.gpu_memory import GpuLogLine, gpu_memory_limit
 from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.gpu_options import shell_environment
 from placesim.machine.inventory import Device
 from placesim.runtime.cluster.connection_settings import Connection
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, REPORT, SIZES, FolderValues, OutputFile, Word, option
+from placesim.cli.option_types import MACHINE, SIZES, FolderValues, Word, option
 from placesim.cli.options import (
     Command,
     given,
-    machine_options,
+    graph_options,
+    in_shell,
     memory_option,
     output_option,
-    placement_options,
+    page_option,
     size_options,
-    source_options,
     time_option,
 )
 from placesim.cli.output_forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
@@ -73,15 +73,28 @@ def _side_options(command: Command) -> Command:
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
         text = f"Soft placement of {side.upper()}."
         command = option(soft, group=MACHINE, default=None, help=text, folder_values="any")(command)
-        name, metavar = f"--{side}-device", "PATTERN=DEVICE"
-        text = f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable)."
-        command = option(name, group=MACHINE, multiple=True, metavar=metavar, help=text, folder_values="any")(command)
+        command = option(
+            f"--{side}-device",
+            group=MACHINE,
+            multiple=True,
+            metavar="PATTERN=DEVICE",
+            completes="placed nodes",
+            help=f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable).",
+            folder_values="any",
+        )(command)
         for name, kind, metavar, text in reversed(_SIDES):
             text = text.format(side.upper())
             group = SIZES if name == "batch" else MACHINE
             values: FolderValues = "own files" if name == "inventory" else "any"
-            decorate = option(f"--{side}-{name}", group=group, type=kind, metavar=metavar, help=text, folder_values=values)
-            command = decorate(command)
+            command = option(
+                f"--{side}-{name}",
+                group=group,
+                type=kind,
+                metavar=metavar,
+                completes="gpu models" if name == "gpu-model" else "",
+                help=text,
+                folder_values=values,
+            )(command)
     return command
 
 
@@ -89,23 +102,14 @@ def _side_options(command: Command) -> Command:
 @click.argument("a")
 @click.argument("b", required=False)
 @_side_options
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @memory_option("Show peak memory per device (default: only if cheap to compute).")
 @time_option("Show step times, and slower nodes (default: only if cheap to compute).")
 @size_options("memory and time")
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()
-@option(
-    "--html",
-    group=REPORT,
-    type=OutputFile(),
-    metavar="FILE",
-    help="Write an HTML page that compares both steps: timelines, memory and moved nodes.",
-    folder_values="none",
-)
+@page_option("Write an HTML page that compares both steps: timelines, memory and moved nodes.")
 def diff_command(
     a: str,
     b: str | None,
@@ -181,9 +185,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     from pathlib import Path
 
     from placesim.cli.graph_arguments import graph_name, load_graph
-    from placesim.cli.options import shell_environment
     from placesim.cli.output import write_files
-    from placesim.machine.options import make_options
     from placesim.planning.graphs.plan_comparison import SimulatedPlacement
     from placesim.report.pictures.comparison_page import Comparison, comparison_page
     from placesim.studies.time_study import study_time
@@ -193,7 +195,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
         labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
     found = []
     for name, side, label in zip(names, sides, labels, strict=True):
-        options = make_options({"environment": shell_environment(), **side})
+        options = in_shell(side)
         study = study_time(load_graph(name, options), options, graph_name(name), is_traced=True)
         found.append(SimulatedPlacement(label, study, study.error))
     page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))

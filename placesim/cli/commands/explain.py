@@ -9,15 +9,7 @@ import click
 
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import (
-    given,
-    machine_options,
-    output_option,
-    placement_options,
-    profile_option,
-    size_options,
-    source_options,
-)
+from placesim.cli.options import given, graph_options, output_option, profile_option, size_options
 from placesim.cli.output_forms import Form, find_target, form_option, table_forms, table_option, write_target
 
 if TYPE_CHECKING:
@@ -47,9 +39,7 @@ FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _js
 @command("explain")
 @click.argument("graph")
 @click.argument("nodes", nargs=-1, metavar="[NODE|PATTERN]...")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @option(
     "--edits",
     type=click.IntRange(0),

@@ -13,13 +13,12 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    graph_options,
     guess_options,
-    machine_options,
+    in_shell,
     output_option,
-    placement_options,
     shape_option,
-    shell_environment,
-    source_options,
+    take_record,
     top_option,
 )
 from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
@@ -110,9 +109,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
     folder_values="any",
 )
 @top_option(TOP, "holders to list for each device")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("devices", "holders")
@@ -121,9 +118,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 def memory_command(
     graph: str,
     batch: int | str | None,
-    feeds: tuple[str, ...],
     execute: bool,
-    dumps: bool,
     top: int,
     form: str | None,
     table: str | None,
@@ -147,15 +142,12 @@ def memory_command(
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text
     from placesim.cli.progress import show_stages
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-    from placesim.machine.options import make_options
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 
     target = find_target(FORMS, form, output, opens, table)
-    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment(), "execute": execute}
-    options = make_options(given(values | known | {"batch": None if batch == AUTO else batch}))
-    found = MemoryStudyRequest(execute, batch == AUTO, dumps)
+    found = take_record(values, MemoryStudyRequest, is_executed=execute, finds_batch=batch == AUTO)
+    options = in_shell(given(values | {"execute": execute, "batch": None if batch == AUTO else batch}))
     loaded = load_graph(graph, options)
     with show_stages("measuring"):
         study = study_memory(loaded, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))

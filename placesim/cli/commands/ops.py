@@ -41,6 +41,7 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
 @option(
     "--dtype",
     callback=_check_dtype,
+    completes="dtypes",
     metavar="TYPE",
     help="Only ops with a kernel that takes or returns tensors of this type.",
     folder_values="any",

@@ -8,22 +8,12 @@ from typing import Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.options import (
-    format_option,
-    given,
-    machine_options,
-    placement_options,
-    report_options,
-    shell_environment,
-    source_options,
-)
+from placesim.cli.options import format_option, given, graph_options, in_shell, report_options
 
 
 @command("place")
 @click.argument("graphs", nargs=-1, required=True, metavar="GRAPH...")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @report_options
 @format_option
 def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:
@@ -55,11 +45,10 @@ def place_graphs(
     from placesim.cli.progress import show_stages
     from placesim.cli.report_output import write_report
     from placesim.core.process.gc_pause import collector_paused
-    from placesim.machine.options import make_options
     from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
-    options = make_options({"log_placement": True, "environment": shell_environment(), **values})
+    options = in_shell({"log_placement": True, **values})
     several = len(graphs) > 1 or graphs[0].endswith(".jsonl")
     worst = told = 0
     try:

@@ -13,20 +13,20 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import REPORT, OutputFile, Word, option
+from placesim.cli.option_types import Word, option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    graph_options,
     guess_options,
+    in_shell,
     link_option,
-    machine_options,
     output_option,
-    placement_options,
+    page_option,
     profile_option,
-    shell_environment,
     size_options,
-    source_options,
+    take_record,
     top_option,
 )
 from placesim.cli.output_forms import (
@@ -98,6 +98,7 @@ EXITS = {
     multiple=True,
     metavar="PATTERN",
     help="Let these nodes leave the device they request: a name, a scope/ or a pattern (repeatable).",
+    completes="nodes",
     folder_values="any",
 )
 @option("--free-all", is_flag=True, help="Let all nodes leave the device they request.", folder_values="any")
@@ -114,9 +115,16 @@ EXITS = {
     multiple=True,
     metavar="PATTERN",
     help="Keep these groups of nodes on different devices: names, scopes/ or patterns.",
+    completes="nodes",
     folder_values="any",
 )
-@option("--contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it.", folder_values="any")
+@option(
+    "--contiguous",
+    "needs_contiguous",
+    is_flag=True,
+    help="For throughput: no path may leave a device and return to it.",
+    folder_values="any",
+)
 @option(
     "--method",
     default=AUTO,
@@ -124,9 +132,10 @@ EXITS = {
     metavar="NAME",
     help="Use only this method: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
     "for memory anneal or exact.",
+    completes="methods",
     folder_values="any",
 )
-@option("--explain", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
+@option("--explain", "explains", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
 @option(
     "--seconds",
     type=click.FloatRange(0, 86400, min_open=True),
@@ -161,36 +170,18 @@ EXITS = {
     folder_values="none",
 )
 @top_option(TOP, "moved groups to list")
-@machine_options
+@graph_options
 @scheduler_options
-@source_options
-@placement_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("placements", "moves", "devices")
 @output_option("Write the graph with the plan's devices, as .yaml, .json, .pb or .pbtxt; an ONNX model also as .onnx.")
-@option(
-    "--html",
-    group=REPORT,
-    type=OutputFile(),
-    metavar="FILE",
-    help="Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.",
-    folder_values="none",
-)
+@page_option("Write an HTML page that compares the plan with the original placement: timelines, memory and moved nodes.")
 def plan_command(
     graph: str,
-    feeds: tuple[str, ...],
     free: tuple[str, ...],
     free_all: bool,
-    apart: tuple[str, ...],
     objective: str,
-    contiguous: bool,
-    method: str,
-    explain: bool,
-    seconds: float,
-    evaluations: int | None,
-    seed: int,
-    jobs: int,
     top: int,
     form: str | None,
     table: str | None,
@@ -216,8 +207,6 @@ def plan_command(
     """
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import tell
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-    from placesim.machine.options import make_options
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure
     from placesim.planning.portfolio import Effort, check_method
     from placesim.planning.search_processes import spread
@@ -227,19 +216,19 @@ def plan_command(
     connection = take_connection(values)
     if output is not None:
         check_ending(Path(output))
-    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
-    options = make_options(given(values | known))
-    check_method(method)
+    effort = take_record(values, Effort)
+    aim = take_record(values, Aim, sought=PlanMeasure(objective), is_traced=html is not None)
+    options = in_shell(given(values))
+    check_method(effort.method)
     check_page_file("--html", html)
     target = find_target(FORMS, form, None, table=table)
-    aim = Aim(PlanMeasure(objective), contiguous, explain, html is not None, apart)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)
     if output is not None:
         check_source(loaded, Path(output))
     # what was found until Ctrl-C is told, and written
-    with spread(Effort(seconds, evaluations, seed, jobs, method), connection) as effort, InterruptGrace():
-        limit = seconds if evaluations is None else None
+    with spread(effort, connection) as effort, InterruptGrace():
+        limit = effort.seconds if effort.evaluations is None else None
         try:
             with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
                 study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)

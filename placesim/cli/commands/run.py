@@ -13,17 +13,7 @@ from click.core import ParameterSource
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
 from placesim.cli.command import command
 from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, OutputFile, Word, option
-from placesim.cli.options import (
-    feed_option,
-    file_access_options,
-    given,
-    machine_options,
-    placement_options,
-    report_options,
-    shell_environment,
-    source_options,
-    trace_option,
-)
+from placesim.cli.options import feed_option, file_access_options, given, graph_options, in_shell, report_options, trace_option
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import ENGINES
 
@@ -43,9 +33,7 @@ if TYPE_CHECKING:
     help="Print the device mapping and one line per node before the results.",
     folder_values="any",
 )
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @feed_option
 @report_options
 @option(
@@ -171,7 +159,6 @@ if TYPE_CHECKING:
 def run_command(
     graph: str,
     form: str,
-    feeds: tuple[str, ...],
     no_execute: bool,
     summary: bool,
     log_filters: tuple[str, ...],
@@ -214,24 +201,23 @@ def run_command(
         from placesim.cli.commands.place import place_graphs
 
         values["log_placement"] = True
-        return place_graphs([graph], form, given(values), summary, log_filters, log_creation)
+        return place_graphs([graph], form, given(values | {"feeds": ()}), summary, log_filters, log_creation)
     if log_filters and values["log_placement"] is None:
         values["log_placement"] = True
     if graph.endswith(".py") and is_local:
         from placesim.cli.script_runs import is_live, run_live
 
-        if is_live(graph, form, feeds, values, summary=summary, log_memory=log_memory, trace=trace):
+        if is_live(graph, form, values, summary=summary, log_memory=log_memory, trace=trace):
             return run_live(graph, given(values), log_filters, log_creation=log_creation)
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_creation, write_memory_log
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
-    from placesim.machine.options import make_options
     from placesim.report.report import Report
     from placesim.studies.simulation.simulation import SimulationStage, simulate
 
-    options = make_options(given(values | {"feed": _parse_feeds(feeds), "environment": shell_environment()}))
+    options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with (
         _measured(trace, performance) as measurements,
@@ -306,11 +292,3 @@ def _measured(trace: str | None, performance: str | None) -> Iterator[Measuremen
         if measurements.steps and trace is not None:
             with InterruptGrace():
                 write_trace(Path(trace), events(measurements.records()))
-
-
-def _parse_feeds(texts: tuple[str, ...]) -> dict[str, Any]:
-    if not texts:
-        return {}
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-
-    return dict(map(parse_feed, texts))

@@ -11,15 +11,7 @@ import click
 
 from placesim.cli.command import command, same_setting
 from placesim.cli.option_types import option
-from placesim.cli.options import (
-    given,
-    machine_options,
-    memory_option,
-    output_option,
-    placement_options,
-    size_options,
-    source_options,
-)
+from placesim.cli.options import given, graph_options, in_shell, memory_option, output_option, size_options
 from placesim.cli.output_forms import (
     OPENED,
     ROW_FORMS,
@@ -104,9 +96,7 @@ FORMS: tuple[Form[Any], ...] = (
 
 @command("show")
 @click.argument("graph")
-@machine_options
-@source_options
-@placement_options
+@graph_options
 @option(
     "--depth",
     type=click.IntRange(1),
@@ -178,12 +168,11 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     """Raises UsageError for a graph without signatures, and for a form that a table has not."""
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import write_rows
-    from placesim.machine.options import make_options
     from placesim.report.text.signatures import COLUMNS, signature_rows
 
     if form not in ROW_FORMS or output is not None:
         raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
-    loaded = load_graph(graph, make_options(given(values)))
+    loaded = load_graph(graph, in_shell(given(values)))
     if loaded.error is not None:
         raise loaded.error
     if not loaded.signatures:

@@ -14,15 +14,14 @@ from placesim.cli.options import (
     feed_option,
     file_access_options,
     given,
+    graph_options,
     guess_options,
+    in_shell,
     link_option,
-    machine_options,
     output_option,
-    placement_options,
     profile_option,
-    shell_environment,
     size_options,
-    source_options,
+    steps_option,
     top_option,
     trace_option,
 )
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
 TOP = 10
 """Default number of rows of the critical path, of nodes and of transfers."""
-MAX_STEPS = 1 << 40
 
 
 def _text(study: TimeStudy, top: int) -> str:
@@ -90,14 +88,10 @@ EXITS = {
 )
 @feed_option
 @profile_option
-@option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
-)
+@steps_option
 @top_option(TOP, "nodes, transfers and parts of the critical path to list")
-@machine_options
+@graph_options
 @link_option
-@source_options
-@placement_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
@@ -107,7 +101,6 @@ EXITS = {
 @collector_paused()
 def simulate_command(
     graph: str,
-    feeds: tuple[str, ...],
     execute: bool,
     steps: int | None,
     top: int,
@@ -135,14 +128,11 @@ def simulate_command(
     from placesim.cli.graph_arguments import graph_name, load_graph
     from placesim.cli.output import complain, write, write_error_text, write_trace
     from placesim.cli.progress import show_stages
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-    from placesim.machine.options import make_options
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
     target = find_target(FORMS, form, output, opens, table)
-    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
-    options = make_options(given(values | known))
+    options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with show_stages("simulating"):
         study = study_time(

@@ -13,21 +13,24 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, option
+from placesim.cli.option_types import option
 from placesim.cli.options import (
     Command,
     feed_option,
     file_access_options,
     given,
+    inventory_option,
     link_option,
     output_option,
     placement_options,
     profile_option,
     shape_option,
-    shell_environment,
     source_options,
+    steps_option,
 )
 from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.machine.gpu_options import shell_environment
+from placesim.machine.options import make_options
 
 if TYPE_CHECKING:
     from placesim.prediction.sweep_rows import Sweep, SweepRow, Value
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from placesim.studies.sweeping.processes import ProcessCount
     from placesim.studies.sweeping.sweep import SweepRun
 
-MAX_STEPS = 1 << 40
 WRITING_SECONDS = 1.0
 """Finished rows are written no more often than this, and never for more than a tenth of the time."""
 
@@ -85,22 +87,23 @@ EXITS = {
 }
 
 
-def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
-    return option(name, metavar=metavar, help=text, folder_values="any")
+def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Command]:
+    return option(name, metavar="LIST", help=text, completes=completes, folder_values="any")
 
 
 @command("sweep", exits=EXITS)
 @click.argument("graph")
-@_axis("--gpu", "LIST", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
-@_axis("--gpu-model", "LIST", "GPU models; `devices --gpu-models` lists them.")
-@_axis("--batch", "LIST", "Batch sizes: first dimensions of placeholders where these are unknown.")
-@_axis("--cpu", "LIST", "Numbers of CPU devices.")
+@_axis("--gpu", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
+@_axis("--gpu-model", "GPU models; `devices --gpu-models` lists them.", "gpu models")
+@_axis("--batch", "Batch sizes: first dimensions of placeholders where these are unknown.")
+@_axis("--cpu", "Numbers of CPU devices.")
 @option(
     "--set",
     "sets",
     multiple=True,
     metavar="KEY=LIST",
     help="Values of another option, or of one part of it (repeatable).",
+    completes="sweep keys",
     folder_values="none",
 )
 @option(
@@ -124,18 +127,10 @@ def _axis(name: str, metavar: str, text: str) -> Callable[[Command], Command]:
     help="Maximum number of combinations (default: 10000).",
     folder_values="none",
 )
-@option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
-)
+@steps_option
 @shape_option()
 @feed_option
-@option(
-    "--inventory",
-    metavar="FILE",
-    help="YAML file that describes the machine (`devices:`).",
-    group=MACHINE,
-    folder_values="own files",
-)
+@inventory_option
 @link_option
 @profile_option
 @scheduler_options
@@ -156,7 +151,6 @@ def sweep_command(
     jobs: int | None,
     max_combinations: int | None,
     steps: int | None,
-    feeds: tuple[str, ...],
     form: str | None,
     output: str | None,
     opens: bool,
@@ -178,8 +172,6 @@ def sweep_command(
     """
     from placesim.cli.graph_arguments import graph_name, read_once
     from placesim.core.version import __version__
-    from placesim.formats.graph_file.sections.overrides import parse_feed
-    from placesim.machine.options import make_options
     from placesim.studies.sweeping.axes import MOST_COMBINATIONS, make_axes, parse_set
     from placesim.studies.sweeping.row_dependencies import identity_of
     from placesim.studies.sweeping.row_simulation import SweepJob
@@ -194,8 +186,7 @@ def sweep_command(
         [*((key, text) for key, text in listed if text is not None), *map(parse_set, sets)],
         max_combinations or MOST_COMBINATIONS,
     )
-    known = {"feed": dict(map(parse_feed, feeds)), "environment": shell_environment()}
-    options = given(values | known)
+    options = given(values | {"environment": shell_environment()})
     data = read_once(graph, make_options(options))  # what is wrong with them is wrong with every row
     keys = tuple(axis.key for axis in axes)
     job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from placesim.core.dtypes import NAMES, DataType, parse_dtype
@@ -22,8 +23,8 @@ _UNITS = {"": 1, "B": 1} | {
     prefix + suffix: base**power for power, prefix in enumerate("KMGT", 1) for suffix, base in (("iB", 1024), ("B", 1000))
 }
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
-_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0}
-_TIME = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*")
+_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0}
+_AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµμ/]*)\s*")
 INT64_END = 1 << 63
 """The first number that has no place in an int64."""
 
@@ -99,14 +100,24 @@ def size_value(value: Any) -> int:
     return int(size)
 
 
+def read_amount(text: str, units: Mapping[str, float]) -> float | None:
+    """A number times the factor of its unit, "" where it has none; None for a text of another form."""
+    found = _AMOUNT.fullmatch(text)
+    factor = None if found is None else units.get(found[2])
+    return None if found is None or factor is None else float(found[1]) * factor
+
+
+def read_seconds(text: str) -> float | None:
+    """Seconds of a text such as `5ms`, `1.5 s` or `200us`; None for another form."""
+    return read_amount(text, _SECONDS)
+
+
 def seconds_value(value: Any) -> float:
     """Seconds: a number, or a text with a unit (`5ms`, `1.5 s`, `200us`)."""
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is not None and found[2] in _SECONDS:
-        seconds = float(found[1]) * _SECONDS[found[2]]
-    elif type(value) in (int, float):
+    seconds = read_seconds(value) if isinstance(value, str) else None
+    if type(value) in (int, float):
         seconds = float(value) if abs(value) < INT64_END else float("inf")
-    else:
+    if seconds is None:
         raise InvalidValue(f"bad time: got {spell(value)}, expected seconds, or a number with a unit such as 5ms or 200us")
     if not 0 <= seconds < INT64_END:
         raise InvalidValue(f"bad time: got {spell(value)}, expected a number of seconds from 0")

@@ -32,29 +32,9 @@ from placesim.formats.onnx.rows import (
 )
 
 _FAMILIES = (
-    attention.ROWS,
-    casts.ROWS,
-    comparisons.ROWS,
-    constants.ROWS,
-    control_flow.ROWS,
-    convolutions.ROWS,
-    elementwise.ROWS,
-    gathering.ROWS,
-    losses.ROWS,
-    matrices.ROWS,
-    normalizations.ROWS,
-    pools.ROWS,
-    quantization.ROWS,
-    random.ROWS,
-    recurrent.ROWS,
-    reductions.ROWS,
-    resizing.ROWS,
-    sampling.ROWS,
-    selections.ROWS,
-    sequences.ROWS,
-    shapes.ROWS,
-    strings.ROWS,
-    transforms.ROWS,
+    *(attention, casts, comparisons, constants, control_flow, convolutions, elementwise, gathering, losses, matrices),
+    *(normalizations, pools, quantization, random, recurrent, reductions, resizing, sampling, selections, sequences, shapes),
+    *(strings, transforms),
 )
 
 
@@ -63,7 +43,7 @@ def rows() -> dict[tuple[str, str], dict[int, Row]]:
     """By domain and op, then by the version since which the op is as its row takes it."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
     for family in _FAMILIES:
-        for (op, *versions), row in family.items():
+        for (op, *versions), row in family.ROWS.items():
             domain, _, name = op.rpartition("::")
             found.setdefault((domain, name), {}).update(dict.fromkeys(versions, row))
     return found

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from placesim.core.errors import DeadlineExceededError, Location, PlacesimError, UnavailableError
 from placesim.formats.recognition import ScriptGraph
-from placesim.machine.options import SimulationOptions
+from placesim.machine.options import MACHINE, SimulationOptions
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
 from placesim.tf1.running.process import main; main()"
@@ -49,7 +49,7 @@ def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence
     return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job, default=str), str(path), *arguments]
 
 
-MACHINE_OPTIONS = ("cpu", "gpu", "gpu_model", "inventory", "tensorflow", "link", "environment")
+MACHINE_OPTIONS = (*MACHINE, "tensorflow", "link", "environment")
 """Options of a command that its script sees: the machine."""
 
 

@@ -1,20 +1,8 @@
-// How things look: colours of Okabe and Ito that the colour-blind can tell apart, and a pattern with each, so that none stands by colour alone.
+// How things look, in the colours and patterns of `report/palette.py`.
 
-const PALETTE = ["#0072B2", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#E69F00"];
-const GREY = "#8D96A3";
 const RAMP = ["#C6DBEF", "#9ECAE1", "#6BAED6", "#3182BD", "#08519C", "#08306B"];
 const BYTE_STEPS = [1024, 32 * 1024, 1024 ** 2, 32 * 1024 ** 2, 1024 ** 3];
 const MAX_OPS = 13;
-/** SVG shapes on a tile of 8 by 8; the first is plain. */
-const PATTERNS = [
-  "",
-  '<path d="M-2 2 2-2M0 8 8 0M6 10 10 6"/>',
-  '<circle cx="2" cy="2" r="1.1"/><circle cx="6" cy="6" r="1.1"/>',
-  '<path d="M0 2H8M0 6H8"/>',
-  '<path d="M-2 6 2 10M0 0 8 8M6-2 10 2"/>',
-  '<path d="M2 0V8M6 0V8"/>',
-  '<path d="M0 4H8M4 0V8"/>',
-];
 
 /** The look of the i-th of many: no two of the first forty-two are alike. */
 const look = (i, label) => ({
@@ -87,7 +75,7 @@ class Mode {
   }
 }
 
-/** The first device is grey; `report/pictures/palette.py` has the same looks. */
+/** The first device is grey, as in `report/palette.py`. */
 function deviceMode(model) {
   const looks = model.devices.map(({ short }, i) => (i ? look(i - 1, short) : { label: short, colour: GREY, pattern: 0 }));
   looks.push({ label: "not placed", colour: "#FFFFFF", pattern: 6 });
@@ -113,8 +101,8 @@ function requestedMode(model) {
 }
 
 const MOVED = [
-  { label: "not on the requested device", colour: "#E69F00", pattern: 1 },
-  { label: "on the requested device", colour: "#56B4E9", pattern: 0 },
+  { label: "not on the requested device", colour: PALETTE[5], pattern: 1 },
+  { label: "on the requested device", colour: PALETTE[3], pattern: 0 },
   { label: "no device requested", colour: GREY, pattern: 0 },
   { label: "not placed", colour: "#FFFFFF", pattern: 6 },
 ];

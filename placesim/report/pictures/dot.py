@@ -9,10 +9,11 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.picturing.drawing import BoxLink, Drawing, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, choose_open_scopes, walk
-from placesim.report.pictures.palette import device_colour, text_colour
+from placesim.report.palette import GREY, LIGHT, device_colour, text_colour
 from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
 
+COPY, LINK = LIGHT["copy"].upper(), LIGHT["link"].upper()
 MAX_BOXES = 400
 """More than Graphviz lays out in a moment; a depth asks for more."""
 
@@ -26,9 +27,9 @@ def format_dot(picture: Picture, depth: int | None = None) -> str:
 
 def _lines(picture: Picture, root: Scope, opened: Set[Scope], drawing: Drawing) -> Iterator[str]:
     yield f"digraph {_quoted(picture.name)} {{"
-    yield '  graph [rankdir=TB, fontname="Helvetica", labeljust=l, style=rounded, color="#8D96A3"];'
+    yield f'  graph [rankdir=TB, fontname="Helvetica", labeljust=l, style=rounded, color="{GREY.code}"];'
     yield '  node [shape=box, style="rounded,filled", fontname="Helvetica", fontsize=10];'
-    yield '  edge [color="#5F6B7A", fontname="Helvetica", fontsize=9];'
+    yield f'  edge [color="{LINK}", fontname="Helvetica", fontsize=9];'
     numbers: dict[Scope | int, int] = {box: number for number, box in enumerate(drawing.boxes)}
     yield from _boxes(picture, root, opened, numbers)
     yield from (f"  b{link.source} -> b{link.target}{_link_attributes(link)};" for link in drawing.links)
@@ -75,7 +76,7 @@ def _link_attributes(link: BoxLink) -> str:
     if link.copies.number:
         size = readable_bytes(link.copies)
         # an xlabel takes no part in the layout: Graphviz 2.43 fails ("trouble in init_rank") on labels between nested clusters
-        return f' [xlabel="{size}", color="#B54800", fontcolor="#B54800", penwidth=2.5]'
+        return f' [xlabel="{size}", color="{COPY}", fontcolor="{COPY}", penwidth=2.5]'
     return "" if link.is_data else " [style=dotted]"
 
 

@@ -8,7 +8,7 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.picturing.drawing import Drawing, draw
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, choose_open_scopes, walk
-from placesim.report.pictures.palette import device_colour, text_colour
+from placesim.report.palette import LIGHT, device_colour, text_colour
 from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
 
@@ -34,7 +34,7 @@ def _lines(picture: Picture, root: Scope, opened: Set[Scope], drawing: Drawing) 
         yield f"  b{link.source} {arrow} b{link.target}"
     for device in sorted({device for box in drawing.boxes if (device := _device(picture, box)) is not None}):
         fill = device_colour(device)
-        yield f"  classDef {_class(device)} fill:{fill},color:{text_colour(fill)},stroke:#5F6B7A"
+        yield f"  classDef {_class(device)} fill:{fill},color:{text_colour(fill)},stroke:{LIGHT['link'].upper()}"
 
 
 def _boxes(

@@ -18,6 +18,7 @@ from string import Template
 from typing import Any, NamedTuple
 
 from placesim.core.escaping import escape_json, escape_line
+from placesim.report.palette import page_script, page_styles
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
 """The scripts of all pages, before their own."""
@@ -77,7 +78,7 @@ class Shell(NamedTuple):
             blob_images=blobs[1],
             title=html.escape(escape_line(name)),
             command=self.command,
-            style="".join(map(page_asset, ("page.css", *self.styles))),
+            style=page_styles() + "".join(map(page_asset, ("page.css", *self.styles))),
             kind=self.kind,
             finder=Template(page_asset("finder.html")).substitute(finds=self.finds) if self.finds else "",
             tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
@@ -85,7 +86,7 @@ class Shell(NamedTuple):
             help=_button(Button("help", "?", "Keyboard and legend (?)")) if self.has_keys else "",
             main="".join(map(page_asset, self.main)),
             data="\n".join(_data(key, text) for key, text in data.items()),
-            script="\n".join(map(page_asset, scripts)),
+            script="\n".join((page_script(), *map(page_asset, scripts))),
         )
 
 

@@ -18,18 +18,17 @@ from placesim.inspection.picturing.lanes import ScopePiece, Wire, arrange_lanes
 from placesim.inspection.picturing.picture import UNPLACED, Picture
 from placesim.inspection.picturing.scopes import Scope, find_open_scopes, page_tree, scope_tree
 from placesim.inspection.short_device_names import short_names
+from placesim.report.palette import LIGHT, PATTERNS, device_colour, device_pattern, mix_colours, pattern_colour
 from placesim.report.pictures.curves import Curve, End
-from placesim.report.pictures.palette import PATTERNS, device_colour, device_pattern, mix_colours, pattern_colour
 from placesim.report.pictures.text_width import fit_text, text_width
 from placesim.report.text.amounts import readable_seconds, readable_size
 
 WIDTH = 1200
 """Width of a picture at which a page of text or a slide shows letters of at least 10 pixels."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
-TEXT, SOFT, LINE, GROUND, SURFACE, COPY, LINK, ACCENT, WASH = (
-    *("#1b1f27", "#5b6472", "#d9dde3", "#f6f7f9", "#ffffff", "#b54800", "#5f6b7a", "#0a5fd0", "#eef2f8"),
+TEXT, SOFT, LINE, GROUND, SURFACE, COPY, LINK, ACCENT, WASH = map(
+    LIGHT.__getitem__, ("text", "soft", "line", "ground", "surface", "copy", "link", "accent", "wash")
 )
-"""Colours of the page in light mode (`assets/page.css`)."""
 MARGIN, TOP, FOOT, TASK = 14, 54, 30, 26
 HEAD, HEAD_LINE, METER = 152, 17, 10
 COLUMN, BOX_WIDTH, BOX, GAP, SIDE = 150, 210, 46, 8, 16

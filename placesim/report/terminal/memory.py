@@ -12,13 +12,13 @@ from rich.text import Text
 
 from placesim.core.escaping import escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
+from placesim.report.palette import HOLDERS
 from placesim.report.terminal.block_chart import blocks_line, encode_for
 from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
 MAX_CURVE = 100
-_STYLES = {"variable": "blue", "constant": "cyan", "step": "green", "scratch": "magenta"}
 
 
 def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
@@ -97,7 +97,7 @@ def _table(holdings: Sequence[Holding], width: int) -> Table:
         Column("until", is_name=True, missed=2),
     )
     styled = [
-        [Text(cell, _STYLES[row[0]] if not i else "dim" if columns[i].missed else "") for i, cell in enumerate(row)]
+        [Text(cell, HOLDERS[row[0]].terminal if not i else "dim" if columns[i].missed else "") for i, cell in enumerate(row)]
         for row in rows
     ]
     return fit_table(columns, styled, width)

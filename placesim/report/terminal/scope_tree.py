@@ -14,6 +14,7 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.byte_amounts import Amount, merge_amounts, sum_amounts
 from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
+from placesim.report.palette import terminal_colour
 from placesim.report.terminal.block_chart import encode_for
 from placesim.report.terminal.console import facts_lines, make_console, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
@@ -29,7 +30,6 @@ MIN_PAIRS = 3
 MIN_MATRIX = 6
 """So many devices have a matrix on however low a terminal."""
 _CORNER = "copied from \\ to"
-_STYLES = ("bright_black", "blue", "green", "magenta", "cyan", "yellow", "red")
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
 """Bars differ in cells too, so that they can be told apart without colour."""
 
@@ -115,7 +115,7 @@ def _shares(by_device: Mapping[int, Amount], labels: dict[int, str]) -> Text:
 
 
 def _style(device: int) -> str:
-    return "bold red" if device < 0 else _STYLES[device % len(_STYLES)]
+    return "bold red" if device < 0 else terminal_colour(device)
 
 
 def _cell(device: int) -> str:

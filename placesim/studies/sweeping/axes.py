@@ -10,21 +10,19 @@ from typing import Any, NamedTuple
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
-from placesim.machine.inventory import MAX_COUNT
-from placesim.machine.options import MAX_DIM, THREADS_LIMIT
+from placesim.machine.options import MAX_DIM, MAX_STEPS, RANGES
 from placesim.prediction.sweep_rows import Value
 from placesim.studies.simulation.settings import find_gpu_model
 
 MOST_COMBINATIONS = 10_000
 """Default maximum number of combinations."""
-MAX_STEPS = 1 << 40
 _NUMBERS = {
-    "gpu": (0, MAX_COUNT),
-    "cpu": (0, MAX_COUNT),
+    "gpu": RANGES["gpu"],
+    "cpu": RANGES["cpu"],
     "batch": (0, MAX_DIM),
     "steps": (1, MAX_STEPS),
-    "inter-op-threads": (-1, THREADS_LIMIT),
-    "intra-op-threads": (0, THREADS_LIMIT),
+    "inter-op-threads": RANGES["inter_op_threads"],
+    "intra-op-threads": RANGES["intra_op_threads"],
 }
 _FLAGS = ("soft-placement", "no-memory-limit", "clear-devices")
 _TEXTS = ("gpu-model", "inventory", "fetch", "signature", "tag", "checkpoint")

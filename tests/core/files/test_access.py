@@ -196,7 +196,7 @@ def test_kernels_open_files_in_one_module() -> None:
     own = (
         "file_access.py",
         "unicode_scripts.py",
-        "op_families_text.py",
+        "op_families.py",
         "memory_limit.py",
     )  # the last reads what /proc says of us
     for path in [

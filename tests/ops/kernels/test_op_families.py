@@ -1,7 +1,8 @@
 """The table that says where each kernel is agrees with the families' own tables."""
 
+from placesim.ops.compile_families import op_families_text
 from placesim.ops.kernels import join_tables, load_kernels
-from placesim.ops.kernels.op_families_text import PATH, op_families_text
+from placesim.ops.kernels.op_families import PATH
 
 
 def test_the_written_table_is_that_of_the_families() -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from placesim.core.errors import UsageError
 from placesim.core.suggestions import did_you_mean
-from placesim.formats.graph_file.plain_values import INT64_END, line_value, number_value
+from placesim.formats.graph_file.plain_values import INT64_END, line_value, number_value, read_amount, read_seconds
 from placesim.formats.problems import WRONG, FileProblems, InvalidValue, one_of, own_position, spell, value_position
 from placesim.machine.inventory import TaskInventory
 from placesim.machine.links import (
@@ -35,13 +34,12 @@ from placesim.machine.links import (
 LINK_KEYS = ("between", "shared_by", "bandwidth", "latency", "ways", "kind", "name")
 _PREFIXES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _RATES = {
+    "": 1,
     **{f"{prefix}B/s": factor for prefix, factor in _PREFIXES.items()},
     **{f"{prefix}bit/s": factor / 8 for prefix, factor in _PREFIXES.items()},
     **{f"{prefix}iB/s": 1024**power for power, prefix in enumerate("KMGT", 1)},
 }
 """Units of rates; `Gb/s` is ambiguous and therefore refused."""
-_SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-_AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµμ/]*)\s*")
 _PCIE = re.compile(r"\s*PCIe\s*([0-9]{1,2})(?:\.0)?\s*x\s*([0-9]{1,3})\s*", re.IGNORECASE)
 _LANES = (1, 2, 4, 8, 12, 16, 32)
 FREE, NONE = "free", "none"
@@ -179,11 +177,10 @@ def bandwidth_value(value: Any) -> float:
         pcie = _PCIE.fullmatch(value)
         if pcie is not None:
             return _pcie_bytes(int(pcie[1]), int(pcie[2]), value)
-        found = _AMOUNT.fullmatch(value)
-        factor = None if found is None else 1 if not found[2] else _RATES.get(found[2])
-        if found is None or factor is None:
+        amount = read_amount(value, _RATES)
+        if amount is None:
             raise InvalidValue(f"bad bandwidth: got {spell(value)}, {expected}")
-        rate = float(found[1]) * factor
+        rate = amount
     else:
         rate = number_value(value, "a bandwidth")
     if not rate >= 1:
@@ -208,15 +205,12 @@ def latency_value(value: Any) -> float:
     if isinstance(value, str):
         if value.strip().lower() == NONE:
             return 0.0
-        found = _AMOUNT.fullmatch(value)
-        factor = None if found is None else _SECONDS.get(found[2])
-        if found is None or factor is None:
+        written = read_seconds(value)
+        if written is None:
             raise InvalidValue(
                 f"bad latency: got {spell(value)}, expected seconds, a number with a unit such as 5us, or 'none'"
             )
-        seconds = math.inf
-        with suppress(OverflowError):
-            seconds = float(found[1]) * factor
+        seconds = written
     else:
         seconds = number_value(value, "a latency")
     if not 0 < seconds < INT64_END:
