@@ -46,7 +46,7 @@ class Answers(NamedTuple):
     ended: str = ""
 
 
-RUN_ERRAND = f"__import__('importlib').import_module('{__name__}').run_errand(errand, preface)"
+RUN_ERRAND = f"__import__('{__name__}', fromlist=['run_errand']).run_errand(errand, preface)"
 """Expression for the worker's `eval`, since a worker without placesim ends if it is sent a function of placesim."""
 
 
