@@ -18,7 +18,7 @@ from placesim.tf1.contrib.outputs import (
     two_element_tuple,
 )
 from placesim.tf1.contrib.variables import model_variable
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import InitializerLike, PerDimension, TensorLike
 from placesim.tf1.layers import convolutional, core
 
 _NAMES = {"bias": "biases", "kernel": "weights"}
@@ -52,7 +52,7 @@ def convolution(
     padding: str = "SAME",
     data_format: str | None = None,
     rate: TensorLike = 1,
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
     weights_initializer: object = _XAVIER,
@@ -125,7 +125,7 @@ def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
         stride: object = 1,
         padding: str = "SAME",
         data_format: str = _FORMATS[rank][1],
-        activation_fn: object = tf.nn.relu,
+        activation_fn: Callable[[Any], Any] = tf.nn.relu,
         normalizer_fn: object = None,
         normalizer_params: object = None,
         weights_initializer: object = _XAVIER,
@@ -178,13 +178,13 @@ conv3d_transpose = convolution3d_transpose = _transposed(convolutional.Conv3DTra
 def separable_convolution2d(
     inputs: Any,
     num_outputs: int | None,
-    kernel_size: object,
+    kernel_size: PerDimension,
     depth_multiplier: int = 1,
-    stride: object = 1,
+    stride: PerDimension = 1,
     padding: str = "SAME",
     data_format: str = "NHWC",
     rate: TensorLike = 1,
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
     weights_initializer: object = _XAVIER,
@@ -273,7 +273,7 @@ def convolution2d_in_plane(
     kernel_size: object,
     stride: object = 1,
     padding: str = "SAME",
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
     weights_initializer: object = _XAVIER,
@@ -322,12 +322,12 @@ conv2d_in_plane = convolution2d_in_plane
 def fully_connected(
     inputs: Any,
     num_outputs: int,
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
-    weights_initializer: object = _XAVIER,
+    weights_initializer: InitializerLike | None = _XAVIER,
     weights_regularizer: object = None,
-    biases_initializer: object = _ZEROS,
+    biases_initializer: InitializerLike | None = _ZEROS,
     biases_regularizer: object = None,
     reuse: object = None,
     variables_collections: object = None,

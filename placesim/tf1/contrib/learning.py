@@ -10,8 +10,11 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib import training
 from placesim.tf1.contrib.training import add_gradients_summaries, clip_gradient_norms, multiply_gradients
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.optimizers.optimizer import Optimizer
 from placesim.tf1.optimizers.steps import get_or_create_global_step
+from placesim.tf1.session.stacks import RunningSession
 
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "multiply_gradients"]
 _DEFAULT = 0
@@ -19,8 +22,8 @@ _DEFAULT = 0
 
 
 def create_train_op(
-    total_loss: object,
-    optimizer: object,
+    total_loss: TensorLike,
+    optimizer: Optimizer,
     global_step: TensorLike = _DEFAULT,
     update_ops: object = None,
     variables_to_train: object = None,
@@ -58,7 +61,9 @@ def create_train_op(
     )
 
 
-def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+def train_step(
+    sess: RunningSession, train_op: Any, global_step: TensorLike, train_step_kwargs: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """One step: the loss, and whether to stop."""
     start = time.time()
     loss, step = sess.run([train_op, global_step])
@@ -74,10 +79,10 @@ def train(
     train_step_fn: Callable[..., tuple[Any, Any]] = train_step,
     train_step_kwargs: object = _DEFAULT,
     log_every_n_steps: int = 1,
-    graph: Any = None,
+    graph: Graph | None = None,
     master: str = "",
     is_chief: bool = True,
-    global_step: Any = None,
+    global_step: TensorLike | None = None,
     number_of_steps: int | None = None,
     init_op: object = _DEFAULT,
     init_feed_dict: object = None,

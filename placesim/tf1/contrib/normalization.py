@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.importing.missing_names import not_there
 
 _ZEROS = tf.zeros_initializer()
@@ -17,7 +18,7 @@ _ZEROS = tf.zeros_initializer()
 @add_arg_scope
 def bias_add(
     inputs: Any,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     initializer: Any = _ZEROS,
     regularizer: Any = None,
     reuse: object = None,
@@ -63,8 +64,8 @@ def _parameter(
 
 
 def _scale_and_offset(
-    shape: Any,
-    dtype: Any,
+    shape: ShapeLike,
+    dtype: DTypeLike,
     center: bool,
     scale: bool,
     collections: Any,
@@ -87,7 +88,7 @@ def layer_norm(
     inputs: Any,
     center: bool = True,
     scale: bool = True,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     reuse: Any = None,
     variables_collections: Any = None,
     outputs_collections: Any = None,
@@ -127,7 +128,7 @@ def instance_norm(
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1e-6,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     param_initializers: Mapping[str, Any] | None = None,
     reuse: object = None,
     variables_collections: Any = None,
@@ -166,11 +167,11 @@ def group_norm(
     inputs: Any,
     groups: int = 32,
     channels_axis: int = -1,
-    reduction_axes: Any = (-3, -2),
+    reduction_axes: Sequence[int] = (-3, -2),
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1e-6,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     param_initializers: Mapping[str, Any] | None = None,
     reuse: object = None,
     variables_collections: Any = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
@@ -27,7 +27,7 @@ _USUAL_SUMMARIES = ["learning_rate", "loss", "global_gradient_norm"]
 
 def optimize_loss(
     loss: Any,
-    global_step: Any,
+    global_step: TensorLike | None,
     learning_rate: Any,
     optimizer: Any,
     gradient_noise_scale: float | None = None,
@@ -37,7 +37,7 @@ def optimize_loss(
     update_ops: Any = None,
     variables: Any = None,
     name: str | None = None,
-    summaries: Any = None,
+    summaries: Sequence[str] | None = None,
     colocate_gradients_with_ops: bool = False,
     increment_global_step: bool = True,
 ) -> Any:

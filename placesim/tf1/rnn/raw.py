@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
-from placesim.tf1.rnn.cells import cache_variables, check_cell
+from placesim.tf1.rnn.cells import CellLike, cache_variables, check_cell
 from placesim.tf1.rnn.states import batch_size_of_steps, joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
 from placesim.tf1.types import nest
@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 def raw_rnn(
-    cell: Any,
+    cell: CellLike,
     loop_fn: Callable[..., Any],
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
