@@ -11,12 +11,14 @@ import placesim.tf1 as tf
 from placesim.core.checkpoints.checkpoint_state import STATE_FILE
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.saving import states
 from placesim.tf1.saving.save_graph import V2, SaveGraph
 from placesim.tf1.saving.saveables import saveables_of
+from placesim.tf1.session.stacks import RunningSession
 
 _FAILED = "Restoring from checkpoint failed. This is most likely due to"
 _CHECK = "Please ensure that you have not altered the graph expected based on the checkpoint. Original error:"
@@ -155,8 +157,8 @@ class Saver:
 
     def save(
         self,
-        sess: Any,
-        save_path: Any,
+        sess: RunningSession,
+        save_path: StrPath,
         global_step: TensorLike | None = None,
         latest_filename: str | None = None,
         meta_graph_suffix: str = "meta",
@@ -250,7 +252,7 @@ class Saver:
 
     # --- restoring
 
-    def restore(self, sess: Any, save_path: Any) -> None:
+    def restore(self, sess: RunningSession, save_path: StrPath) -> None:
         """Puts a checkpoint's values into the variables.
 
         Raises ValueError for a path that is none, and NotFoundError or InvalidArgumentError for a graph that it does not fit.
