@@ -31,9 +31,9 @@ def _truth(value: TensorLike, name: str) -> Tensor:
 
 def batch(
     dataset: Dataset,
-    batch_size: Any,
-    drop_remainder: Any = False,
-    num_parallel_calls: Any = None,
+    batch_size: TensorLike,
+    drop_remainder: TensorLike = False,
+    num_parallel_calls: TensorLike | None = None,
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -53,7 +53,12 @@ def determinism(value: bool | None) -> str:
 
 
 def window(
-    dataset: Dataset, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False, name: str | None = None
+    dataset: Dataset,
+    size: TensorLike,
+    shift: TensorLike | None = None,
+    stride: TensorLike = 1,
+    drop_remainder: TensorLike = False,
+    name: str | None = None,
 ) -> Dataset:
     """Datasets of so many elements."""
     parts = (
@@ -74,7 +79,7 @@ def padded_batch(
     batch_size: TensorLike,
     padded_shapes: object = None,
     padding_values: Any = None,
-    drop_remainder: Any = False,
+    drop_remainder: TensorLike = False,
     name: str | None = None,
 ) -> Dataset:
     """Several elements as one, padded to one shape.  Raises ValueError or TypeError for shapes and values that don't fit."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,9 @@ from placesim.tf1.types.shapes import TensorShape
 
 def bucket_by_sequence_length(
     dataset: Dataset,
-    element_length_func: Any,
-    bucket_boundaries: Any,
-    bucket_batch_sizes: Any,
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
     padded_shapes: object = None,
     padding_values: object = None,
     pad_to_bucket_boundary: bool = False,
@@ -36,7 +37,7 @@ def bucket_by_sequence_length(
             "`len(bucket_batch_sizes)` must equal `len(bucket_boundaries) + 1` but "
             f"`len(bucket_batch_sizes)={len(bucket_batch_sizes)}` and `len(bucket_boundaries)={len(bucket_boundaries)}`."
         )
-    sizes: Any = constant(bucket_batch_sizes, dtypes.int64)
+    sizes = constant(bucket_batch_sizes, dtypes.int64)
 
     def element_to_bucket_id(*args: Any) -> Any:
         length = element_length_func(*args)
@@ -68,7 +69,7 @@ def bucket_by_sequence_length(
             told = "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
             last = constant(len(bucket_batch_sizes) - 1, dtypes.int64)
             with control_dependencies([Assert(tf.less(bucket_id, last), [told])]):
-                limits: Any = convert_to_tensor(bucket_boundaries, dtypes.int64)
+                limits = convert_to_tensor(bucket_boundaries, dtypes.int64)
                 filler = limits[bucket_id] - 1
         shapes = make_padded_shapes(grouped.output_shapes if padded_shapes is None else padded_shapes, filler)
         return padded_batch(grouped, size, shapes, padding_values, drop_remainder=drop_remainder)

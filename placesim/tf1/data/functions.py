@@ -22,7 +22,7 @@ _NOT_IN_NAMES = str.maketrans("", "", "<>\\' ")
 class ElementFunction:
     """A function of an element: its name in the library, what it captures, and the spec of what it gives."""
 
-    def __init__(self, function: Any, caller: str, spec: Any, unpacks: bool = True) -> None:
+    def __init__(self, function: Callable[..., Any], caller: str, spec: Any, unpacks: bool = True) -> None:
         """`spec` is the argument's; where that is a tuple and `unpacks` holds, the function takes its parts.
 
         `caller` is how TensorFlow names the method, which is in the function's name.
@@ -74,6 +74,6 @@ def _readable_name(function: Callable[..., Any]) -> str:
     return name.translate(_NOT_IN_NAMES)
 
 
-def element_function(function: object, caller: str, dataset: Dataset) -> ElementFunction:
+def element_function(function: Callable[..., Any], caller: str, dataset: Dataset) -> ElementFunction:
     """The function of a dataset's elements."""
     return ElementFunction(function, caller, dataset.element_spec)
