@@ -11,7 +11,7 @@ from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
-from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor, holds_tensors
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.types.type_specs import TensorSpec
@@ -120,6 +120,8 @@ def _static_shape(shape: Tensor) -> TensorShape:
 
 def _padded_shape(given: object, component: TensorShape) -> Tensor:
     """A vector of int64; -1 is as much as the largest element has.  Raises ValueError for a shape that can't be it."""
+    if isinstance(given, list | tuple) and holds_tensors(given):
+        given = convert_to_tensor(given, preferred_dtype=dtypes.int64)
     if isinstance(given, Tensor):
         if given.dtype is not dtypes.int64:
             raise TypeError(
