@@ -233,31 +233,25 @@ def separable_convolution2d(
             _collect(layer, variables_collections, ("depthwise_kernel", "pointwise_kernel"))
         else:
             channels = channel_dimension(inputs.get_shape(), data_format, min_rank=4)
+            variable = functools.partial(model_variable, dtype=inputs.dtype.base_dtype, trainable=trainable)
+            weights = variable(
+                "depthwise_weights",
+                shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
+                initializer=weights_initializer,
+                regularizer=weights_regularizer,
+                collections=get_variable_collections(variables_collections, "weights"),
+            )
             height, width = two_element_tuple(stride)
+            strides = [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1]
             outputs = tf.nn.depthwise_conv2d(
-                inputs,
-                model_variable(
-                    "depthwise_weights",
-                    shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
-                    dtype=inputs.dtype.base_dtype,
-                    initializer=weights_initializer,
-                    regularizer=weights_regularizer,
-                    trainable=trainable,
-                    collections=get_variable_collections(variables_collections, "weights"),
-                ),
-                [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1],
-                padding,
-                rate=two_element_tuple(rate),
-                data_format=data_format,
+                inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format
             )
             if normalizer_fn is None and biases_initializer is not None:
-                biases = model_variable(
+                biases = variable(
                     "biases",
                     shape=[depth_multiplier * channels],
-                    dtype=inputs.dtype.base_dtype,
                     initializer=biases_initializer,
                     regularizer=biases_regularizer,
-                    trainable=trainable,
                     collections=get_variable_collections(variables_collections, "biases"),
                 )
                 outputs = tf.nn.bias_add(outputs, biases, data_format=data_format)

@@ -59,10 +59,7 @@ def optimize_loss(
         if updates:
             with tf.control_dependencies(list(updates)):
                 loss = tf.identity(loss, name="control_dependency")
-        wanted = _USUAL_SUMMARIES if summaries is None else list(summaries)
-        for summary in wanted:
-            if summary not in OPTIMIZER_SUMMARIES:
-                raise ValueError(f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], you provided {summary}.")
+        wanted = _wanted_summaries(summaries)
         if global_step is None and learning_rate_decay_fn is not None:
             raise ValueError("global_step is required for learning_rate_decay_fn.")
         rate = _learning_rate(learning_rate)
@@ -84,6 +81,15 @@ def optimize_loss(
         step = chosen.apply_gradients(pairs, global_step=global_step if increment_global_step else None, name="train")
         with tf.control_dependencies([step]):
             return tf.identity(loss, name="control_dependency")
+
+
+def _wanted_summaries(given: Sequence[str] | None) -> list[str]:
+    """Raises ValueError for what is no summary."""
+    wanted = _USUAL_SUMMARIES if given is None else list(given)
+    for summary in wanted:
+        if summary not in OPTIMIZER_SUMMARIES:
+            raise ValueError(f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], you provided {summary}.")
+    return wanted
 
 
 def _learning_rate(given: object) -> Any:
