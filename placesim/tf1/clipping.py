@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
@@ -13,7 +14,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types import dtypes
 
 
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None) -> Any:
     """`tf.clip_by_value`."""
     with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
@@ -24,7 +25,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
         return IndexedSlices(found, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else found
 
 
-def clip_by_norm(t: Any, clip_norm: Any, axes: TensorLike | None = None, name: str | None = None) -> Any:
+def clip_by_norm(t: TensorLike, clip_norm: TensorLike, axes: TensorLike | None = None, name: str | None = None) -> Any:
     """`tf.clip_by_norm`."""
     from placesim.tf1.array.creation import ones_like
     from placesim.tf1.array.parts import where
@@ -42,7 +43,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: TensorLike | None = None, name: s
         return IndexedSlices(found, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else found
 
 
-def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any:
+def clip_by_average_norm(t: TensorLike, clip_norm: TensorLike, name: str | None = None) -> Any:
     """`tf.clip_by_average_norm`."""
     from placesim.tf1.array.creation import range
     from placesim.tf1.array.shaping import rank, size
@@ -58,7 +59,7 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Any
         return gen("Identity")(scaled * bound, name=scope)
 
 
-def global_norm(t_list: Any, name: str | None = None) -> Any:
+def global_norm(t_list: Sequence[TensorLike | IndexedSlices | None], name: str | None = None) -> Any:
     """`tf.global_norm`: None among the tensors is left out."""
     from placesim.tf1.array.shaping import stack
     from placesim.tf1.graphs.graph import get_default_graph
@@ -80,7 +81,9 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
         return gen("Sqrt")(half * constant(2.0, half.dtype), name="global_norm")
 
 
-def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None) -> Any:
+def clip_by_global_norm(
+    t_list: Sequence[TensorLike | IndexedSlices | None], clip_norm: Any, use_norm: Any = None, name: str | None = None
+) -> Any:
     """`tf.clip_by_global_norm`: the clipped tensors and the norm."""
     from placesim.tf1.graphs.graph import get_default_graph
 

@@ -24,7 +24,12 @@ class Normal:
     """Normal distributions of mean `loc` and standard deviation `scale`, tensors that broadcast to the batch's shape."""
 
     def __init__(
-        self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Normal"
+        self,
+        loc: TensorLike,
+        scale: TensorLike,
+        validate_args: bool = False,
+        allow_nan_stats: bool = True,
+        name: str = "Normal",
     ) -> None:
         """Raise NotImplementedError for `validate_args`, which needs checks in the graph."""
         if validate_args:

@@ -42,7 +42,7 @@ class OpError(Exception):
     classic: str | None = None
     """Text in the style of the first guides, if that style is used and defines one."""
 
-    def __init__(self, node_def: Any, op: Any, message: Any, error_code: int, *args: Any) -> None:
+    def __init__(self, node_def: Any, op: Any, message: str, error_code: int, *args: Any) -> None:
         super().__init__()
         self._node_def = node_def
         self._op = op
@@ -87,7 +87,7 @@ class OpError(Exception):
         return "".join(lines)
 
 
-def _revived(name: str, *init_args: Any) -> OpError:
+def _revived(name: str, *init_args: object) -> OpError:
     """Recreate an error that was pickled in another process."""
     found: OpError = globals()[name](*init_args)
     return found
@@ -96,7 +96,7 @@ def _revived(name: str, *init_args: Any) -> OpError:
 def _status(name: str, code: int) -> Any:
     """Subclass of OpError with a fixed error code."""
 
-    def __init__(self: OpError, node_def: Any, op: Any, message: Any, *args: Any) -> None:  # noqa: N807
+    def __init__(self: OpError, node_def: Any, op: Any, message: str, *args: object) -> None:  # noqa: N807
         OpError.__init__(self, node_def, op, message, code, *args)
 
     doc = f"The status {name.removesuffix('Error')}."

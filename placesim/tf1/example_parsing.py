@@ -48,7 +48,9 @@ class SparseFeature(NamedTuple):
     already_sorted: bool = False
 
 
-def parse_example(serialized: Any, features: Any, name: str | None = None, example_names: Any = None) -> dict[str, Any]:
+def parse_example(
+    serialized: TensorLike, features: Mapping[str, Any], name: str | None = None, example_names: TensorLike | None = None
+) -> dict[str, Any]:
     """`tf.parse_example`: a tensor for each feature."""
     if not features:
         raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
@@ -57,7 +59,7 @@ def parse_example(serialized: Any, features: Any, name: str | None = None, examp
 
 
 def parse_single_example(
-    serialized: Any, features: TensorLike, name: str | None = None, example_names: Any = None
+    serialized: TensorLike, features: Mapping[str, Any], name: str | None = None, example_names: TensorLike | None = None
 ) -> dict[str, Any]:
     """`tf.parse_single_example`: a tensor for each feature."""
     if not features:
@@ -99,12 +101,12 @@ def _parse(serialized: object, names: object, features: Mapping[str, Any]) -> di
     return tensors | dict(zip(dense, found.dense_values, strict=True))
 
 
-def _dense_shape(feature: Any) -> TensorShape:
+def _dense_shape(feature: FixedLenFeature | FixedLenSequenceFeature) -> TensorShape:
     shape = TensorShape(feature.shape)
     return TensorShape([None]).concatenate(shape) if isinstance(feature, FixedLenSequenceFeature) else shape
 
 
-def _default(key: str, feature: Any) -> Any:
+def _default(key: str, feature: FixedLenFeature | FixedLenSequenceFeature) -> Any:
     """Default of a missing feature; empty if the feature is required."""
     kind = dtypes.as_dtype(feature.dtype)
     if isinstance(feature, FixedLenSequenceFeature):

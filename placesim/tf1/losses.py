@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.weights import assert_broadcastable, broadcast_weights, remove_squeezable_dimensions, squeezed_if
 
@@ -58,7 +59,7 @@ def compute_weighted_loss(
             return loss
 
 
-def _reduced(weighted: object, losses: TensorLike, weights: TensorLike, reduction: str) -> Any:
+def _reduced(weighted: object, losses: Any, weights: Any, reduction: str) -> Any:
     if reduction == Reduction.NONE:
         return weighted
     total = tf.reduce_sum(weighted)
@@ -83,7 +84,7 @@ def _weighted_count(losses: TensorLike, weights: TensorLike, of_rows: bool = Fal
         return tf.reduce_sum(flags, **settings, name=scope)
 
 
-def _size(losses: Any) -> Any:
+def _size(losses: Tensor) -> Any:
     """Number of elements, in their own type."""
     with tf.name_scope(None, "num_elements", [losses]) as scope:
         return tf.cast(tf.size(losses, name=scope), losses.dtype)
@@ -95,20 +96,20 @@ def _required(**values: object) -> None:
             raise ValueError(f"Argument `{name}` must not be None.")
 
 
-def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
+def _pair(labels: TensorLike, predictions: TensorLike) -> tuple[Tensor, Tensor]:
     """Both as floats; raises ValueError for different shapes."""
-    predictions = tf.cast(predictions, tf.float32)
-    labels = tf.cast(labels, tf.float32)
-    predictions.get_shape().assert_is_compatible_with(labels.get_shape())
-    return labels, predictions
+    found: Tensor = tf.cast(predictions, tf.float32)
+    wanted: Tensor = tf.cast(labels, tf.float32)
+    found.get_shape().assert_is_compatible_with(wanted.get_shape())
+    return wanted, found
 
 
-def _with_logits(labels: Any, logits: Any) -> tuple[Any, Any]:
+def _with_logits(labels: TensorLike, logits: TensorLike) -> tuple[Tensor, Tensor]:
     """Labels in the logits' type; raises ValueError for different shapes."""
-    logits = tf.convert_to_tensor(logits)
-    labels = tf.cast(labels, logits.dtype)
-    logits.get_shape().assert_is_compatible_with(labels.get_shape())
-    return labels, logits
+    found: Tensor = tf.convert_to_tensor(logits)
+    wanted: Tensor = tf.cast(labels, found.dtype)
+    found.get_shape().assert_is_compatible_with(wanted.get_shape())
+    return wanted, found
 
 
 def absolute_difference(
@@ -256,8 +257,8 @@ def _twice_over(total: TensorLike, count: object) -> Any:
 
 
 def sigmoid_cross_entropy(
-    multi_class_labels: Any,
-    logits: Any,
+    multi_class_labels: TensorLike,
+    logits: TensorLike,
     weights: TensorLike = 1.0,
     label_smoothing: float = 0,
     scope: str | None = None,
@@ -275,7 +276,7 @@ def sigmoid_cross_entropy(
 
 
 def softmax_cross_entropy(
-    onehot_labels: Any,
+    onehot_labels: TensorLike,
     logits: Any,
     weights: TensorLike = 1.0,
     label_smoothing: float = 0,

@@ -29,7 +29,7 @@ class _Hole:
         return "{}"
 
 
-def print(*inputs: Any, **kwargs: Any) -> Operation:
+def print(*inputs: object, **kwargs: Any) -> Operation:
     """`tf.print`: an op that prints texts and structures of tensors; to standard error if nothing else is said."""
     stream = _stream_name(kwargs.pop("output_stream", sys.stderr))
     name = kwargs.pop("name", None)

@@ -9,12 +9,12 @@ import numpy as np
 from placesim.tf1.array.creation import range
 from placesim.tf1.array.shaping import rank
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorLike
 from placesim.tf1.types import dtypes
 
 
@@ -24,8 +24,8 @@ def string_join(inputs: TensorLike, separator: str = "", name: str | None = None
 
 
 def string_split(
-    source: Any = None,
-    sep: Any = None,
+    source: TensorLike | None = None,
+    sep: TensorLike | None = None,
     skip_empty: bool = True,
     delimiter: object = None,
     name: str | None = None,
@@ -47,14 +47,14 @@ def string_split(
         return _sparse(indices, values, shape)
 
 
-def _sparse(indices: TensorLike, values: TensorLike, shape: ShapeLike) -> SparseTensor:
+def _sparse(indices: TensorLike, values: TensorLike, shape: TensorLike) -> SparseTensor:
     """SparseTensor from existing tensors, without new nodes."""
     return SparseTensor(indices, values, shape)
 
 
 def reduce_join(
-    inputs: Any,
-    axis: Any = None,
+    inputs: TensorLike,
+    axis: TensorLike | None = None,
     keep_dims: bool | None = None,
     separator: str = "",
     name: str | None = None,
@@ -160,8 +160,8 @@ def serialize_tensor(tensor: TensorLike, name: str | None = None) -> Any:
 
 
 def split(
-    input: Any = None,
-    sep: Any = None,
+    input: TensorLike | None = None,
+    sep: TensorLike | None = None,
     maxsplit: int = -1,
     result_type: str = "SparseTensor",
     source: object = None,
@@ -186,7 +186,9 @@ def unsorted_segment_join(
     return gen("UnsortedSegmentJoin")(inputs, segment_ids, num_segments, separator=separator, name=name)
 
 
-def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Any:
+def edit_distance(
+    hypothesis: SparseTensorLike, truth: SparseTensorLike, normalize: bool = True, name: str = "edit_distance"
+) -> Any:
     """`tf.edit_distance`: Levenshtein's, of the rows of two sparse tensors.  Raises TypeError for anything else."""
     for word, value in (("Hypothesis", hypothesis), ("Truth", truth)):
         if not isinstance(value, SparseTensor) and not hasattr(value, "dense_shape"):

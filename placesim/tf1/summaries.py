@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,19 +35,21 @@ def _collect(summary: Tensor, collections: Any) -> Tensor:
     return summary
 
 
-def scalar(name: str, tensor: TensorLike, collections: object = None, family: str | None = None) -> Tensor:
+def scalar(name: str, tensor: TensorLike, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
     """A Summary of one number."""
     with _scope(name, family, [tensor]) as (tag, scope):
         return _collect(gen("ScalarSummary")(tags=tag, values=tensor, name=scope), collections)
 
 
-def histogram(name: str, values: TensorLike, collections: object = None, family: str | None = None) -> Tensor:
+def histogram(name: str, values: TensorLike, collections: Sequence[str] | None = None, family: str | None = None) -> Tensor:
     """A Summary of how values are spread."""
     with _scope(name, family, [values]) as (tag, scope):
         return _collect(gen("HistogramSummary")(tag=tag, values=values, name=scope), collections)
 
 
-def image(name: str, tensor: TensorLike, max_outputs: int = 3, collections: object = None, family: str | None = None) -> Tensor:
+def image(
+    name: str, tensor: TensorLike, max_outputs: int = 3, collections: Sequence[str] | None = None, family: str | None = None
+) -> Tensor:
     """A Summary of images, of the shape [batch, height, width, channels]."""
     with _scope(name, family, [tensor]) as (tag, scope):
         return _collect(gen("ImageSummary")(tag=tag, tensor=tensor, max_images=max_outputs, name=scope), collections)
@@ -58,7 +60,7 @@ def audio(
     tensor: TensorLike,
     sample_rate: object,
     max_outputs: int = 3,
-    collections: object = None,
+    collections: Sequence[str] | None = None,
     family: str | None = None,
 ) -> Tensor:
     """A Summary of sounds, of the shape [batch, frames] or [batch, frames, channels]; `sample_rate` in hertz."""
@@ -68,7 +70,7 @@ def audio(
         return _collect(made, collections)
 
 
-def text(name: Any, tensor: Any, collections: object = None) -> Tensor:
+def text(name: Any, tensor: Any, collections: Sequence[str] | None = None) -> Tensor:
     """A Summary of texts.  Raises ValueError for what is none."""
     if tensor.dtype != tf.string:
         raise ValueError(f"Expected tensor {tensor.name} to have dtype string, got {tensor.dtype}")
@@ -77,10 +79,10 @@ def text(name: Any, tensor: Any, collections: object = None) -> Tensor:
 
 
 def tensor_summary(
-    name: Any,
-    tensor: Any,
+    name: str,
+    tensor: TensorLike,
     summary_description: Any = None,
-    collections: Any = None,
+    collections: Sequence[str] | None = None,
     summary_metadata: Any = None,
     family: str | None = None,
     display_name: str | None = None,

@@ -31,7 +31,7 @@ def test_src_dir_path(relative_path: str) -> str:
 test_src_dir_path.__test__ = False  # type: ignore[attr-defined] # a name of TensorFlow's, and no test of ours
 
 
-def main(argv: Any = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Runs the tests of the script."""
     unittest.main(argv=argv)
 

@@ -136,6 +136,17 @@ def test_buckets_of_one_length() -> None:
     assert _listed(bucketed) == [[[0], [0]], [[0, 1, 2, 0], [0, 1, 2, 3]], [[0, 1]]]
 
 
+def test_buckets_padded_to_the_greatest_length_below_their_boundary() -> None:
+    lengths = tf.data.Dataset.from_tensor_slices([1, 2, 5])
+    buckets = tf.data.experimental.bucket_by_sequence_length(tf.size, [4], [2, 2], pad_to_bucket_boundary=True)
+    batches = lengths.map(tf.range).apply(buckets)
+    following = tf.data.make_one_shot_iterator(batches).get_next()
+    with tf.Session() as session:
+        assert session.run(following).tolist() == [[0, 0, 0], [0, 1, 0]]
+        with pytest.raises(errors.InvalidArgumentError, match="elements must have length"):
+            session.run(following)
+
+
 def test_sparse_elements() -> None:
     sparse = tf.SparseTensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3])
     (found,) = _elements(tf.data.Dataset.from_tensor_slices(sparse).batch(2))

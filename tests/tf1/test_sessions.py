@@ -116,7 +116,8 @@ def test_sessions_that_are_closed_or_empty() -> None:
         session.run("c:0")
     with pytest.raises(CancelledError, match="Session has been closed"):
         session.list_devices()
-    for arguments in ({"config": 3}, {"graph": 3}, {"target": 3}):
+    wrong: list[dict[str, Any]] = [{"config": 3}, {"graph": 3}, {"target": 3}]
+    for arguments in wrong:
         with pytest.raises(TypeError, match=f"Argument `{next(iter(arguments))}` must be"):
             sessions.Session(**arguments)
     with pytest.raises(NotFoundError, match="No session factory registered"):

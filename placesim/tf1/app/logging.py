@@ -36,12 +36,12 @@ def get_logger() -> _logging.Logger:
     return _logger()
 
 
-def debug(msg: Any, *args: Any, **kwargs: Any) -> None:
+def debug(msg: object, *args: Any, **kwargs: Any) -> None:
     """A message of the level DEBUG."""
     _logger().debug(msg, *args, **kwargs)
 
 
-def info(msg: Any, *args: Any, **kwargs: Any) -> None:
+def info(msg: object, *args: Any, **kwargs: Any) -> None:
     """A message of the level INFO."""
     _logger().info(msg, *args, **kwargs)
 
@@ -54,7 +54,7 @@ def warn(msg: Any, *args: Any, **kwargs: Any) -> None:
 warning = warn
 
 
-def error(msg: Any, *args: Any, **kwargs: Any) -> None:
+def error(msg: object, *args: Any, **kwargs: Any) -> None:
     """A message of the level ERROR."""
     _logger().error(msg, *args, **kwargs)
 
@@ -64,7 +64,7 @@ def fatal(msg: Any, *args: Any, **kwargs: Any) -> None:
     _logger().fatal(msg, *args, **kwargs)
 
 
-def log(level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
+def log(level: int, msg: object, *args: Any, **kwargs: Any) -> None:
     """A message of a level."""
     _logger().log(level, msg, *args, **kwargs)
 
@@ -100,7 +100,7 @@ def get_verbosity() -> int:
     return _logger().getEffectiveLevel()
 
 
-def set_verbosity(v: Any) -> None:
+def set_verbosity(v: int | str) -> None:
     """Set the minimum level of written messages."""
     _logger().setLevel(v)
 

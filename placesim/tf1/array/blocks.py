@@ -66,8 +66,8 @@ def required_space_to_batch_paddings(
     from placesim.tf1.types import dtypes
 
     with name_scope(name, "required_space_to_batch_paddings", [input_shape, block_shape]):
-        sizes: Any = convert_to_tensor(input_shape, dtypes.int32, name="input_shape")
-        blocks: Any = convert_to_tensor(block_shape, dtypes.int32, name="block_shape")
+        sizes = convert_to_tensor(input_shape, dtypes.int32, name="input_shape")
+        blocks = convert_to_tensor(block_shape, dtypes.int32, name="block_shape")
         blocks.shape.assert_is_fully_defined()
         blocks.shape.assert_has_rank(1)
         count = blocks.shape[0].value
@@ -76,7 +76,7 @@ def required_space_to_batch_paddings(
             return empty, empty
         sizes.shape.assert_is_compatible_with([count])
         if base_paddings is not None:
-            base: Any = convert_to_tensor(base_paddings, dtypes.int32, name="base_paddings")
+            base = convert_to_tensor(base_paddings, dtypes.int32, name="base_paddings")
             base.shape.assert_is_compatible_with([count, 2])
         else:
             base = zeros([count, 2], dtypes.int32)

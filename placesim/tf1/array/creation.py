@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension, dimension_value
+from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
 
 _CONST_ELEMENTS = 1000
 """Fewer equal elements are one Const, more a Fill."""
 
 
-def shape_tensor(shape: Any) -> Tensor:
+def shape_tensor(shape: ShapeLike) -> Tensor:
     """Convert a shape to a tensor named `shape`, int32 if empty."""
     dtype = None
     if isinstance(shape, list | tuple):
@@ -31,14 +33,14 @@ def shape_tensor(shape: Any) -> Tensor:
     return convert_to_tensor(shape, dtype, name="shape")
 
 
-def fill(dims: Any, value: TensorLike, name: str | None = None, layout: object = None) -> Tensor:
+def fill(dims: ShapeLike, value: TensorLike, name: str | None = None, layout: object = None) -> Tensor:
     """`tf.fill`."""
     found: Tensor = gen("Fill")(dims, value, name=name)
     set_static_shape(found, found.op.inputs[0])
     return found
 
 
-def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of: Any) -> Tensor:
+def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of: Callable[[DType], TensorLike]) -> Tensor:
     kind = dtypes.as_dtype(dtype).base_dtype
     with name_scope(name, word, [shape]) as scope:
         value = value_of(kind)
@@ -87,7 +89,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None =
     return _filled("ones", shape, dtype, name, lambda kind: kind is dtypes.bool_ or 1)
 
 
-def zeros_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def zeros_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.zeros_like`: constant zeros if the static shape is known."""
     with name_scope(name, "zeros_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -100,7 +102,7 @@ def zeros_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = N
         return gen("ZerosLike")(tensor, name=scope)  # type: ignore[no-any-return]
 
 
-def ones_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
+def ones_like(tensor: TensorLike, dtype: DTypeLike | None = None, name: str | None = None, optimize: bool = True) -> Tensor:
     """`tf.ones_like`: ones of the tensor's shape."""
     with name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -113,7 +115,13 @@ def ones_like(tensor: Any, dtype: DTypeLike | None = None, name: str | None = No
 _RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: DTypeLike | None = None, name: str | None = "range") -> Tensor:
+def range(
+    start: Any,
+    limit: Any = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str | None = "range",
+) -> Tensor:
     """`tf.range`."""
     if limit is None:
         start, limit = 0, start
@@ -134,11 +142,11 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: DTypeLike | None
 
 
 def one_hot(
-    indices: Any,
-    depth: Any,
-    on_value: Any = None,
-    off_value: Any = None,
-    axis: Any = None,
+    indices: TensorLike,
+    depth: TensorLike,
+    on_value: TensorLike | None = None,
+    off_value: TensorLike | None = None,
+    axis: int | None = None,
     dtype: Any = None,
     name: str | None = None,
 ) -> Tensor:
@@ -167,7 +175,11 @@ def one_hot(
 
 
 def eye(
-    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+    num_rows: Any,
+    num_columns: Any = None,
+    batch_shape: Any = None,
+    dtype: DTypeLike = dtypes.float32,
+    name: str | None = None,
 ) -> Tensor:
     """`tf.eye`."""
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
@@ -175,7 +187,7 @@ def eye(
         batch = [] if batch_shape is None else batch_shape
         columns = num_rows if num_columns is None else num_columns
         if isinstance(num_rows, Tensor) or isinstance(columns, Tensor):
-            size: Any = gen("Minimum")(num_rows, columns)
+            size = gen("Minimum")(num_rows, columns)
         else:
             for word, value in (("num_rows", num_rows), ("num_columns", columns)):
                 if not isinstance(value, int | np.integer | Dimension):
@@ -229,7 +241,7 @@ def matrix_set_diag(
     return gen("MatrixSetDiagV3")(input, diagonal, k, align=align, name=name)  # type: ignore[no-any-return]
 
 
-def meshgrid(*args: Any, **kwargs: object) -> list[Tensor]:
+def meshgrid(*args: TensorLike, **kwargs: object) -> list[Tensor]:
     """`tf.meshgrid`."""
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name", "meshgrid")
     if kwargs:

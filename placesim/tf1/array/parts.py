@@ -64,7 +64,7 @@ def gather_nd(
     return gen("GatherNd")(params, indices, name=name, bad_indices_policy=bad_indices_policy)
 
 
-def batch_gather(params: Any, indices: Any, name: str | None = None) -> Any:
+def batch_gather(params: TensorLike, indices: TensorLike, name: str | None = None) -> Any:
     """`tf.batch_gather`."""
     with name_scope(name, "BatchGather", [params, indices]):
         indices = convert_to_tensor(indices, name="indices")
@@ -97,7 +97,7 @@ def _gathered_in_batches(params: Tensor, indices: Tensor, count: int) -> Any:
     return found
 
 
-def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis: Any = None) -> Any:
+def boolean_mask(tensor: Any, mask: TensorLike, name: str | None = "boolean_mask", axis: Any = None) -> Any:
     """`tf.boolean_mask`."""
     with name_scope(name, values=[tensor, mask]):
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -126,17 +126,17 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis
         return gather(tensor, places, axis=axis)
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None) -> Any:
     """`tf.where`."""
     return _where("Select", condition, x, y, name)
 
 
-def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+def where_v2(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None, name: str | None = None) -> Any:
     """`tf.where_v2`: as `where`, with shapes that are broadcast."""
     return _where("SelectV2", condition, x, y, name)
 
 
-def _where(op: str, condition: TensorLike, x: Any, y: Any, name: str | None) -> Any:
+def _where(op: str, condition: TensorLike, x: TensorLike | None, y: TensorLike | None, name: str | None) -> Any:
     if x is None and y is None:
         with name_scope(name, "Where", [condition]) as scope:
             condition = convert_to_tensor(condition, preferred_dtype=dtypes.bool_, name="condition")
@@ -176,7 +176,7 @@ def setdiff1d(x: TensorLike, y: TensorLike, index_dtype: object = dtypes.int32, 
     return gen("ListDiff")(x, y, index_dtype, name=name)
 
 
-def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Any:
+def repeat(input: TensorLike, repeats: TensorLike, axis: int | None = None, name: str | None = None) -> Any:
     """`tf.repeat`: every element as often as `repeats` says; without an axis of the flattened tensor."""
     if axis is None:
         input, axis = reshape(input, [-1]), 0
@@ -210,7 +210,7 @@ def _tiled(data: Any, axis: int, times: object) -> Any:
     return gen("Tile")(data, multiples)
 
 
-def _repeated(data: Tensor, times: Any, sizes: Any, axis: int) -> Any:
+def _repeated(data: Tensor, times: Tensor, sizes: Tensor, axis: int) -> Any:
     """Repeats by a vector: as often as the most, then those that are too many are masked out."""
     if times.shape.rank == 1:
         data.shape.dims[axis].assert_is_compatible_with(times.shape[0])  # type: ignore[index]

@@ -28,7 +28,7 @@ def shape(input: TensorLike, name: str | None = None, out_type: DTypeLike | None
     return shape_of(input, name, True, dtypes.int32 if out_type is None else out_type)
 
 
-def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_type: DTypeLike | None = None) -> Any:
+def shape_of(input: TensorLike, name: str | None = None, optimize: bool = True, out_type: DTypeLike | None = None) -> Any:
     """Shape of a tensor; with `optimize`, a Const if it is known, in a nested scope if no type is given."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Shape", [input]) as scope:
@@ -42,7 +42,7 @@ def shape_of(input: Any, name: str | None = None, optimize: bool = True, out_typ
         return gen("Shape")(x, kind, name=scope)
 
 
-def size(input: Any, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
+def size(input: TensorLike, name: str | None = None, out_type: DTypeLike | None = None) -> Any:
     """`tf.size`: a Const if the static shape is known."""
     kind = dtypes.int32 if out_type is None else dtypes.as_dtype(out_type)
     with name_scope(name, "Size", [input]) as scope:
@@ -62,7 +62,7 @@ def size_along(tensor: Tensor, axis: int) -> Any:
     return shape(tensor)[axis] if known is None else known
 
 
-def rank(input: Any, name: str | None = None) -> Any:
+def rank(input: TensorLike, name: str | None = None) -> Any:
     """`tf.rank`: a Const if the static rank is known."""
     with name_scope(name, "Rank", [input]) as scope:
         if isinstance(input, SparseTensor):
@@ -141,7 +141,7 @@ def matrix_transpose(a: TensorLike, name: str = "matrix_transpose", conjugate: b
         a = convert_to_tensor(a, name="a")
         known = a.shape.rank
         if known is None:
-            count: Any = gen("Rank")(a)
+            count = gen("Rank")(a)
             outer = gen("Range")(0, count - 2, 1)
             perm = concat((outer, [count - 1, count - 2]), 0)
         else:

@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import TensorLike, TypedTensor
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -80,7 +80,7 @@ def _check_index(value: TensorLike) -> None:
         raise TypeError(f"{_NO_INDEX}, got {value!r}")
 
 
-def slice_tensor(tensor: Any, key: object, var: object = None) -> Any:
+def slice_tensor(tensor: TypedTensor, key: object, var: object = None) -> Any:
     """`tensor[key]`; a boolean tensor or array picks by mask.  Raises TypeError for what is no index."""
     if (
         isinstance(key, bool)

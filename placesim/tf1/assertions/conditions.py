@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
 
-def _assert(condition: Any, data: Any, summarize: Any) -> Any:
+def _assert(condition: TensorLike, data: Any, summarize: int | None) -> Any:
     from placesim.tf1.control_flow.conditionals import Assert
 
     return Assert(condition, data, summarize)
@@ -34,7 +34,12 @@ def _binary(word: str, sign: str, compare: Callable[[Any, Any], Any], holds: Cal
     """`tf.assert_...` of two tensors; statically known conditions are checked at once."""
 
     def call(
-        x: Any, y: Any, data: Any = None, summarize: object = None, message: TensorLike | None = None, name: str | None = None
+        x: TensorLike,
+        y: TensorLike,
+        data: Sequence[object] | None = None,
+        summarize: int | None = None,
+        message: TensorLike | None = None,
+        name: str | None = None,
     ) -> Any:
         if word == "assert_equal":
             with name_scope(name, word, [x, y, data]):
@@ -76,7 +81,13 @@ assert_greater_equal = _binary("assert_greater_equal", ">=", _op("GreaterEqual")
 
 
 def _against_zero(word: str, sign: str, is_zero_first: bool, check: Any) -> Any:
-    def call(x: Any, data: Any = None, summarize: Any = None, message: Any = None, name: str | None = None) -> Any:
+    def call(
+        x: TensorLike,
+        data: Sequence[object] | None = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Any:
         told = _prefix(message)
         with name_scope(name, word, [x, data]):
             x = convert_to_tensor(x, name="x")
@@ -96,7 +107,7 @@ assert_non_negative = _against_zero("assert_non_negative", ">=", True, assert_le
 assert_non_positive = _against_zero("assert_non_positive", "<=", False, assert_less_equal)
 
 
-def assert_type(tensor: Any, tf_type: object, message: Any = None, name: str | None = None) -> Any:
+def assert_type(tensor: TensorLike, tf_type: object, message: str | None = None, name: str | None = None) -> Any:
     """`tf.assert_type`: known already, so a NoOp or a TypeError."""
     wanted = dtypes.as_dtype(tf_type)
     with name_scope(name, "assert_type", [tensor]):
@@ -106,7 +117,7 @@ def assert_type(tensor: Any, tf_type: object, message: Any = None, name: str | N
         return gen("NoOp")(name="statically_determined_correct_type")
 
 
-def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
+def assert_integer(x: TensorLike, message: str | None = None, name: str | None = None) -> Any:
     """`tf.assert_integer`: known already, so a NoOp or a TypeError."""
     with name_scope(name, "assert_integer", [x]):
         x = convert_to_tensor(x, name="x")
@@ -115,11 +126,11 @@ def assert_integer(x: Any, message: Any = None, name: str | None = None) -> Any:
         return gen("NoOp")(name="statically_determined_was_integer")
 
 
-def _prefix(message: Any) -> str:
+def _prefix(message: str | None) -> str:
     return f"{message}.  " if message else ""
 
 
-def assert_scalar(tensor: Any, name: str | None = None, message: Any = None) -> Any:
+def assert_scalar(tensor: TensorLike, name: str | None = None, message: str | None = None) -> Any:
     """`tf.assert_scalar`: the tensor if it is a scalar.  Raises ValueError."""
     with name_scope(name, "assert_scalar", [tensor]):
         tensor = convert_to_tensor(tensor)
@@ -153,7 +164,11 @@ def Print(  # noqa: N802
 
 
 def verify_tensor_all_finite(
-    t: object = None, msg: object = None, name: str | None = None, x: Any = None, message: TensorLike | None = None
+    t: object = None,
+    msg: object = None,
+    name: str | None = None,
+    x: TensorLike | None = None,
+    message: TensorLike | None = None,
 ) -> Any:
     """`tf.verify_tensor_all_finite`."""
     from placesim.tf1.graphs.grouping import with_dependencies

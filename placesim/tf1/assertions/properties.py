@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,13 @@ _ROUNDING_ERRORS = 10
 
 
 def assert_near(
-    x: Any,
-    y: Any,
-    rtol: Any = None,
-    atol: Any = None,
-    data: Any = None,
-    summarize: object = None,
-    message: Any = None,
+    x: TensorLike,
+    y: TensorLike,
+    rtol: TensorLike | None = None,
+    atol: TensorLike | None = None,
+    data: Sequence[object] | None = None,
+    summarize: int | None = None,
+    message: str | None = None,
     name: str | None = None,
 ) -> Any:
     """`tf.assert_near`: that `|x - y| <= atol + rtol |y|`."""
@@ -49,7 +49,7 @@ def assert_near(
 
 
 def _rising(word: str, op: str) -> Any:
-    def call(x: Any, name: str | None = None) -> Any:
+    def call(x: TensorLike, name: str | None = None) -> Any:
         with name_scope(name, word, [x]):
             flat = tf.reshape(x, [-1])
             is_short = tf.less(tf.size(flat), 2)
@@ -99,7 +99,7 @@ def assert_proper_iterable(values: TensorLike) -> None:
         raise TypeError(f'Expected argument "values" to be iterable.  Found: {type(values)}')
 
 
-def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
+def assert_same_float_dtype(tensors: Sequence[TensorLike] | None = None, dtype: Any = None) -> Any:
     """`tf.assert_same_float_dtype`: the type of all tensors.  Raises ValueError."""
     if tensors:
         dtype = _common_type(tensors, dtype)

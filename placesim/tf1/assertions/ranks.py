@@ -20,7 +20,12 @@ from placesim.tf1.types import dtypes
 
 def _rank_check(word: str, op: str, fits: Callable[[int, int], bool], text: str) -> Any:
     def call(
-        x: Any, rank: Any, data: Any = None, summarize: object = None, message: Any = None, name: str | None = None
+        x: Any,
+        rank: Any,
+        data: Any = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
     ) -> Any:
         with name_scope(name, word, [x, rank]):
             x = convert_to_tensor(x, name="x")
@@ -43,7 +48,12 @@ assert_rank_at_least = _rank_check("assert_rank_at_least", "GreaterEqual", lambd
 
 
 def assert_rank_in(
-    x: Any, ranks: Any, data: Any = None, summarize: object = None, message: Any = None, name: str | None = None
+    x: Any,
+    ranks: Any,
+    data: Any = None,
+    summarize: int | None = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """`tf.assert_rank_in`: that the rank is one of several."""
     with name_scope(name, "assert_rank_in", (x, *ranks)):
@@ -66,7 +76,7 @@ def _condition(
     fits: Callable[[int, Sequence[int]], bool],
     op: str,
     data: TensorLike,
-    summarize: object,
+    summarize: int | None,
     refused: Callable[[Sequence[int]], ValueError],
 ) -> Any:
     """A NoOp or an error if all ranks are known, else the assertion; unknown rank arguments must be scalars."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
@@ -24,11 +24,11 @@ _LAYOUTS = ("NCHW", "NHWC")
 @add_arg_scope
 def batch_norm(
     inputs: Any,
-    decay: Any = 0.999,
+    decay: float = 0.999,
     center: bool = True,
     scale: bool = False,
     epsilon: float = 0.001,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     param_initializers: Mapping[str, Any] | None = None,
     param_regularizers: Mapping[str, Any] | None = None,
     updates_collections: object = _UPDATE_OPS,

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.layers.layer import smart_constant
 from placesim.tf1.saving.readers import load_checkpoint
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.variables.partitioned import PartitionedVariable
 
 
@@ -38,7 +40,7 @@ def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[A
     """A function of a session that gives variables values."""
     assign, feeds = assign_from_values(var_names_to_values)
 
-    def assign_in(session: Any) -> None:
+    def assign_in(session: RunningSession) -> None:
         session.run(assign, feeds)
 
     return assign_in
@@ -146,7 +148,7 @@ def get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
     return found
 
 
-def get_placeholders(graph: Any) -> list[Any]:
+def get_placeholders(graph: Graph) -> list[Any]:
     """The placeholders of a graph."""
     return [one.outputs[0] for one in graph.get_operations() if one.type == "Placeholder"]
 

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from placesim.tf1.graphs.tensor_likes import TensorLike
-
 _CLAUSE = re.compile(r"\s*([a-zA-Z_][\w.]*)(?:\[(\d+)\])?\s*=\s*(\[[^\]]*\]|[^,\[]*)\s*(?:,|$)")
 _TRUE, _FALSE = ("true", "True", "1"), ("false", "False", "0")
 
@@ -33,7 +31,7 @@ class HParams:
 
     _types: dict[str, tuple[type, bool]]
 
-    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: object) -> None:
         if hparam_def is not None:
             raise ValueError("hparam_def is not taken: give the values by name")
         self.__dict__["_types"] = {}
@@ -41,7 +39,7 @@ class HParams:
         for name, value in kwargs.items():
             self.add_hparam(name, value)
 
-    def add_hparam(self, name: str, value: TensorLike) -> None:
+    def add_hparam(self, name: str, value: object) -> None:
         """A further hyperparameter."""
         if getattr(self, name, None) is not None:
             raise ValueError(f"Hyperparameter name is reserved: {name}")
@@ -106,7 +104,9 @@ class HParams:
         """Every value, by name."""
         return {name: getattr(self, name) for name in self._types}
 
-    def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
+    def to_json(
+        self, indent: int | str | None = None, separators: tuple[str, str] | None = None, sort_keys: bool = False
+    ) -> str:
         """The values as a JSON object."""
         values = {name: value for name, value in self.values().items() if not callable(value)}
         return json.dumps(values, indent=indent, separators=separators, sort_keys=sort_keys)

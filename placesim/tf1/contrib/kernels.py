@@ -18,7 +18,7 @@ from placesim.tf1.contrib.outputs import (
     two_element_tuple,
 )
 from placesim.tf1.contrib.variables import model_variable
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import InitializerLike, PerDimension, TensorLike
 from placesim.tf1.layers import convolutional, core
 
 _NAMES = {"bias": "biases", "kernel": "weights"}
@@ -52,7 +52,7 @@ def convolution(
     padding: str = "SAME",
     data_format: str | None = None,
     rate: TensorLike = 1,
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
     weights_initializer: object = _XAVIER,
@@ -125,7 +125,7 @@ def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
         stride: object = 1,
         padding: str = "SAME",
         data_format: str = _FORMATS[rank][1],
-        activation_fn: object = tf.nn.relu,
+        activation_fn: Callable[[Any], Any] = tf.nn.relu,
         normalizer_fn: object = None,
         normalizer_params: object = None,
         weights_initializer: object = _XAVIER,
@@ -178,13 +178,13 @@ conv3d_transpose = convolution3d_transpose = _transposed(convolutional.Conv3DTra
 def separable_convolution2d(
     inputs: Any,
     num_outputs: int | None,
-    kernel_size: object,
+    kernel_size: PerDimension,
     depth_multiplier: int = 1,
-    stride: object = 1,
+    stride: PerDimension = 1,
     padding: str = "SAME",
     data_format: str = "NHWC",
     rate: TensorLike = 1,
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
     weights_initializer: object = _XAVIER,
@@ -233,31 +233,25 @@ def separable_convolution2d(
             _collect(layer, variables_collections, ("depthwise_kernel", "pointwise_kernel"))
         else:
             channels = channel_dimension(inputs.get_shape(), data_format, min_rank=4)
+            variable = functools.partial(model_variable, dtype=inputs.dtype.base_dtype, trainable=trainable)
+            weights = variable(
+                "depthwise_weights",
+                shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
+                initializer=weights_initializer,
+                regularizer=weights_regularizer,
+                collections=get_variable_collections(variables_collections, "weights"),
+            )
             height, width = two_element_tuple(stride)
+            strides = [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1]
             outputs = tf.nn.depthwise_conv2d(
-                inputs,
-                model_variable(
-                    "depthwise_weights",
-                    shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
-                    dtype=inputs.dtype.base_dtype,
-                    initializer=weights_initializer,
-                    regularizer=weights_regularizer,
-                    trainable=trainable,
-                    collections=get_variable_collections(variables_collections, "weights"),
-                ),
-                [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1],
-                padding,
-                rate=two_element_tuple(rate),
-                data_format=data_format,
+                inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format
             )
             if normalizer_fn is None and biases_initializer is not None:
-                biases = model_variable(
+                biases = variable(
                     "biases",
                     shape=[depth_multiplier * channels],
-                    dtype=inputs.dtype.base_dtype,
                     initializer=biases_initializer,
                     regularizer=biases_regularizer,
-                    trainable=trainable,
                     collections=get_variable_collections(variables_collections, "biases"),
                 )
                 outputs = tf.nn.bias_add(outputs, biases, data_format=data_format)
@@ -273,7 +267,7 @@ def convolution2d_in_plane(
     kernel_size: object,
     stride: object = 1,
     padding: str = "SAME",
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
     weights_initializer: object = _XAVIER,
@@ -322,12 +316,12 @@ conv2d_in_plane = convolution2d_in_plane
 def fully_connected(
     inputs: Any,
     num_outputs: int,
-    activation_fn: object = tf.nn.relu,
+    activation_fn: Callable[[Any], Any] = tf.nn.relu,
     normalizer_fn: object = None,
     normalizer_params: object = None,
-    weights_initializer: object = _XAVIER,
+    weights_initializer: InitializerLike | None = _XAVIER,
     weights_regularizer: object = None,
-    biases_initializer: object = _ZEROS,
+    biases_initializer: InitializerLike | None = _ZEROS,
     biases_regularizer: object = None,
     reuse: object = None,
     variables_collections: object = None,

@@ -30,7 +30,12 @@ def _model_getter(renamed: Mapping[str, str]) -> Callable[..., Any]:
 
 
 def finished(
-    outputs: Any, normalizer_fn: Any, normalizer_params: Any, activation_fn: Any, outputs_collections: object, name: str
+    outputs: Any,
+    normalizer_fn: Any,
+    normalizer_params: Any,
+    activation_fn: Callable[[Any], Any],
+    outputs_collections: object,
+    name: str,
 ) -> Any:
     """Last part of a layer: normalize, activate and collect its output."""
     if normalizer_fn is not None:

@@ -10,8 +10,12 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib import training
 from placesim.tf1.contrib.training import add_gradients_summaries, clip_gradient_norms, multiply_gradients
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.optimizers.optimizer import Optimizer
 from placesim.tf1.optimizers.steps import get_or_create_global_step
+from placesim.tf1.session.stacks import RunningSession
+from placesim.tf1.training.supervisor import Supervisor
 
 __all__ = ["add_gradients_summaries", "clip_gradient_norms", "multiply_gradients"]
 _DEFAULT = 0
@@ -19,8 +23,8 @@ _DEFAULT = 0
 
 
 def create_train_op(
-    total_loss: object,
-    optimizer: object,
+    total_loss: TensorLike,
+    optimizer: Optimizer,
     global_step: TensorLike = _DEFAULT,
     update_ops: object = None,
     variables_to_train: object = None,
@@ -58,7 +62,9 @@ def create_train_op(
     )
 
 
-def train_step(sess: Any, train_op: Any, global_step: Any, train_step_kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+def train_step(
+    sess: RunningSession, train_op: Any, global_step: TensorLike, train_step_kwargs: Mapping[str, Any]
+) -> tuple[Any, Any]:
     """One step: the loss, and whether to stop."""
     start = time.time()
     loss, step = sess.run([train_op, global_step])
@@ -74,10 +80,10 @@ def train(
     train_step_fn: Callable[..., tuple[Any, Any]] = train_step,
     train_step_kwargs: object = _DEFAULT,
     log_every_n_steps: int = 1,
-    graph: Any = None,
+    graph: Graph | None = None,
     master: str = "",
     is_chief: bool = True,
-    global_step: Any = None,
+    global_step: TensorLike | None = None,
     number_of_steps: int | None = None,
     init_op: object = _DEFAULT,
     init_feed_dict: object = None,
@@ -113,13 +119,7 @@ def train(
         if global_step is None:
             global_step = get_or_create_global_step()
         saver = saver or tf.train.Saver()
-        with tf.name_scope("init_ops"):
-            if init_op is _DEFAULT:
-                init_op = tf.global_variables_initializer()
-            if ready_op is _DEFAULT:
-                ready_op = tf.report_uninitialized_variables()
-            if local_init_op is _DEFAULT:
-                local_init_op = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+        begins = _init_ops(init_op, ready_op, local_init_op)
         if summary_op is _DEFAULT:
             summary_op = tf.summary.merge_all()
         if train_step_kwargs is _DEFAULT:
@@ -129,30 +129,48 @@ def train(
         graph=graph,
         is_chief=is_chief,
         logdir=logdir,
-        init_op=init_op,
         init_feed_dict=init_feed_dict,
-        local_init_op=local_init_op,
-        ready_op=ready_op,
         summary_op=None,
         global_step=global_step,
         saver=saver,
         save_summaries_secs=save_summaries_secs,
         save_model_secs=save_interval_secs,
         init_fn=init_fn,
+        **begins,
         **writing,
     )
-    loss = None
     with supervisor.managed_session(master, start_standard_services=False, config=session_config) as session:
         session = session_wrapper(session) if session_wrapper else session
         if is_chief and logdir:
             supervisor.start_standard_services(session)
         supervisor.start_queue_runners(session)
-        while not supervisor.should_stop():
-            loss, stop = train_step_fn(session, train_op, global_step, train_step_kwargs)
-            if stop:
-                supervisor.request_stop()
+        loss = _last_loss(supervisor, lambda: train_step_fn(session, train_op, global_step, train_step_kwargs))
         if logdir and supervisor.is_chief:
             saver.save(session, os.path.join(logdir, "model.ckpt"), global_step=global_step)
+    return loss
+
+
+def _init_ops(init_op: object, ready_op: object, local_init_op: object) -> dict[str, Any]:
+    """A Supervisor's ops that initialize and tell whether all is ready, made where none is given."""
+    with tf.name_scope("init_ops"):
+        return {
+            "init_op": tf.global_variables_initializer() if init_op is _DEFAULT else init_op,
+            "ready_op": tf.report_uninitialized_variables() if ready_op is _DEFAULT else ready_op,
+            "local_init_op": (
+                tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+                if local_init_op is _DEFAULT
+                else local_init_op
+            ),
+        }
+
+
+def _last_loss(supervisor: Supervisor, step: Callable[[], tuple[Any, Any]]) -> Any:
+    """Makes steps until one of them, or a thread, wants the end; the last step's loss."""
+    loss = None
+    while not supervisor.should_stop():
+        loss, stop = step()
+        if stop:
+            supervisor.request_stop()
     return loss
 
 

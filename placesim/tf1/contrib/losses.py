@@ -77,7 +77,11 @@ mean_squared_error = add_arg_scope(_loss("mean_squared_error", tf.squared_differ
 
 @add_arg_scope
 def log_loss(
-    predictions: Any, labels: Any = None, weights: TensorLike = 1.0, epsilon: float = 1e-7, scope: str | None = None
+    predictions: TensorLike,
+    labels: TensorLike | None = None,
+    weights: TensorLike = 1.0,
+    epsilon: float = 1e-7,
+    scope: str | None = None,
 ) -> Any:
     """The logarithm of what was given to the labels, and of the rest to the others; `epsilon` keeps it from infinity."""
 
@@ -142,7 +146,12 @@ def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Any
 
 @add_arg_scope
 def cosine_distance(
-    predictions: Any, labels: Any = None, axis: Any = None, weights: TensorLike = 1.0, scope: str | None = None, dim: Any = None
+    predictions: Any,
+    labels: Any = None,
+    axis: int | None = None,
+    weights: TensorLike = 1.0,
+    scope: str | None = None,
+    dim: int | None = None,
 ) -> Any:
     """One less the product along an axis, of what has length one.  Raises ValueError without an axis."""
     axis = dim if axis is None else axis

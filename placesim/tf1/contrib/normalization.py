@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.importing.missing_names import not_there
 
 _ZEROS = tf.zeros_initializer()
@@ -17,7 +19,7 @@ _ZEROS = tf.zeros_initializer()
 @add_arg_scope
 def bias_add(
     inputs: Any,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     initializer: Any = _ZEROS,
     regularizer: Any = None,
     reuse: object = None,
@@ -63,8 +65,8 @@ def _parameter(
 
 
 def _scale_and_offset(
-    shape: Any,
-    dtype: Any,
+    shape: ShapeLike,
+    dtype: DTypeLike,
     center: bool,
     scale: bool,
     collections: Any,
@@ -87,7 +89,7 @@ def layer_norm(
     inputs: Any,
     center: bool = True,
     scale: bool = True,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     reuse: Any = None,
     variables_collections: Any = None,
     outputs_collections: Any = None,
@@ -127,7 +129,7 @@ def instance_norm(
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1e-6,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     param_initializers: Mapping[str, Any] | None = None,
     reuse: object = None,
     variables_collections: Any = None,
@@ -166,11 +168,11 @@ def group_norm(
     inputs: Any,
     groups: int = 32,
     channels_axis: int = -1,
-    reduction_axes: Any = (-3, -2),
+    reduction_axes: Sequence[int] = (-3, -2),
     center: bool = True,
     scale: bool = True,
     epsilon: float = 1e-6,
-    activation_fn: Any = None,
+    activation_fn: Callable[[Any], Any] | None = None,
     param_initializers: Mapping[str, Any] | None = None,
     reuse: object = None,
     variables_collections: Any = None,
@@ -180,7 +182,44 @@ def group_norm(
     mean_close_to_zero: bool = False,
 ) -> Any:
     """Brings each group of channels of each example to mean zero and deviation one.  Raises ValueError."""
-    inputs = tf.convert_to_tensor(inputs)
+    whole = tf.convert_to_tensor(inputs)
+    cut = _grouping(whole, groups, channels_axis, reduction_axes)
+    inputs = tf.reshape(whole, cut.grouped)
+    with tf.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as opened:
+        gamma, beta = _scale_and_offset(
+            [cut.channels], inputs.dtype, center, scale, variables_collections, trainable, param_initializers, cut.wide
+        )
+        if mean_close_to_zero:
+            raise not_there("contrib.layers.group_norm with mean_close_to_zero", "without it it is there")
+        mean, variance = tf.nn.moments(inputs, cut.axes, keep_dims=True)
+        gain = tf.rsqrt(variance + epsilon)
+        offset = -mean * gain
+        if gamma is not None:
+            gain, offset = gain * gamma, offset * gamma
+        if beta is not None:
+            offset = offset + beta
+        outputs = tf.reshape(inputs * gain + offset, cut.shape)
+        outputs.set_shape(whole.shape)
+        if activation_fn is not None:
+            outputs = activation_fn(outputs)
+        return collect_named_outputs(outputs_collections, opened.name, outputs)
+
+
+class _Grouping(NamedTuple):
+    """Shapes of a tensor whose channels are cut into groups: one axis of groups and one of a group's channels."""
+
+    channels: int
+    shape: list[Any]
+    """The sizes as they were; one that is unknown before is a tensor."""
+    grouped: list[Any]
+    wide: list[int]
+    """The shape that a number for each channel has beside the groups."""
+    axes: list[int]
+    """Axes of the groups' mean and variance."""
+
+
+def _grouping(inputs: Tensor, groups: int, channels_axis: int, reduction_axes: Sequence[int]) -> _Grouping:
+    """Raises ValueError for axes and numbers of channels that can't be cut so."""
     rank = inputs.shape.ndims
     if rank is None:
         raise ValueError(f"Inputs {inputs.name} has undefined rank.")
@@ -194,30 +233,14 @@ def group_norm(
         raise ValueError(f"reduction_axis must be mutually exclusive with channels_axis: {at}")
     if groups > channels or channels % groups:
         raise ValueError(f"{channels} channels cannot be cut into {groups} groups.")
-    # the known sizes, and where one is not known what it is when the graph runs
+    cut = [groups, channels // groups]
     running = tf.shape(inputs)
     shape = [running[axis] if size is None else size for axis, size in enumerate(sizes)]
-    grouped = [*shape[:at], groups, channels // groups, *shape[at + 1 :]]
-    wide = [1] * (rank + 1)
-    wide[at : at + 2] = [groups, channels // groups]
     moved = [axis + (axis > at) for axis in reduced]
-    inputs = tf.reshape(inputs, grouped)
-    with tf.variable_scope(scope, "GroupNorm", [inputs], reuse=reuse) as opened:
-        gamma, beta = _scale_and_offset(
-            [channels], inputs.dtype, center, scale, variables_collections, trainable, param_initializers, wide
-        )
-        axes = sorted([*moved, at + 1])
-        if mean_close_to_zero:
-            raise not_there("contrib.layers.group_norm with mean_close_to_zero", "without it it is there")
-        mean, variance = tf.nn.moments(inputs, axes, keep_dims=True)
-        gain = tf.rsqrt(variance + epsilon)
-        offset = -mean * gain
-        if gamma is not None:
-            gain, offset = gain * gamma, offset * gamma
-        if beta is not None:
-            offset = offset + beta
-        outputs = tf.reshape(inputs * gain + offset, shape)
-        outputs.set_shape(sizes)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+    return _Grouping(
+        channels,
+        shape,
+        grouped=[*shape[:at], *cut, *shape[at + 1 :]],
+        wide=[1] * at + cut + [1] * (rank - 1 - at),
+        axes=sorted([*moved, at + 1]),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
@@ -27,7 +27,7 @@ _USUAL_SUMMARIES = ["learning_rate", "loss", "global_gradient_norm"]
 
 def optimize_loss(
     loss: Any,
-    global_step: Any,
+    global_step: TensorLike | None,
     learning_rate: Any,
     optimizer: Any,
     gradient_noise_scale: float | None = None,
@@ -37,7 +37,7 @@ def optimize_loss(
     update_ops: Any = None,
     variables: Any = None,
     name: str | None = None,
-    summaries: Any = None,
+    summaries: Sequence[str] | None = None,
     colocate_gradients_with_ops: bool = False,
     increment_global_step: bool = True,
 ) -> Any:
@@ -59,10 +59,7 @@ def optimize_loss(
         if updates:
             with tf.control_dependencies(list(updates)):
                 loss = tf.identity(loss, name="control_dependency")
-        wanted = _USUAL_SUMMARIES if summaries is None else list(summaries)
-        for summary in wanted:
-            if summary not in OPTIMIZER_SUMMARIES:
-                raise ValueError(f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], you provided {summary}.")
+        wanted = _wanted_summaries(summaries)
         if global_step is None and learning_rate_decay_fn is not None:
             raise ValueError("global_step is required for learning_rate_decay_fn.")
         rate = _learning_rate(learning_rate)
@@ -84,6 +81,15 @@ def optimize_loss(
         step = chosen.apply_gradients(pairs, global_step=global_step if increment_global_step else None, name="train")
         with tf.control_dependencies([step]):
             return tf.identity(loss, name="control_dependency")
+
+
+def _wanted_summaries(given: Sequence[str] | None) -> list[str]:
+    """Raises ValueError for what is no summary."""
+    wanted = _USUAL_SUMMARIES if given is None else list(given)
+    for summary in wanted:
+        if summary not in OPTIMIZER_SUMMARIES:
+            raise ValueError(f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], you provided {summary}.")
+    return wanted
 
 
 def _learning_rate(given: object) -> Any:

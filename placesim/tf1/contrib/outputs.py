@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike, TypedTensor
 from placesim.tf1.layers.layer import smart_cond as layer_cond
 from placesim.tf1.layers.layer import smart_constant
 from placesim.tf1.variables.partitioned import PartitionedVariable
@@ -42,7 +43,7 @@ def get_tensor_aliases(tensor: Any) -> list[str]:
     return list(found) if found else [tensor.op.name]
 
 
-def gather_tensors_aliases(tensors: Any) -> list[str]:
+def gather_tensors_aliases(tensors: Sequence[TypedTensor]) -> list[str]:
     """The names of several tensors."""
     return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
 
@@ -64,7 +65,7 @@ def convert_collection_to_dict(collection: str, clear_collection: bool = False) 
     return found
 
 
-def constant_value(value_or_tensor_or_var: Any, dtype: Any = None) -> Any:
+def constant_value(value_or_tensor_or_var: Any, dtype: DTypeLike | None = None) -> Any:
     """Static value of a tensor or variable; None if unknown."""
     if value_or_tensor_or_var is None:
         raise ValueError("value_or_tensor_or_var cannot be None")
@@ -83,7 +84,7 @@ def static_cond(pred: TensorLike, fn1: object, fn2: object) -> Any:
     return fn1() if pred else fn2()
 
 
-def smart_cond(pred: Any, fn1: Any, fn2: Any, name: str | None = None) -> Any:
+def smart_cond(pred: TensorLike, fn1: Callable[[], Any], fn2: Callable[[], Any], name: str | None = None) -> Any:
     """Result of one of two functions; a named `cond` if the condition is not static."""
     known = smart_constant(pred)
     return tf.cond(pred, fn1, fn2, name=name) if known is None else layer_cond(known, fn1, fn2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike, TypedTensor
 
 Regularizer = Callable[[Any], Any]
 
@@ -24,13 +25,13 @@ def _check(scale: TensorLike, argument: str = "scale", is_number: bool = True) -
         raise ValueError(f"Setting a scale less than 0 on a regularizer: {scale:g}")
 
 
-def l1_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
+def l1_regularizer(scale: float | Tensor, scope: str | None = None) -> Regularizer:
     """`scale * sum(|weights|)`.  Raises ValueError for an integer, or less than 0."""
     _check(scale)
     if scale == 0.0 and isinstance(scale, numbers.Real):
         return _nothing
 
-    def l1(weights: Any, name: str | None = None) -> Any:
+    def l1(weights: TypedTensor, name: str | None = None) -> Any:
         with tf.name_scope(scope, "l1_regularizer", [weights]) as inside:
             factor = tf.convert_to_tensor(scale, dtype=weights.dtype.base_dtype, name="scale")
             return tf.multiply(factor, tf.reduce_sum(tf.abs(weights)), name=inside)
@@ -38,13 +39,13 @@ def l1_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
     return l1
 
 
-def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
+def l2_regularizer(scale: float | Tensor, scope: str | None = None) -> Regularizer:
     """`scale * sum(weights ** 2) / 2`.  Raises ValueError for an integer, or less than 0."""
     _check(scale)
     if scale == 0.0 and isinstance(scale, numbers.Real):
         return _nothing
 
-    def l2(weights: Any) -> Any:
+    def l2(weights: TypedTensor) -> Any:
         with tf.name_scope(scope, "l2_regularizer", [weights]) as inside:
             factor = tf.convert_to_tensor(scale, dtype=weights.dtype.base_dtype, name="scale")
             return tf.multiply(factor, tf.nn.l2_loss(weights), name=inside)
@@ -52,7 +53,7 @@ def l2_regularizer(scale: Any, scope: str | None = None) -> Regularizer:
     return l2
 
 
-def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | None = None) -> Regularizer:
+def l1_l2_regularizer(scale_l1: float | Tensor = 1.0, scale_l2: float | Tensor = 1.0, scope: str | None = None) -> Regularizer:
     """Both, summed."""
     _check(scale_l1, "scale_l1", False)
     _check(scale_l2, "scale_l2", False)
@@ -64,7 +65,7 @@ def l1_l2_regularizer(scale_l1: Any = 1.0, scale_l2: Any = 1.0, scope: str | Non
     return sum_regularizer([l1_regularizer(scale_l1), l2_regularizer(scale_l2)], scope=scope)  # type: ignore[no-any-return]
 
 
-def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Any:
+def sum_regularizer(regularizer_list: Sequence[Regularizer | None], scope: str | None = None) -> Any:
     """Sum of regularizers; None for an empty list."""
     regularizers = [one for one in regularizer_list if one is not None]
     if not regularizers:
@@ -78,7 +79,7 @@ def sum_regularizer(regularizer_list: Any, scope: str | None = None) -> Any:
     return sum_reg
 
 
-def apply_regularization(regularizer: Regularizer, weights_list: Any = None) -> Any:
+def apply_regularization(regularizer: Regularizer, weights_list: Sequence[TensorLike] | None = None) -> Any:
     """The sum of a regularizer's losses, in the collection of them.  Raises ValueError for a loss that is no scalar."""
     weights = weights_list if weights_list else tf.get_collection(GraphKeys.WEIGHTS)
     with tf.name_scope("get_regularization_penalty", values=weights) as scope:

@@ -10,15 +10,15 @@ import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.layer_scopes import layer_scope
 from placesim.tf1.contrib.outputs import collect_named_outputs
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
 from placesim.tf1.layers import core, pooling
 
 
 def _pool(kind: Any, name: str, formats: tuple[str, str]) -> Callable[..., Any]:
     def pool(
-        inputs: Any,
-        kernel_size: Any,
-        stride: Any = 2,
+        inputs: TensorLike,
+        kernel_size: PerDimension,
+        stride: PerDimension = 2,
         padding: str = "VALID",
         data_format: str = formats[1],
         outputs_collections: object = None,

@@ -9,6 +9,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.graphs.tensor import Tensor
 
 _ACTIVATIONS = ("Relu", "Softplus", "Relu6")
 
@@ -18,7 +19,7 @@ def _is_new(name: str) -> bool:
     return not any(summary.op.name == name for summary in tf.get_collection(GraphKeys.SUMMARIES))
 
 
-def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
+def summarize_tensor(tensor: Tensor, tag: str | None = None) -> Any:
     """A summary of a number, or of how values are distributed."""
     name = tag or f"{tensor.op.name}_summary"
     if not _is_new(name):
@@ -27,7 +28,7 @@ def summarize_tensor(tensor: Any, tag: str | None = None) -> Any:
     return make(name, tensor)
 
 
-def summarize_activation(op: Any) -> Any:
+def summarize_activation(op: Tensor) -> Any:
     """Summaries of a layer's output and of its fraction of zeros or barely saturated elements."""
     if op.op.type in _ACTIVATIONS:
         name = f"{op.op.name}/zeros"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.grouping import with_dependencies
+from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.optimizers.optimizer import Optimizer
 from placesim.tf1.optimizers.steps import get_or_create_global_step
 
 _USE_GLOBAL_STEP = 0
@@ -16,8 +18,8 @@ _USE_GLOBAL_STEP = 0
 
 
 def create_train_op(
-    total_loss: object,
-    optimizer: Any,
+    total_loss: TensorLike,
+    optimizer: Optimizer,
     global_step: Any = _USE_GLOBAL_STEP,
     update_ops: Any = None,
     variables_to_train: object = None,
@@ -94,7 +96,7 @@ def multiply_gradients(grads_and_vars: object, gradient_multipliers: Mapping[Any
     return found
 
 
-def clip_gradient_norms(gradients_to_variables: Any, max_norm: float) -> list[Any]:
+def clip_gradient_norms(gradients_to_variables: Sequence[tuple[Any, Any]], max_norm: float) -> list[Any]:
     """Gradients each no longer than a length."""
     return [
         (gradient if gradient is None else _with_values(gradient, lambda values: tf.clip_by_norm(values, max_norm)), variable)
@@ -107,7 +109,7 @@ def clip_gradient_norms_fn(max_norm: float) -> Callable[[Any], list[Any]]:
     return lambda gradients_to_variables: clip_gradient_norms(gradients_to_variables, max_norm)
 
 
-def add_gradients_summaries(grads_and_vars: Any) -> list[Any]:
+def add_gradients_summaries(grads_and_vars: Sequence[tuple[Any, Any]]) -> list[Any]:
     """Two summaries for each gradient: how its values are distributed, and its length."""
     found = []
     for gradient, variable in grads_and_vars:

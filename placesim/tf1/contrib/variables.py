@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.optimizers.steps import assert_global_step, get_global_step
-from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
+from placesim.tf1.variables.variable import Variable, VariableAggregation, VariableSynchronization
 
 _GLOBAL, _MODEL = GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES
 
@@ -29,7 +30,7 @@ def variable(
     caching_device: object = None,
     device: object = None,
     partitioner: object = None,
-    custom_getter: Any = None,
+    custom_getter: Callable[..., Any] | None = None,
     use_resource: bool | None = None,
     synchronization: object = VariableSynchronization.AUTO,
     aggregation: object = VariableAggregation.NONE,
@@ -159,13 +160,13 @@ def get_unique_variable(var_op_name: str) -> Any:
     raise ValueError(f"Variable {var_op_name} does not uniquely identify a variable")
 
 
-def get_variable_full_name(var: Any) -> str:
+def get_variable_full_name(var: Variable) -> str:
     """The name that checkpoints have a variable under; a shard has its whole's."""
     part = getattr(var, "_save_slice_info", None)
     return str(part.full_name if part else var.op.name)
 
 
-def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[Any]:
+def get_variables_to_restore(include: Sequence[str] | None = None, exclude: Sequence[str] | None = None) -> list[Any]:
     """The variables in some scopes and not in others, without repetitions.  Raises TypeError."""
     for scopes, word in ((include, "include"), (exclude, "exclude")):
         if scopes is not None and not isinstance(scopes, (list, tuple)):
@@ -176,7 +177,10 @@ def get_variables_to_restore(include: Any = None, exclude: Any = None) -> list[A
 
 
 def filter_variables(
-    var_list: Iterable[Any], include_patterns: object = None, exclude_patterns: object = None, reg_search: bool = True
+    var_list: Iterable[Any],
+    include_patterns: Sequence[str] | None = None,
+    exclude_patterns: object = None,
+    reg_search: bool = True,
 ) -> list[Any]:
     """The variables whose names some of the first patterns match, or all without, and none of the second does."""
     match = re.search if reg_search else re.match
@@ -188,7 +192,7 @@ def filter_variables(
     return [one for one in kept if not matches(exclude_patterns or (), one.op.name)]
 
 
-def assert_or_get_global_step(graph: object = None, global_step_tensor: object = None) -> Any:
+def assert_or_get_global_step(graph: Graph | None = None, global_step_tensor: object = None) -> Any:
     """The given global step after a check, or the graph's."""
     if global_step_tensor is None:
         return get_global_step(graph)

@@ -142,9 +142,9 @@ def _as_identity(value: TensorLike) -> Any:
 
 
 def cond(
-    pred: Any,
-    true_fn: Any = None,
-    false_fn: Any = None,
+    pred: TensorLike,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
     strict: bool = False,
     name: str | None = None,
     fn1: object = None,
@@ -289,7 +289,7 @@ def _at_most_true(preds: Sequence[Any], count: int, told: str) -> Operation:
     return Assert(condition, [message, packed], summarize=len(preds))
 
 
-def Assert(condition: Any, data: Any, summarize: int | None = 3, name: str | None = None) -> Operation:  # noqa: N802
+def Assert(condition: TensorLike, data: Any, summarize: int | None = 3, name: str | None = None) -> Operation:  # noqa: N802
     """`tf.Assert`: fail with the data if a condition is false."""
     with name_scope(name, "Assert", [condition, data]):
         tensors = convert_n_to_tensor(data)

@@ -83,7 +83,7 @@ def map_fn(
         first = constant(0)
         results = [TensorArray(kind, size=length, dynamic_size=False, infer_shape=infer_shape) for kind in types]
 
-        def compute(i: Any, arrays: Any) -> Any:
+        def compute(i: Tensor, arrays: Any) -> Any:
             value = fn(nest.pack_sequence_as(elems, [source.read(i) for source in sources]))
             nest.assert_same_structure(elems if dtype is None else dtype, value)
             written = [array.write(i, part) for array, part in zip(arrays, nest.flatten(value), strict=True)]
@@ -140,7 +140,7 @@ def scan(
         if initializer is None:
             results = [array.write(last(), item) for array, item in zip(results, start, strict=True)]
 
-        def compute(i: Any, accumulated: Any, arrays: Any) -> Any:
+        def compute(i: Tensor, accumulated: Any, arrays: Any) -> Any:
             element = nest.pack_sequence_as(elems, [source.read(i) for source in sources])
             value = fn(nest.pack_sequence_as(structure, accumulated), element)
             nest.assert_same_structure(structure, value)
@@ -215,7 +215,7 @@ def _folded(
         else:
             start, begin = initializer, constant(0)
 
-        def compute(i: Any, accumulated: object) -> Any:
+        def compute(i: Tensor, accumulated: object) -> Any:
             if backwards:
                 i = i - 1
                 return [i, fn(accumulated, element(i))]

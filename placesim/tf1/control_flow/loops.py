@@ -20,6 +20,7 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
@@ -312,15 +313,15 @@ def _is_within(shape: TensorShape, wanted: TensorShape) -> bool:
 
 
 def while_loop(
-    cond: Any,
-    body: Any,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
     loop_vars: Any,
     shape_invariants: Any = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
     swap_memory: bool = False,
     name: str | None = None,
-    maximum_iterations: object = None,
+    maximum_iterations: TensorLike | None = None,
     return_same_structure: bool = False,
 ) -> Any:
     """`tf.while_loop`.  Raises TypeError and ValueError in TensorFlow's words."""
@@ -361,7 +362,7 @@ def _maximum(given: Any) -> Tensor:
 
 
 def _counted(
-    maximum: Tensor, cond: Any, body: Any, loop_vars: Any, invariants: Any, keeps_structure: bool
+    maximum: Tensor, cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, invariants: Any, keeps_structure: bool
 ) -> tuple[Any, Any, Any, Any]:
     """The loop with a counter as its first variable."""
     counter = constant(0, maximum.dtype, name="iteration_counter")
@@ -369,10 +370,10 @@ def _counted(
     is_alone = len(loop_vars) == 1 and not keeps_structure
     unpack: Callable[[Any], tuple[Any, ...]] = (lambda value: (value,)) if is_alone else tuple
 
-    def counted_cond(i: Any, variables: Any) -> Any:
+    def counted_cond(i: Tensor, variables: Any) -> Any:
         return logical_and(i < maximum, cond(*unpack(variables)))
 
-    def counted_body(i: Any, variables: Any) -> Any:
+    def counted_body(i: Tensor, variables: Any) -> Any:
         return i + 1, body(*unpack(variables))
 
     if invariants is not None:

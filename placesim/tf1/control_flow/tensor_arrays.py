@@ -10,7 +10,7 @@ from placesim.tf1.control_flow.versions import is_version_2
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -40,15 +40,15 @@ class TensorArray:
 
     def __init__(
         self,
-        dtype: Any,
-        size: Any = None,
+        dtype: DTypeLike,
+        size: int | Tensor | None = None,
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,
         tensor_array_name: str | None = None,
         handle: Any = None,
-        flow: Any = None,
+        flow: Tensor | None = None,
         infer_shape: bool = True,
-        element_shape: Any = None,
+        element_shape: ShapeLike | None = None,
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
@@ -80,7 +80,13 @@ class TensorArray:
                 )
 
     def _describe(
-        self, dtype: DTypeLike, size: Any, dynamic_size: bool | None, infer_shape: bool, element_shape: Any, colocates: bool
+        self,
+        dtype: DTypeLike,
+        size: int | Tensor | None,
+        dynamic_size: bool | None,
+        infer_shape: bool,
+        element_shape: ShapeLike | None,
+        colocates: bool,
     ) -> None:
         self._dynamic_size = bool(dynamic_size)
         self._size = size
@@ -90,7 +96,14 @@ class TensorArray:
         self._contents = _Contents(TensorShape(element_shape))
 
     @staticmethod
-    def _check(handle: object, size: Any, dynamic_size: object, clears: object, array_name: object, element_shape: Any) -> None:
+    def _check(
+        handle: object,
+        size: int | Tensor | None,
+        dynamic_size: object,
+        clears: object,
+        array_name: object,
+        element_shape: ShapeLike | None,
+    ) -> None:
         if handle is not None:
             for value, word in ((array_name, "tensor_array_name"), (size, "size"), (dynamic_size, "dynamic_size")):
                 if value:
@@ -172,7 +185,7 @@ class TensorArray:
             found.set_shape(self.element_shape)
         return found
 
-    def write(self, index: object, value: TensorLike, name: str | None = None) -> TensorArray:
+    def write(self, index: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         """The array with an element at an index."""
         return self._filled("TensorArrayWrite", name, value, lambda tensor: tensor.shape, index=index)
 
@@ -181,7 +194,12 @@ class TensorArray:
         return self._filled("TensorArrayScatter", name, value, lambda tensor: tensor.shape[1:], indices=indices)
 
     def _filled(
-        self, word: str, name: str | None, value: Any, element_shape: Callable[[Tensor], TensorShape], **places: Any
+        self,
+        word: str,
+        name: str | None,
+        value: TensorLike,
+        element_shape: Callable[[Tensor], TensorShape],
+        **places: TensorLike,
     ) -> TensorArray:
         """Array after an op that writes a value, with the element shape known from the value."""
         with name_scope(name, word, [self._handle, value, *places.values()]):
@@ -238,7 +256,7 @@ class TensorArray:
             found.set_shape([length, *rest])
         return found
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         """The array of the parts of a tensor along its first dimension."""
         from placesim.tf1.array.creation import range as range_of
         from placesim.tf1.array.shaping import shape

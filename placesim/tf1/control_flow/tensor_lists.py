@@ -7,7 +7,7 @@ from typing import Any
 from placesim.tf1.control_flow.tensor_arrays import TensorArray, build_with_flow
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -29,15 +29,15 @@ class TensorListArray(TensorArray):
 
     def __init__(
         self,
-        dtype: Any,
-        size: Any = None,
+        dtype: DTypeLike,
+        size: int | Tensor | None = None,
         dynamic_size: bool | None = None,
         clear_after_read: bool | None = None,
         tensor_array_name: str | None = None,
         handle: object = None,
-        flow: Any = None,
+        flow: Tensor | None = None,
         infer_shape: bool = True,
-        element_shape: Any = None,
+        element_shape: ShapeLike | None = None,
         colocate_with_first_write_call: bool = True,
         name: str | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class TensorListArray(TensorArray):
             )
             return build_with_flow(self, flow)
 
-    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+    def scatter(self, indices: TensorLike, value: TensorLike, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArrayScatter", [self._flow, value, indices]):
             tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             self._check_type(tensor)
@@ -110,7 +110,7 @@ class TensorListArray(TensorArray):
         )[0]
         return found
 
-    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+    def unstack(self, value: TensorLike, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArrayUnstack", [self._flow, value]):
             tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             self._check_type(tensor)
@@ -118,7 +118,7 @@ class TensorListArray(TensorArray):
             flow = gen("TensorListFromTensor")(tensor, element_shape_argument(tensor.shape[1:]))
             return build_with_flow(self, flow)
 
-    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+    def split(self, value: TensorLike, lengths: Any, name: str | None = None) -> TensorArray:
         with name_scope(name, "TensorArraySplit", [self._flow, value, lengths]):
             tensor = convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             self._check_type(tensor)
@@ -138,7 +138,7 @@ class TensorListArray(TensorArray):
         return found
 
 
-def _number(size: Any) -> int | None:
+def _number(size: int | Tensor) -> int | None:
     found = constant_value(size) if isinstance(size, Tensor) else size
     return None if found is None else int(found)
 

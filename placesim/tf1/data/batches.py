@@ -11,7 +11,7 @@ from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
-from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.conversion import constant, convert_to_tensor, holds_tensors
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.types.type_specs import TensorSpec
@@ -31,9 +31,9 @@ def _truth(value: TensorLike, name: str) -> Tensor:
 
 def batch(
     dataset: Dataset,
-    batch_size: Any,
-    drop_remainder: Any = False,
-    num_parallel_calls: Any = None,
+    batch_size: TensorLike,
+    drop_remainder: TensorLike = False,
+    num_parallel_calls: TensorLike | None = None,
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -53,7 +53,12 @@ def determinism(value: bool | None) -> str:
 
 
 def window(
-    dataset: Dataset, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False, name: str | None = None
+    dataset: Dataset,
+    size: TensorLike,
+    shift: TensorLike | None = None,
+    stride: TensorLike = 1,
+    drop_remainder: TensorLike = False,
+    name: str | None = None,
 ) -> Dataset:
     """Datasets of `size` elements each."""
     parts = (
@@ -74,7 +79,7 @@ def padded_batch(
     batch_size: TensorLike,
     padded_shapes: object = None,
     padding_values: Any = None,
-    drop_remainder: Any = False,
+    drop_remainder: TensorLike = False,
     name: str | None = None,
 ) -> Dataset:
     """Several elements as one, padded to one shape.  Raises ValueError or TypeError for shapes and values that don't fit."""
@@ -115,6 +120,8 @@ def _static_shape(shape: Tensor) -> TensorShape:
 
 def _padded_shape(given: object, component: TensorShape) -> Tensor:
     """A vector of int64; -1 is as much as the largest element has.  Raises ValueError for a shape that can't be it."""
+    if isinstance(given, list | tuple) and holds_tensors(given):
+        given = convert_to_tensor(given, preferred_dtype=dtypes.int64)
     if isinstance(given, Tensor):
         if given.dtype is not dtypes.int64:
             raise TypeError(

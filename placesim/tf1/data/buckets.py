@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,17 @@ from placesim.tf1.data import structures
 from placesim.tf1.data.batches import batch, padded_batch
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.folding import grouped_by_window
-from placesim.tf1.graphs.tensor_likes import ShapeLike
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.types import dtypes
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
 def bucket_by_sequence_length(
     dataset: Dataset,
-    element_length_func: Any,
-    bucket_boundaries: Any,
-    bucket_batch_sizes: Any,
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
     padded_shapes: object = None,
     padding_values: object = None,
     pad_to_bucket_boundary: bool = False,
@@ -36,7 +37,7 @@ def bucket_by_sequence_length(
             "`len(bucket_batch_sizes)` must equal `len(bucket_boundaries) + 1` but "
             f"`len(bucket_batch_sizes)={len(bucket_batch_sizes)}` and `len(bucket_boundaries)={len(bucket_boundaries)}`."
         )
-    sizes: Any = constant(bucket_batch_sizes, dtypes.int64)
+    sizes = constant(bucket_batch_sizes, dtypes.int64)
 
     def element_to_bucket_id(*args: Any) -> Any:
         length = element_length_func(*args)
@@ -49,28 +50,33 @@ def bucket_by_sequence_length(
     def window_size_fn(bucket_id: object) -> Any:
         return sizes[bucket_id]
 
-    def make_padded_shapes(shapes: object, none_filler: object = None) -> Any:
-        def filled(shape: ShapeLike) -> TensorShape:
-            found = TensorShape(shape)
-            return TensorShape([none_filler if size is None else size for size in found.as_list()])
-
-        return structures.pack(shapes, [filled(shape) for shape in structures.flatten(shapes)])
-
     def batching_fn(bucket_id: object, grouped: Dataset) -> Dataset:
         size = sizes[bucket_id]
         if no_padding:
             return batch(grouped, size, drop_remainder=drop_remainder)
-        filler = None
-        if pad_to_bucket_boundary:
-            from placesim.tf1.control_flow.conditionals import Assert
-            from placesim.tf1.graphs.default_graph_scopes import control_dependencies
-
-            told = "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
-            last = constant(len(bucket_batch_sizes) - 1, dtypes.int64)
-            with control_dependencies([Assert(tf.less(bucket_id, last), [told])]):
-                limits: Any = convert_to_tensor(bucket_boundaries, dtypes.int64)
-                filler = limits[bucket_id] - 1
-        shapes = make_padded_shapes(grouped.output_shapes if padded_shapes is None else padded_shapes, filler)
+        longest = _longest(bucket_id, bucket_boundaries) if pad_to_bucket_boundary else None
+        shapes = _padded(grouped.output_shapes if padded_shapes is None else padded_shapes, longest)
         return padded_batch(grouped, size, shapes, padding_values, drop_remainder=drop_remainder)
 
     return grouped_by_window(dataset, element_to_bucket_id, batching_fn, window_size_func=window_size_fn)
+
+
+def _longest(bucket_id: object, bucket_boundaries: Sequence[int]) -> Tensor:
+    """The greatest length of a bucket's elements, which are not in the last one, whose lengths have no end."""
+    from placesim.tf1.control_flow.conditionals import Assert
+    from placesim.tf1.graphs.default_graph_scopes import control_dependencies
+
+    told = "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
+    last = constant(len(bucket_boundaries), dtypes.int64)
+    with control_dependencies([Assert(tf.less(bucket_id, last), [told])]):
+        limits = convert_to_tensor(bucket_boundaries, dtypes.int64)
+        return limits[bucket_id] - 1
+
+
+def _padded(shapes: object, longest: Tensor | None) -> Any:
+    """Shapes with a length in place of each size that is unknown."""
+
+    def filled(shape: StaticShapeLike) -> list[int | Tensor | None]:
+        return [longest if size is None else size for size in TensorShape(shape).as_list()]
+
+    return structures.pack(shapes, [filled(shape) for shape in structures.flatten(shapes)])

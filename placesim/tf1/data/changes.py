@@ -22,17 +22,17 @@ INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 """Special cardinalities."""
 
 
-def repeat(dataset: Dataset, count: Any = None, name: str | None = None) -> Dataset:
+def repeat(dataset: Dataset, count: TensorLike | None = None, name: str | None = None) -> Dataset:
     """The dataset repeated `count` times, infinitely by default."""
     return transformed(dataset, "RepeatDataset", number(-1 if count is None else count, "count"), name=name)
 
 
-def take(dataset: Dataset, count: Any, name: str | None = None) -> Dataset:
+def take(dataset: Dataset, count: TensorLike, name: str | None = None) -> Dataset:
     """The first elements."""
     return transformed(dataset, "TakeDataset", number(count, "count"), name=name)
 
 
-def skip(dataset: Dataset, count: Any, name: str | None = None) -> Dataset:
+def skip(dataset: Dataset, count: TensorLike, name: str | None = None) -> Dataset:
     """All but the first elements."""
     return transformed(dataset, "SkipDataset", number(count, "count"), name=name)
 
@@ -67,8 +67,8 @@ def concatenate(first: Dataset, dataset: Dataset, name: str | None = None) -> Da
 
 def shuffle(
     dataset: Dataset,
-    buffer_size: Any,
-    seed: Any = None,
+    buffer_size: TensorLike,
+    seed: int | None = None,
     reshuffle_each_iteration: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -79,7 +79,7 @@ def shuffle(
     return transformed(dataset, "ShuffleDataset", size, *seeds, reshuffle_each_iteration=again, name=name)
 
 
-def shuffle_and_repeat(dataset: Dataset, buffer_size: Any, count: Any, seed: Any) -> Dataset:
+def shuffle_and_repeat(dataset: Dataset, buffer_size: TensorLike, count: TensorLike | None, seed: int | None) -> Dataset:
     """A dataset's elements so many times, each time in another order."""
     size = number(buffer_size, "buffer_size")
     times = number(-1 if count is None else count, "count")
@@ -87,7 +87,7 @@ def shuffle_and_repeat(dataset: Dataset, buffer_size: Any, count: Any, seed: Any
     return transformed(dataset, "ShuffleAndRepeatDataset", size, *seeds, times)
 
 
-def prefetch(dataset: Dataset, buffer_size: Any = None, name: str | None = None) -> Dataset:
+def prefetch(dataset: Dataset, buffer_size: TensorLike | None = None, name: str | None = None) -> Dataset:
     """A dataset's elements, so many of them ahead; the op stands with the dataset's."""
     size = AUTOTUNE if buffer_size is None else buffer_size
     ahead = number(size, "buffer_size")
@@ -103,7 +103,7 @@ def cache(dataset: Dataset, filename: TensorLike = "", name: str | None = None) 
     return transformed(dataset, "CacheDataset", convert_to_tensor(filename, dtypes.string, "filename"), name=name)
 
 
-def shard(dataset: Dataset, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
+def shard(dataset: Dataset, num_shards: TensorLike, index: TensorLike, name: str | None = None) -> Dataset:
     """Each `num_shards`-th element, from `index` on."""
     return transformed(dataset, "ShardDataset", number(num_shards, "num_shards"), number(index, "index"), name=name)
 

@@ -8,6 +8,7 @@ from typing import Any
 from placesim.tf1.data import batches, buckets, changes, choices, folding, iterators, mapping
 from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.datasets import Dataset
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 
@@ -20,11 +21,11 @@ def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) ->
 
 
 def map_and_batch(
-    map_func: object,
+    map_func: Callable[..., Any],
     batch_size: TensorLike,
-    num_parallel_batches: object = None,
-    drop_remainder: object = False,
-    num_parallel_calls: object = None,
+    num_parallel_batches: TensorLike | None = None,
+    drop_remainder: TensorLike = False,
+    num_parallel_calls: TensorLike | None = None,
 ) -> Transformation:
     """Batches of what a function makes of each element."""
     return lambda dataset: mapping.map_and_batched(
@@ -33,12 +34,12 @@ def map_and_batch(
 
 
 def parallel_interleave(
-    map_func: object,
-    cycle_length: object,
-    block_length: object = 1,
+    map_func: Callable[..., Any],
+    cycle_length: int | Tensor,
+    block_length: int | Tensor = 1,
     sloppy: object = False,
-    buffer_output_elements: object = None,
-    prefetch_input_elements: object = None,
+    buffer_output_elements: TensorLike | None = None,
+    prefetch_input_elements: TensorLike | None = None,
 ) -> Transformation:
     """The elements, in turn, of the datasets that a function makes of several elements."""
     return lambda dataset: mapping.interleaved_ahead(
@@ -66,27 +67,30 @@ def unique() -> Transformation:
     return changes.unique
 
 
-def take_while(predicate: object) -> Transformation:
+def take_while(predicate: Callable[..., Any]) -> Transformation:
     """The elements before the first for which a function is false."""
     return lambda dataset: mapping.taken_while(dataset, predicate)
 
 
-def scan(initial_state: object, scan_func: object) -> Transformation:
+def scan(initial_state: object, scan_func: Callable[..., Any]) -> Transformation:
     """Apply a function to a state and each element in turn."""
     return lambda dataset: folding.scanned(dataset, initial_state, scan_func)
 
 
 def group_by_window(
-    key_func: object, reduce_func: object, window_size: object = None, window_size_func: object = None
+    key_func: Callable[..., Any],
+    reduce_func: Callable[..., Any],
+    window_size: TensorLike | None = None,
+    window_size_func: Callable[..., Any] | None = None,
 ) -> Transformation:
     """Apply a function to the elements of each key."""
     return lambda dataset: folding.grouped_by_window(dataset, key_func, reduce_func, window_size, window_size_func)
 
 
 def bucket_by_sequence_length(
-    element_length_func: object,
-    bucket_boundaries: object,
-    bucket_batch_sizes: object,
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
     padded_shapes: object = None,
     padding_values: object = None,
     pad_to_bucket_boundary: bool = False,
@@ -112,7 +116,7 @@ def dense_to_sparse_batch(batch_size: TensorLike, row_shape: object) -> Transfor
     return lambda dataset: batches.sparse_batch(dataset, batch_size, row_shape)
 
 
-def assert_cardinality(expected_cardinality: Any) -> Transformation:
+def assert_cardinality(expected_cardinality: TensorLike) -> Transformation:
     """Transformation that fails for another number of elements."""
     return lambda dataset: transformed(
         dataset, "AssertCardinalityDataset", number(expected_cardinality, "expected_cardinality")

@@ -10,6 +10,7 @@ import placesim.tf1 as tf
 from placesim.tf1.data import changes, mapping, sources
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset, DatasetV1Adapter
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
@@ -18,7 +19,7 @@ from placesim.tf1.types.type_specs import TensorSpec
 _BUFFER_BYTES = 256 * 1024
 
 
-def _file_names(filenames: Any) -> Dataset:
+def _file_names(filenames: TensorLike) -> Dataset:
     """A dataset of names: the one given, or one of a tensor's elements.  Raises TypeError for other types."""
     if isinstance(filenames, Dataset):
         if filenames.output_types is not dtypes.string:
@@ -52,7 +53,7 @@ class _FileDataset(DatasetV1Adapter):
 
     _shown = ""
 
-    def _read(self, names: Dataset, read_one_file: Callable[[Any], Dataset], parallel: object = None) -> None:
+    def _read(self, names: Dataset, read_one_file: Callable[[Any], Dataset], parallel: int | Tensor | None = None) -> None:
         if parallel is None:
             found = mapping.flat_mapped(names, read_one_file)
         else:
@@ -67,10 +68,10 @@ class TextLineDataset(_FileDataset):
 
     def __init__(
         self,
-        filenames: Any,
+        filenames: TensorLike,
         compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
+        buffer_size: TensorLike | None = None,
+        num_parallel_reads: int | Tensor | None = None,
         name: str | None = None,
     ) -> None:
         def read_one_file(filename: TensorLike) -> Dataset:
@@ -88,10 +89,10 @@ class TFRecordDataset(_FileDataset):
 
     def __init__(
         self,
-        filenames: Any,
+        filenames: TensorLike,
         compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
+        buffer_size: TensorLike | None = None,
+        num_parallel_reads: int | Tensor | None = None,
         name: str | None = None,
     ) -> None:
         def read_one_file(filename: TensorLike) -> Dataset:
@@ -109,13 +110,13 @@ class FixedLengthRecordDataset(_FileDataset):
 
     def __init__(
         self,
-        filenames: Any,
-        record_bytes: Any,
-        header_bytes: Any = None,
-        footer_bytes: Any = None,
-        buffer_size: Any = None,
+        filenames: TensorLike,
+        record_bytes: TensorLike,
+        header_bytes: TensorLike | None = None,
+        footer_bytes: TensorLike | None = None,
+        buffer_size: TensorLike | None = None,
         compression_type: Any = None,
-        num_parallel_reads: object = None,
+        num_parallel_reads: int | Tensor | None = None,
         name: str | None = None,
     ) -> None:
         def read_one_file(filename: TensorLike) -> Dataset:
@@ -133,7 +134,7 @@ def _text(value: TensorLike, name: str) -> Any:
     return convert_to_tensor("" if value is None else value, dtypes.string, name)
 
 
-def list_files(file_pattern: Any, shuffle: object = None, seed: int | None = None, name: str | None = None) -> Dataset:
+def list_files(file_pattern: TensorLike, shuffle: object = None, seed: int | None = None, name: str | None = None) -> Dataset:
     """Names of matching files, shuffled by default; an op fails if there are none."""
     from placesim.tf1.array.shaping import identity, shape
     from placesim.tf1.control_flow.conditionals import Assert

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.data import sources, structures
@@ -10,7 +11,7 @@ from placesim.tf1.data.changes import repeat
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import ElementFunction
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -18,11 +19,11 @@ from placesim.tf1.types import dtypes
 from placesim.tf1.types.type_specs import TensorSpec
 
 
-def _folding_function(dataset: Dataset, function: object, caller: str, state_spec: object) -> ElementFunction:
+def _folding_function(dataset: Dataset, function: Callable[..., Any], caller: str, state_spec: object) -> ElementFunction:
     return ElementFunction(function, caller, (state_spec, dataset.element_spec))
 
 
-def reduced(dataset: Dataset, initial_state: object, reduce_func: object, name: str | None = None) -> Any:
+def reduced(dataset: Dataset, initial_state: object, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
     """The last state: what a function makes of the one before and each element.  TypeError for a state of another type."""
     with name_scope("initial_state"):
         state = structures.normalize(initial_state)
@@ -39,7 +40,7 @@ def reduced(dataset: Dataset, initial_state: object, reduce_func: object, name: 
     return structures.from_tensors(spec, tensors if isinstance(tensors, list) else [tensors])
 
 
-def _stable(dataset: Dataset, function: object, caller: str, spec: object) -> tuple[Any, ElementFunction]:
+def _stable(dataset: Dataset, function: Callable[..., Any], caller: str, spec: object) -> tuple[Any, ElementFunction]:
     """The function after relaxing unknown sizes until its result state matches its argument state."""
     while True:
         found = _folding_function(dataset, function, caller, spec)
@@ -61,7 +62,7 @@ def _check_state(given: object, spec: object) -> None:
         raise TypeError(f"The element types for the new state must match the initial state. Expected {told} but got {types}.")
 
 
-def scanned(dataset: Dataset, initial_state: object, scan_func: object, name: str | None = None) -> Dataset:
+def scanned(dataset: Dataset, initial_state: object, scan_func: Callable[..., Any], name: str | None = None) -> Dataset:
     """Dataset of the outputs beside each new state. Raises TypeError unless the function returns a pair, with a state of that
     type.
     """
@@ -95,10 +96,10 @@ def scanned(dataset: Dataset, initial_state: object, scan_func: object, name: st
 
 def grouped_by_window(
     dataset: Dataset,
-    key_func: Any,
-    reduce_func: object,
-    window_size: Any = None,
-    window_size_func: Any = None,
+    key_func: Callable[..., Any],
+    reduce_func: Callable[..., Any],
+    window_size: TensorLike | None = None,
+    window_size_func: Callable[..., Any] | None = None,
     name: str | None = None,
 ) -> Dataset:
     """Apply `reduce_func` to each window of elements of one key. Raises ValueError unless one size is given."""
@@ -139,7 +140,7 @@ def grouped_by_window(
     )
 
 
-def counter(start: TensorLike = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Dataset:
+def counter(start: TensorLike = 0, step: TensorLike = 1, dtype: DTypeLike = dtypes.int64) -> Dataset:
     """`tf.data.experimental.Counter`: the numbers from `start` on, without end."""
     with_step = repeat(sources.from_tensors(0))
     first = convert_to_tensor(start, dtype, "start")

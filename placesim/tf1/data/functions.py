@@ -22,7 +22,7 @@ _NOT_IN_NAMES = str.maketrans("", "", "<>\\' ")
 class ElementFunction:
     """A function of an element: name in the library, captured tensors, and the spec of its result."""
 
-    def __init__(self, function: Any, caller: str, spec: Any, unpacks: bool = True) -> None:
+    def __init__(self, function: Callable[..., Any], caller: str, spec: Any, unpacks: bool = True) -> None:
         """Trace the function for arguments of `spec`; if that is a tuple and `unpacks`, its parts are separate arguments.
 
         `caller` is how TensorFlow names the method, which is in the function's name.
@@ -74,6 +74,6 @@ def _readable_name(function: Callable[..., Any]) -> str:
     return name.translate(_NOT_IN_NAMES)
 
 
-def element_function(function: object, caller: str, dataset: Dataset) -> ElementFunction:
+def element_function(function: Callable[..., Any], caller: str, dataset: Dataset) -> ElementFunction:
     """The function of a dataset's elements."""
     return ElementFunction(function, caller, dataset.element_spec)

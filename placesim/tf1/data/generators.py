@@ -104,7 +104,9 @@ def _as_dtypes(types: object) -> Any:
     return structures.map_structure(dtypes.as_dtype, types)
 
 
-def _generated(dummy: Tensor, init: object, following: object, final: object, spec: object) -> Dataset:
+def _generated(
+    dummy: Tensor, init: Callable[..., Any], following: Callable[..., Any], final: Callable[..., Any], spec: object
+) -> Dataset:
     begins = ElementFunction(init, _CALLER, TensorSpec([], dtypes.int32))
     number = begins.output_spec
     asks = ElementFunction(following, _CALLER, number)
@@ -127,7 +129,7 @@ def _generated(dummy: Tensor, init: object, following: object, final: object, sp
 def _asked_by_types(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
-    def generator_py_func(iterator_id: object) -> Any:
+    def generator_py_func(iterator_id: TensorLike) -> Any:
         return _arrays(running.next(iterator_id), spec, leaves, by_types=True)
 
     found = numpy_function(generator_py_func, [number], [leaf.dtype for leaf in leaves])
@@ -139,7 +141,7 @@ def _asked_by_types(running: _GeneratorRuns, spec: object, number: Tensor) -> An
 def _asked(running: _GeneratorRuns, spec: object, number: Tensor) -> Any:
     leaves = structures.flatten(spec)
 
-    def generator_py_func(iterator_id: object) -> Any:
+    def generator_py_func(iterator_id: TensorLike) -> Any:
         return _arrays(running.next(iterator_id), spec, leaves, by_types=False)
 
     found = eager_py_func(generator_py_func, [number], [leaf.dtype for leaf in leaves])

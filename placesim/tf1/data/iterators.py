@@ -10,6 +10,7 @@ from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.graphs.default_graph_scopes import colocate_with, name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -48,7 +49,7 @@ class Iterator:
 
     @staticmethod
     def from_string_handle(
-        string_handle: Any, output_types: object, output_shapes: object = None, output_classes: object = None
+        string_handle: TensorLike, output_types: object, output_shapes: object = None, output_classes: object = None
     ) -> Iterator:
         """The iterator that a text names, which may be fed."""
         spec = structures.spec_from_types(output_types, output_shapes, output_classes)

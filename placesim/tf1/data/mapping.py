@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.data import structures
@@ -10,6 +11,8 @@ from placesim.tf1.data.building import number, transformed
 from placesim.tf1.data.changes import AUTOTUNE
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.functions import element_function
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
@@ -18,8 +21,8 @@ from placesim.tf1.types.type_specs import TensorSpec
 
 def mapped(
     dataset: Dataset,
-    function: object,
-    parallel: Any = None,
+    function: Callable[..., Any],
+    parallel: TensorLike | None = None,
     deterministic: bool | None = None,
     keeps_count: bool = False,
     runs_between_ops: bool = True,
@@ -41,8 +44,8 @@ def mapped(
 
 def map_elements(
     dataset: Dataset,
-    map_func: object,
-    num_parallel_calls: object = None,
+    map_func: Callable[..., Any],
+    num_parallel_calls: TensorLike | None = None,
     deterministic: bool | None = None,
     synchronous: bool | None = None,
     use_unbounded_threadpool: bool = False,
@@ -77,7 +80,7 @@ def _normalize(*args: object) -> Any:
 _normalize.__name__ = "normalize"
 
 
-def flat_mapped(dataset: Dataset, map_func: object, name: str | None = None) -> Dataset:
+def flat_mapped(dataset: Dataset, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
     """The elements of the datasets that a function makes of each element."""
     found = element_function(map_func, "Dataset_flat_map", dataset)
     return transformed(dataset, "FlatMapDataset", found.captured, f=found.name, spec=found.dataset_spec(), name=name)
@@ -85,10 +88,10 @@ def flat_mapped(dataset: Dataset, map_func: object, name: str | None = None) -> 
 
 def interleaved(
     dataset: Dataset,
-    map_func: object,
-    cycle_length: Any = None,
-    block_length: Any = None,
-    num_parallel_calls: Any = None,
+    map_func: Callable[..., Any],
+    cycle_length: TensorLike | None = None,
+    block_length: TensorLike | None = None,
+    num_parallel_calls: TensorLike | None = None,
     deterministic: bool | None = None,
     name: str | None = None,
 ) -> Dataset:
@@ -109,7 +112,13 @@ def interleaved(
 
 
 def interleaved_ahead(
-    dataset: Dataset, function: object, cycle_length: Any, block_length: Any, sloppy: object, buffered: Any, prefetched: Any
+    dataset: Dataset,
+    function: Callable[..., Any],
+    cycle_length: int | Tensor,
+    block_length: int | Tensor,
+    sloppy: object,
+    buffered: TensorLike | None,
+    prefetched: TensorLike | None,
 ) -> Dataset:
     """`tf.data.experimental.parallel_interleave`: as `interleaved`, each dataset by a thread of its own."""
     found = element_function(function, "tf_data_experimental_parallel_interleave", dataset)
@@ -132,7 +141,12 @@ def interleaved_ahead(
 
 
 def map_and_batched(
-    dataset: Dataset, function: object, batch_size: Any, parallel_batches: Any, drop_remainder: Any, parallel: Any
+    dataset: Dataset,
+    function: Callable[..., Any],
+    batch_size: Any,
+    parallel_batches: TensorLike | None,
+    drop_remainder: TensorLike,
+    parallel: TensorLike | None,
 ) -> Dataset:
     """`tf.data.experimental.map_and_batch`: batches of what a function makes of each element."""
     if parallel is None:
@@ -152,17 +166,17 @@ def map_and_batched(
     )
 
 
-def filtered(dataset: Dataset, predicate: object, name: str | None = None) -> Dataset:
+def filtered(dataset: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
     """Elements for which a function is true.  Raises ValueError for a result of another type."""
     return _kept(dataset, "FilterDataset", "Dataset_filter", predicate, name)
 
 
-def taken_while(dataset: Dataset, predicate: object, name: str | None = None) -> Dataset:
+def taken_while(dataset: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
     """Elements before the first for which a function is false.  Raises ValueError for a result of another type."""
     return _kept(dataset, "TakeWhileDataset", "Dataset_take_while", predicate, name)
 
 
-def _kept(dataset: Dataset, op: str, caller: str, predicate: object, name: str | None) -> Dataset:
+def _kept(dataset: Dataset, op: str, caller: str, predicate: Callable[..., Any], name: str | None) -> Dataset:
     found = element_function(predicate, caller, dataset)
     if not TensorSpec([], dtypes.bool_).is_compatible_with(found.output_spec):
         raise ValueError(

@@ -8,6 +8,7 @@ from placesim.tf1.data import structures
 from placesim.tf1.data.building import make, number
 from placesim.tf1.data.datasets import Dataset
 from placesim.tf1.data.seeds import seed_tensors
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
@@ -53,7 +54,7 @@ def from_sparse_tensor_slices(sparse_tensor: object) -> Dataset:
     return make("SparseTensorSliceDataset", *parts, spec=spec)
 
 
-def number_range(*args: Any, output_type: Any = dtypes.int64, name: str | None = None) -> Dataset:
+def number_range(*args: Any, output_type: DTypeLike = dtypes.int64, name: str | None = None) -> Dataset:
     """Numbers: `stop`, or `start, stop[, step]`.  Raises ValueError for another number of arguments."""
     if not 1 <= len(args) <= 3:
         raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
@@ -63,7 +64,7 @@ def number_range(*args: Any, output_type: Any = dtypes.int64, name: str | None =
     return make("RangeDataset", *limits, spec=TensorSpec([], output_type), name=name)
 
 
-def random_numbers(seed: Any = None, rerandomize_each_iteration: object = None, name: str | None = None) -> Dataset:
+def random_numbers(seed: int | None = None, rerandomize_each_iteration: object = None, name: str | None = None) -> Dataset:
     """Random numbers of 64 bits without end."""
     seeds = seed_tensors(seed)
     return make("RandomDataset", *seeds, spec=TensorSpec([], dtypes.int64), name=name)

@@ -46,7 +46,7 @@ class DataSet:
         labels: np.ndarray,
         fake_data: bool = False,
         one_hot: bool = False,
-        dtype: Any = tf.float32,
+        dtype: DTypeLike = tf.float32,
         reshape: bool = True,
         seed: int | None = None,
     ) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from placesim.tf1 import errors
 
+StrPath: TypeAlias = str | os.PathLike[str]
+"""A path as Python's own functions take it."""
 _STATUSES: tuple[tuple[type[OSError], Any], ...] = (
     (FileNotFoundError, errors.NotFoundError),
     (FileExistsError, errors.AlreadyExistsError),
@@ -20,7 +22,7 @@ _STATUSES: tuple[tuple[type[OSError], Any], ...] = (
 
 
 @contextmanager
-def _told(path: Any) -> Iterator[None]:
+def _told(path: StrPath) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -31,7 +33,7 @@ def _told(path: Any) -> Iterator[None]:
 class GFile:
     """A file; `rb` reads bytes, `r` text.  It is opened at first use."""
 
-    def __init__(self, name: Any, mode: str = "r", encoding: str = "utf-8") -> None:
+    def __init__(self, name: StrPath, mode: str = "r", encoding: str = "utf-8") -> None:
         if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab", "r+b", "w+b", "a+b", "rb+", "wb+", "ab+"):
             raise ValueError("mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+'")
         self._name, self._mode, self._encoding = name, mode, encoding
@@ -125,24 +127,24 @@ class FileStatistics:
         self.length, self.mtime_nsec, self.is_directory = length, mtime_nsec, is_directory
 
 
-def Exists(filename: Any) -> bool:  # noqa: N802 (TensorFlow's names, here and below)
+def Exists(filename: StrPath) -> bool:  # noqa: N802 (TensorFlow's names, here and below)
     """Whether the file or directory exists."""
     return os.path.exists(os.fspath(filename))
 
 
-def IsDirectory(dirname: Any) -> bool:  # noqa: N802
+def IsDirectory(dirname: StrPath) -> bool:  # noqa: N802
     """Whether the path is a directory."""
     return os.path.isdir(os.fspath(dirname))
 
 
-def Stat(filename: Any) -> FileStatistics:  # noqa: N802
+def Stat(filename: StrPath) -> FileStatistics:  # noqa: N802
     """Statistics of a file."""
     with _told(filename):
         found = os.stat(os.fspath(filename))
     return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(os.fspath(filename)))
 
 
-def Glob(filename: Any) -> list[str]:  # noqa: N802
+def Glob(filename: StrPath | Sequence[StrPath]) -> list[str]:  # noqa: N802
     """The paths that fit a pattern, or one of several."""
     import glob
 
@@ -150,32 +152,32 @@ def Glob(filename: Any) -> list[str]:  # noqa: N802
     return [path for pattern in patterns for path in sorted(glob.glob(os.fspath(pattern)))]
 
 
-def ListDirectory(dirname: Any) -> list[str]:  # noqa: N802
+def ListDirectory(dirname: StrPath) -> list[str]:  # noqa: N802
     """Names in a directory.  Raises `tf.errors.NotFoundError` if it is not a directory."""
     if not IsDirectory(dirname):
         raise errors.NotFoundError(None, None, f"Could not find directory {os.fspath(dirname)}")
     return os.listdir(os.fspath(dirname))
 
 
-def MkDir(dirname: Any) -> None:  # noqa: N802
+def MkDir(dirname: StrPath) -> None:  # noqa: N802
     """Makes a directory."""
     with _told(dirname):
         os.mkdir(os.fspath(dirname))
 
 
-def MakeDirs(dirname: Any) -> None:  # noqa: N802
+def MakeDirs(dirname: StrPath) -> None:  # noqa: N802
     """Makes a directory and those above it, if they are not there."""
     with _told(dirname):
         os.makedirs(os.fspath(dirname), exist_ok=True)
 
 
-def Remove(filename: Any) -> None:  # noqa: N802
+def Remove(filename: StrPath) -> None:  # noqa: N802
     """Deletes a file."""
     with _told(filename):
         os.remove(os.fspath(filename))
 
 
-def DeleteRecursively(dirname: Any) -> None:  # noqa: N802
+def DeleteRecursively(dirname: StrPath) -> None:  # noqa: N802
     """Deletes a directory and what is in it, or a file."""
     path = os.fspath(dirname)
     with _told(dirname):
@@ -185,23 +187,23 @@ def DeleteRecursively(dirname: Any) -> None:  # noqa: N802
             os.remove(path)
 
 
-def Rename(oldname: object, newname: object, overwrite: bool = False) -> None:  # noqa: N802
+def Rename(oldname: StrPath, newname: StrPath, overwrite: bool = False) -> None:  # noqa: N802
     """Rename a file.  Raises `tf.errors.AlreadyExistsError` if the new name exists."""
     _onto(oldname, newname, overwrite, os.replace)
 
 
-def Copy(oldpath: object, newpath: object, overwrite: bool = False) -> None:  # noqa: N802
+def Copy(oldpath: StrPath, newpath: StrPath, overwrite: bool = False) -> None:  # noqa: N802
     """Copies a file.  Raises `tf.errors.AlreadyExistsError` for a name that is taken."""
     _onto(oldpath, newpath, overwrite, shutil.copyfile)
 
 
-def _onto(old: Any, new: Any, overwrite: bool, act: Callable[[str, str], Any]) -> None:
+def _onto(old: StrPath, new: StrPath, overwrite: bool, act: Callable[[str, str], Any]) -> None:
     if not overwrite and Exists(new):
         raise errors.AlreadyExistsError(None, None, "file already exists")
     with _told(old):
         act(os.fspath(old), os.fspath(new))
 
 
-def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:  # noqa: N802
+def Walk(top: StrPath, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:  # noqa: N802
     """Each directory below one, with the names of its directories and files."""
     return iter(os.walk(os.fspath(top), topdown=in_order))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from placesim.tf1 import errors
+from placesim.tf1.files.gfile import StrPath
 
 
 class TFRecordCompressionType(enum.IntEnum):
@@ -30,9 +31,9 @@ class TFRecordOptions:
     def __init__(
         self,
         compression_type: Any = None,
-        flush_mode: Any = None,
-        input_buffer_size: Any = None,
-        output_buffer_size: Any = None,
+        flush_mode: int | None = None,
+        input_buffer_size: int | None = None,
+        output_buffer_size: int | None = None,
         window_bits: int | None = None,
         compression_level: int | None = None,
         compression_method: object = None,
@@ -65,7 +66,7 @@ def compression_of(options: object) -> str:
 class TFRecordWriter:
     """Writes records to a file."""
 
-    def __init__(self, path: Any, options: Any = None) -> None:
+    def __init__(self, path: StrPath, options: Any = None) -> None:
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(compression_type=options)
         kind = compression_of(options)
@@ -108,7 +109,7 @@ class TFRecordWriter:
             self.close()
 
 
-def tf_record_iterator(path: Any, options: object = None) -> Iterator[bytes]:
+def tf_record_iterator(path: StrPath, options: object = None) -> Iterator[bytes]:
     """Records of a file.  Raises NotFoundError for a missing file, DataLossError for a broken one."""
     from placesim.core.errors import PlacesimError
     from placesim.ops.kernels.resources.file_access import decompress, tf_records

@@ -38,7 +38,7 @@ def cond(pred: TensorLike, true_fn: Callable[[], Any], false_fn: Callable[[], An
         return packed_results(bodies[0], conditional("If", pred, bodies, scope))
 
 
-def switch_case(branch_index: Any, functions: Sequence[Callable[[], Any]], name: str) -> Any:
+def switch_case(branch_index: TensorLike, functions: Sequence[Callable[[], Any]], name: str) -> Any:
     """Result of the function with an index; the last one for an invalid index."""
     with name_scope(name) as scope:
         names = [function_name((scope, f"branch{i}")) for i in range(len(functions))]

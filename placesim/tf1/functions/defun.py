@@ -18,6 +18,7 @@ from placesim.tf1.functions.function_graph import FunctionGraph
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.op_arguments import graph_of
@@ -182,7 +183,7 @@ class _OverloadedFunction:
 class Defun:
     """The decorator: `Defun(*types, func_name=..., grad_func=..., python_grad_func=..., out_names=..., shape_func=...)`."""
 
-    def __init__(self, *input_types: Any, **kwargs: Any) -> None:
+    def __init__(self, *input_types: DTypeLike, **kwargs: Any) -> None:
         self._types = input_types
         self._func_name = kwargs.pop("func_name", None)
         self._grad_func = kwargs.pop("grad_func", None)

@@ -39,7 +39,7 @@ def while_loop(
     loop_vars: object,
     shape_invariants: object,
     parallel_iterations: int,
-    maximum_iterations: Any,
+    maximum_iterations: TensorLike | None,
     name: str | None,
     return_same_structure: bool,
 ) -> Any:

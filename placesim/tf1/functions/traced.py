@@ -131,7 +131,7 @@ class Function:
         self._traces: dict[Hashable, ConcreteFunction] = {}
         functools.update_wrapper(self, python_function)
 
-    def __get__(self, instance: Any, owner: Any) -> Any:
+    def __get__(self, instance: object, owner: type | None) -> Any:
         """The function bound to an object, with traces of its own."""
         if instance is None:
             return self

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
@@ -30,7 +29,7 @@ class GradientReduction(NamedTuple):
         return tf.reshape(tf.reduce_sum(grad, self.axes, keepdims=True), self.shape)
 
 
-def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
+def same_static_shapes(x: Tensor, y: Tensor, grad: Tensor) -> bool:
     """Whether all three are known to be of one shape, so that nothing was broadcast."""
     if isinstance(grad, IndexedSlices):
         return False
@@ -38,7 +37,7 @@ def same_static_shapes(x: Any, y: Any, grad: Any) -> bool:
     return all(shape.is_fully_defined() for shape in shapes) and shapes[0] == shapes[1] == shapes[2]
 
 
-def reductions(x: TensorLike, y: TensorLike) -> tuple[GradientReduction, GradientReduction]:
+def reductions(x: Tensor, y: Tensor) -> tuple[GradientReduction, GradientReduction]:
     """Reductions for the gradients of a broadcast operation's two inputs; their nodes are made at once, the sums by `of`."""
     x_shape, y_shape = tf.shape(x), tf.shape(y)
     static = _static_axes(_sizes(x), _sizes(y))
@@ -49,13 +48,13 @@ def reductions(x: TensorLike, y: TensorLike) -> tuple[GradientReduction, Gradien
     return GradientReduction(x_shape, x_static, x_needed), GradientReduction(y_shape, y_static, y_needed)
 
 
-def reduced(x: TensorLike, y: TensorLike, x_grad: Tensor, y_grad: Tensor) -> list[Any]:
+def reduced(x: Tensor, y: Tensor, x_grad: Tensor, y_grad: Tensor) -> list[Any]:
     """The two gradients, each reduced to its input's shape."""
     x_reduction, y_reduction = reductions(x, y)
     return [x_reduction.of(x_grad), y_reduction.of(y_grad)]
 
 
-def _sizes(tensor: Any) -> list[int | None] | None:
+def _sizes(tensor: Tensor) -> list[int | None] | None:
     return None if tensor.shape.rank is None else tensor.shape.as_list()
 
 

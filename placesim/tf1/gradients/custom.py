@@ -8,7 +8,7 @@ from typing import Any
 
 from placesim.tf1.gradients import registry
 from placesim.tf1.graphs.graph import get_default_graph
-from placesim.tf1.graphs.tensor import Operation, uid
+from placesim.tf1.graphs.tensor import Operation, Tensor, uid
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -117,7 +117,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     def inner(*args: object) -> Any:
         result = f(*args)
 
-        def grad(*upstream: Any) -> Any:
+        def grad(*upstream: Tensor) -> Any:
             from placesim.tf1.gradients.backward import gradients
 
             with tf.control_dependencies(upstream):

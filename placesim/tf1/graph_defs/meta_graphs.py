@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.formats.tensorflow.messages import message_class, to_text
 from placesim.tf1 import release
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -131,7 +132,7 @@ def variable_message(definition: VariableDef) -> Any:
     return found
 
 
-def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True) -> str:
+def write_graph(graph_or_graph_def: Any, logdir: StrPath, name: str, as_text: bool = True) -> str:
     """`tf.train.write_graph`: a graph, or a message, as a file; its path."""
     message = graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, Graph) else graph_or_graph_def
     directory = os.fspath(logdir)

@@ -9,6 +9,7 @@ import placesim.tf1 as tf
 from placesim.formats.tensorflow.attr_value import write_attr
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.ops.constant_literals import make_tensor
+from placesim.tf1.session.stacks import RunningSession
 
 _VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
@@ -104,7 +105,7 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Sequence[str] | Non
 
 
 def convert_variables_to_constants(
-    sess: object,
+    sess: RunningSession,
     input_graph_def: Any,
     output_node_names: Sequence[str],
     variable_names_whitelist: Sequence[str] | None = None,
@@ -145,7 +146,7 @@ def convert_variables_to_constants(
     return found
 
 
-def _values(sess: Any, variables: Sequence[Any], by_name: dict[str, Any]) -> dict[str, Any]:
+def _values(sess: RunningSession, variables: Sequence[Any], by_name: dict[str, Any]) -> dict[str, Any]:
     names = []
     for node in variables:
         if node.op != "VarHandleOp":

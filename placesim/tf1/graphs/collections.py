@@ -14,7 +14,7 @@ class Collections:
     _collections: dict[str, list[Any]]
     _check_not_finalized: Callable[[], None]
 
-    def add_to_collection(self, name: str, value: Any) -> None:
+    def add_to_collection(self, name: str, value: object) -> None:
         """Adds a value to a collection."""
         self._check_not_finalized()
         self._collections.setdefault(name, []).append(value)

@@ -82,7 +82,7 @@ def container(container_name: str) -> AbstractContextManager[str]:
     return get_default_graph().container(container_name)
 
 
-def add_to_collection(name: str, value: Any) -> None:
+def add_to_collection(name: str, value: object) -> None:
     """`tf.add_to_collection`."""
     get_default_graph().add_to_collection(name, value)
 
@@ -92,11 +92,11 @@ def add_to_collections(names: object, value: TensorLike) -> None:
     get_default_graph().add_to_collections(names, value)
 
 
-def get_collection(key: Any, scope: str | None = None) -> list[Any]:
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
     """`tf.get_collection`."""
     return get_default_graph().get_collection(key, scope)
 
 
-def get_collection_ref(key: Any) -> list[Any]:
+def get_collection_ref(key: str) -> list[Any]:
     """`tf.get_collection_ref`."""
     return get_default_graph().get_collection_ref(key)

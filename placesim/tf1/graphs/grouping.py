@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, overload
 
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
@@ -88,6 +88,10 @@ def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
         return found
 
 
+@overload
+def with_dependencies(dependencies: object, output_tensor: Tensor, name: str | None = None) -> Tensor: ...
+@overload
+def with_dependencies(dependencies: object, output_tensor: object, name: str | None = None) -> Any: ...
 def with_dependencies(dependencies: object, output_tensor: object, name: str | None = None) -> Any:
     """An Identity of a tensor, colocated with it, after some operations."""
     graph = get_default_graph()

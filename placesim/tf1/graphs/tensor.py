@@ -16,8 +16,9 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 from placesim.tf1.errors import OperatorNotAllowedInGraphError
 from placesim.tf1.graph_defs import messages
 from placesim.tf1.session import evaluation
+from placesim.tf1.session.stacks import FeedDict, RunningSession
 from placesim.tf1.types import dtypes
-from placesim.tf1.types.shapes import TensorShape, as_shape
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape, as_shape
 
 
 class OwningGraph(Protocol):
@@ -171,7 +172,7 @@ class Tensor:
         """The static shape."""
         return self.shape
 
-    def set_shape(self, shape: Any) -> None:
+    def set_shape(self, shape: StaticShapeLike) -> None:
         """Refine the static shape.  Raises ValueError for a conflict."""
         given = as_shape(shape).sizes
         try:
@@ -230,7 +231,7 @@ class Tensor:
     def __float__(self) -> float:
         raise TypeError(f"float() argument must be a string or a real number, not '{type(self).__name__}'")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: object = None, copy: object = None) -> Any:
         raise NotImplementedError(
             f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're trying "
             "to pass a Tensor to a NumPy call, which is not supported."
@@ -367,7 +368,7 @@ class Operation:
             raise ValueError(f"Operation '{self.name}' has no attr named '{name}'.")
         return _public_value(attrs[name])
 
-    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+    def run(self, feed_dict: FeedDict | None = None, session: RunningSession | None = None) -> None:
         """Runs the operation in a session, the default one if none is given."""
         evaluation.run_operation(self, feed_dict, session)
 

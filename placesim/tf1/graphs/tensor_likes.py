@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.types.dimensions import Dimension
 from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
@@ -17,6 +17,20 @@ class TensorStandIn(Protocol):
     """An object that stands for a tensor, as a variable does."""
 
     def _as_graph_element(self) -> Any: ...
+
+
+class TypedTensor(Protocol):
+    """A tensor or a variable: an object whose element type and static shape are known."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> DType: ...
+    @property
+    def shape(self) -> TensorShape: ...
+    @property
+    def op(self) -> Operation: ...
+    def get_shape(self) -> TensorShape: ...
 
 
 Scalar: TypeAlias = bool | int | float | complex | str | bytes | np.generic
@@ -30,3 +44,9 @@ ShapeLike: TypeAlias = (
     "TensorShape | Tensor | TensorStandIn | np.ndarray[Any, Any] | int | Sequence[int | Dimension | Tensor | None]"
 )
 """A shape, some of whose sizes may be tensors or unknown."""
+PerDimension: TypeAlias = int | Sequence[int]
+"""One number for all dimensions, or one for each: strides, windows, dilations."""
+Padding: TypeAlias = str | Sequence[Sequence[int]]
+"""A window's padding: `SAME`, `VALID`, or the sizes before and after each dimension."""
+InitializerLike: TypeAlias = "Callable[..., Any] | TensorLike"
+"""The start of a variable: an initializer or its class, a function without arguments, a value, or Keras' name of one."""

@@ -16,8 +16,8 @@ def non_max_suppression(
     boxes: TensorLike,
     scores: TensorLike,
     max_output_size: object,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
     name: str | None = None,
 ) -> Any:
     """`tf.image.non_max_suppression`: indices of the selected boxes."""
@@ -31,9 +31,9 @@ def non_max_suppression_with_scores(
     boxes: TensorLike,
     scores: TensorLike,
     max_output_size: object,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
-    soft_nms_sigma: Any = 0.0,
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
+    soft_nms_sigma: TensorLike = 0.0,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """`tf.image.non_max_suppression_with_scores`: indices and scores of the selected boxes."""
@@ -49,7 +49,7 @@ def non_max_suppression_with_overlaps(
     overlaps: object,
     scores: TensorLike,
     max_output_size: object,
-    overlap_threshold: Any = 0.5,
+    overlap_threshold: TensorLike = 0.5,
     score_threshold: object = float("-inf"),
     name: str | None = None,
 ) -> Any:
@@ -63,9 +63,9 @@ def combined_non_max_suppression(
     boxes: TensorLike,
     scores: TensorLike,
     max_output_size_per_class: object,
-    max_total_size: Any,
-    iou_threshold: Any = 0.5,
-    score_threshold: Any = float("-inf"),
+    max_total_size: TensorLike,
+    iou_threshold: TensorLike = 0.5,
+    score_threshold: TensorLike = float("-inf"),
     pad_per_class: bool = False,
     clip_boxes: bool = True,
     name: str | None = None,

@@ -33,7 +33,7 @@ def per_image_standardization(image: Any) -> Any:
         return gen("RealDiv")(image - mean, scale, name=scope)
 
 
-def adjust_brightness(image: Any, delta: Any) -> Any:
+def adjust_brightness(image: TensorLike, delta: TensorLike) -> Any:
     """`tf.image.adjust_brightness`."""
     with name_scope(None, "adjust_brightness", [image, delta]) as scope:
         image = convert_to_tensor(image, name="image")
@@ -43,14 +43,14 @@ def adjust_brightness(image: Any, delta: Any) -> Any:
         return convert_image_dtype(found, original, saturate=True)
 
 
-def random_brightness(image: Any, max_delta: Any, seed: Any = None) -> Any:
+def random_brightness(image: Any, max_delta: float, seed: Any = None) -> Any:
     """`tf.image.random_brightness`."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
 
 
-def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
+def adjust_contrast(images: TensorLike, contrast_factor: TensorLike) -> Any:
     """`tf.image.adjust_contrast`."""
     with name_scope(None, "adjust_contrast", [images, contrast_factor]) as scope:
         images = convert_to_tensor(images, name="images")
@@ -60,7 +60,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Any:
         return convert_image_dtype(found, original, saturate=True)
 
 
-def random_contrast(image: TensorLike, lower: Any, upper: Any, seed: int | None = None) -> Any:
+def random_contrast(image: TensorLike, lower: float, upper: float, seed: int | None = None) -> Any:
     """`tf.image.random_contrast`."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
@@ -69,7 +69,7 @@ def random_contrast(image: TensorLike, lower: Any, upper: Any, seed: int | None 
     return adjust_contrast(image, random_uniform([], lower, upper, seed=seed))
 
 
-def convert_image_dtype(image: Any, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Any:
+def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = False, name: str | None = None) -> Any:
     """`tf.image.convert_image_dtype`: convert and rescale to the new type's range."""
     from placesim.tf1.math.casting import saturate_cast
 

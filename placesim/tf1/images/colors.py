@@ -21,11 +21,11 @@ tf = namespace("")
 _FLOATS = (dtypes.float16, dtypes.float32)
 
 
-def _as_floats(image: Any) -> Any:
+def _as_floats(image: Tensor) -> Any:
     return image if image.dtype in _FLOATS else convert_image_dtype(image, dtypes.float32)
 
 
-def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
+def adjust_gamma(image: TensorLike, gamma: float | Tensor = 1, gain: TensorLike = 1) -> Any:
     """`tf.image.adjust_gamma`: `gain * image ^ gamma`.  Raises ValueError for a negative gamma."""
     with name_scope(None, "adjust_gamma", [image, gamma, gain]):
         image = convert_to_tensor(image, name="image")
@@ -40,7 +40,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Any:
 
 
 def _adjusted(word: str, op: str) -> Any:
-    def adjust(image: Any, factor: object, name: str | None = None) -> Any:
+    def adjust(image: Tensor, factor: object, name: str | None = None) -> Any:
         with name_scope(name, word, [image]):
             image = convert_to_tensor(image, name="image")
             return convert_image_dtype(gen(op)(_as_floats(image), factor), image.dtype)
@@ -82,7 +82,7 @@ def random_saturation(image: TensorLike, lower: float, upper: float, seed: int |
 # --- as a JPEG would have it ----------------------------------------------------------------------------------------
 
 
-def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Any:
+def adjust_jpeg_quality(image: TensorLike, jpeg_quality: TensorLike, dct_method: str = "", name: str | None = None) -> Any:
     """`tf.image.adjust_jpeg_quality`: encoded and decoded again."""
     with name_scope(name, "adjust_jpeg_quality", [image]):
         image = convert_to_tensor(image, name="image")
@@ -111,7 +111,7 @@ _GREY = [0.2989, 0.5870, 0.1140]
 """Shares of red, green and blue in grey (ITU-R BT.601)."""
 
 
-def rgb_to_grayscale(images: Any, name: str | None = None) -> Any:
+def rgb_to_grayscale(images: TensorLike, name: str | None = None) -> Any:
     """`tf.image.rgb_to_grayscale`."""
     with name_scope(name, "rgb_to_grayscale", [images]) as scope:
         images = convert_to_tensor(images, name="images")

@@ -10,6 +10,7 @@ from placesim.tf1.array.shaping import size_along
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.images.inputs import as_batch, checked, sizes_of
 from placesim.tf1.images.resizing import pad_to_bounding_box, resize_images
 from placesim.tf1.importing.namespaces import namespace
@@ -20,7 +21,7 @@ from placesim.tf1.types import dtypes
 tf = namespace("")
 
 
-def central_crop(image: Any, central_fraction: Any) -> Any:
+def central_crop(image: Any, central_fraction: float) -> Any:
     """`tf.image.central_crop`: the middle part along height and width.  Raises ValueError for no fraction."""
     told = "central_fraction must be within (0, 1]"
     with name_scope(None, "central_crop", [image]):
@@ -51,7 +52,7 @@ def central_crop(image: Any, central_fraction: Any) -> Any:
         return found
 
 
-def _middle(size: Any, fraction: Any) -> Any:
+def _middle(size: Any, fraction: float) -> Any:
     """Start of the middle part."""
     if isinstance(fraction, Tensor) or isinstance(size, Tensor):
         wide = tf.cast(size, dtypes.float64)
@@ -59,7 +60,7 @@ def _middle(size: Any, fraction: Any) -> Any:
     return int((float(size) - float(size) * fraction) / 2)
 
 
-def rot90(image: Any, k: Any = 1, name: str | None = None) -> Any:
+def rot90(image: Any, k: TensorLike = 1, name: str | None = None) -> Any:
     """`tf.image.rot90`: turned by `k` right angles, against the clock."""
     with name_scope(name, "rot90", [image, k]) as scope:
         image = convert_to_tensor(image, name="image")
@@ -96,7 +97,7 @@ def _turned(image: Any, turns: object, scope: str, first: int) -> Any:
 
 
 def resize_image_with_pad(
-    image: Any, target_height: Any, target_width: Any, method: Any = 0, align_corners: bool = False
+    image: TensorLike, target_height: int | Tensor, target_width: int | Tensor, method: Any = 0, align_corners: bool = False
 ) -> Any:
     """`tf.image.resize_image_with_pad`: as large as it fits, the rest is 0.  Raises ValueError for no positive size."""
     with name_scope(None, "resize_image_with_pad", [image]):

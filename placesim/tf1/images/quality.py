@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from math import log
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.images.brightness import convert_image_dtype
 from placesim.tf1.importing.namespaces import namespace
@@ -32,7 +34,7 @@ def total_variation(images: Any, name: str | None = None) -> Any:
         return tf.reduce_sum(tf.abs(down), axis=axes) + tf.reduce_sum(tf.abs(across), axis=axes)
 
 
-def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Any:
+def psnr(a: Any, b: TensorLike, max_val: TensorLike, name: str | None = None) -> Any:
     """`tf.image.psnr`: the peak signal-to-noise ratio in dB."""
     with name_scope(name, "PSNR", [a, b]):
         peak = convert_image_dtype(tf.cast(max_val, a.dtype), dtypes.float32)
@@ -66,7 +68,7 @@ _POWERS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 def ssim(
     img1: Any,
     img2: Any,
-    max_val: Any,
+    max_val: TensorLike,
     filter_size: int = 11,
     filter_sigma: float = 1.5,
     k1: float = 0.01,
@@ -86,9 +88,9 @@ def ssim(
 
 def ssim_multiscale(
     img1: Any,
-    img2: Any,
-    max_val: Any,
-    power_factors: Any = _POWERS,
+    img2: TensorLike,
+    max_val: TensorLike,
+    power_factors: Sequence[float] = _POWERS,
     filter_size: int = 11,
     filter_sigma: float = 1.5,
     k1: float = 0.01,
@@ -135,7 +137,7 @@ def _halved(images: list[Any], outer: list[Any], inner: list[Any], halves: objec
 
 
 def _similarity(
-    one: Any, two: object, peak: object, filter_size: int, filter_sigma: float, k1: float, k2: float, keeps_places: bool
+    one: Tensor, two: Tensor, peak: Tensor, filter_size: int, filter_sigma: float, k1: float, k2: float, keeps_places: bool
 ) -> tuple[Any, Any]:
     """The similarity of each channel, and its part that comes from contrast and structure."""
     size = tf.constant(filter_size, dtypes.int32)
@@ -159,7 +161,7 @@ def _similarity(
     return tf.reduce_mean(luminance * contrast, axes), tf.reduce_mean(contrast, axes)
 
 
-def _terms(one: Any, two: Any, blurred: Any, peak: Any, k1: float, k2: float) -> tuple[Any, Any]:
+def _terms(one: Tensor, two: Tensor, blurred: Callable[[Any], Any], peak: Tensor, k1: float, k2: float) -> tuple[Any, Any]:
     """Luminance's and contrast's term of each place."""
     least_light, least_contrast = (k1 * peak) ** 2, (k2 * peak) ** 2
     means = blurred(one), blurred(two)
@@ -172,7 +174,7 @@ def _terms(one: Any, two: Any, blurred: Any, peak: Any, k1: float, k2: float) ->
     return luminance, (both - product + least_contrast) / (each - squares + least_contrast)
 
 
-def _bell(size: Any, sigma: Any) -> Any:
+def _bell(size: int, sigma: Any) -> Any:
     """Gaussian filter with sum 1."""
     places = tf.cast(tf.range(size), sigma.dtype)
     places -= tf.cast(size - 1, sigma.dtype) / 2.0

@@ -19,7 +19,7 @@ from placesim.tf1.types import dtypes
 # --- flips ----------------------------------------------------------------------------------------------------------
 
 
-def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
+def _random_flip(image: TensorLike, axis: int, seed: int | None, word: str) -> Any:
     from placesim.tf1.control_flow.conditionals import cond
 
     with name_scope(None, word, [image]) as scope:
@@ -34,17 +34,17 @@ def _random_flip(image: Any, axis: int, seed: Any, word: str) -> Any:
         return _keep_shape(image, found)
 
 
-def random_flip_left_right(image: Any, seed: Any = None) -> Any:
+def random_flip_left_right(image: TensorLike, seed: int | None = None) -> Any:
     """`tf.image.random_flip_left_right`."""
     return _random_flip(image, 1, seed, "random_flip_left_right")
 
 
-def random_flip_up_down(image: Any, seed: Any = None) -> Any:
+def random_flip_up_down(image: TensorLike, seed: int | None = None) -> Any:
     """`tf.image.random_flip_up_down`."""
     return _random_flip(image, 0, seed, "random_flip_up_down")
 
 
-def _keep_shape(image: Tensor, found: Any) -> Any:
+def _keep_shape(image: Tensor, found: Tensor) -> Any:
     if image.shape.rank is None:
         found.set_shape([None, None, None])
     else:
@@ -52,7 +52,7 @@ def _keep_shape(image: Tensor, found: Any) -> Any:
     return found
 
 
-def _flip(image: Any, axis: int, word: str) -> Any:
+def _flip(image: TensorLike, axis: int, word: str) -> Any:
     with name_scope(None, word, [image]):
         image = convert_to_tensor(image, name="image")
         image = with_dependencies(checked(image), image)
@@ -75,7 +75,13 @@ def flip_up_down(image: TensorLike) -> Any:
 # --- cropping, padding, resizing ------------------------------------------------------------------------------------
 
 
-def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any) -> Any:
+def crop_to_bounding_box(
+    image: TensorLike,
+    offset_height: int | Tensor,
+    offset_width: int | Tensor,
+    target_height: int | Tensor,
+    target_width: int | Tensor,
+) -> Any:
     """`tf.image.crop_to_bounding_box`."""
     with name_scope(None, "crop_to_bounding_box", [image]):
         image = convert_to_tensor(image, name="image")
@@ -97,7 +103,13 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
         return found if is_batch else squeeze(found, [0])
 
 
-def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any) -> Any:
+def pad_to_bounding_box(
+    image: TensorLike,
+    offset_height: int | Tensor,
+    offset_width: int | Tensor,
+    target_height: int | Tensor,
+    target_width: int | Tensor,
+) -> Any:
     """`tf.image.pad_to_bounding_box`."""
     with name_scope(None, "pad_to_bounding_box", [image]):
         image = convert_to_tensor(image, name="image")
@@ -127,7 +139,7 @@ def _require(checks: list[Any], condition: TensorLike, message: str) -> None:
         raise ValueError(message)
 
 
-def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Any:
+def resize_image_with_crop_or_pad(image: TensorLike, target_height: int | Tensor, target_width: int | Tensor) -> Any:
     """`tf.image.resize_image_with_crop_or_pad`."""
     with name_scope(None, "resize_image_with_crop_or_pad", [image]):
         image = convert_to_tensor(image, name="image")
@@ -145,11 +157,11 @@ def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: 
         return found if is_batch else squeeze(found, [0])
 
 
-def _most(x: Any, y: Any) -> Any:
+def _most(x: int | Tensor, y: int | Tensor) -> Any:
     return gen("Maximum")(x, y) if isinstance(x, Tensor) or isinstance(y, Tensor) else max(x, y)
 
 
-def _least(x: Any, y: Any) -> Any:
+def _least(x: int | Tensor, y: int | Tensor) -> Any:
     return gen("Minimum")(x, y) if isinstance(x, Tensor) or isinstance(y, Tensor) else min(x, y)
 
 
@@ -173,7 +185,7 @@ _RESIZERS |= {
 
 def resize_images(
     images: Any,
-    size: Any,
+    size: TensorLike,
     method: object = 0,
     align_corners: bool = False,
     preserve_aspect_ratio: bool = False,
@@ -232,7 +244,7 @@ def encode_png(image: TensorLike, compression: int = -1, name: str | None = None
     return gen("EncodePng")(convert_to_tensor(image), compression, name)
 
 
-def transpose_image(image: Any, name: str | None = None) -> Any:
+def transpose_image(image: TensorLike, name: str | None = None) -> Any:
     """`tf.image.transpose_image`: height and width change places."""
     from placesim.tf1.array.shaping import transpose
 

@@ -7,7 +7,7 @@ from typing import Any
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
-def to_categorical(y: TensorLike, num_classes: int | None = None, dtype: Any = "float32") -> Any:
+def to_categorical(y: TensorLike, num_classes: int | None = None, dtype: str = "float32") -> Any:
     """Class numbers as rows with a one, in an array."""
     import numpy as np
 

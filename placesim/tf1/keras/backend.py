@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike, TypedTensor
 from placesim.tf1.keras.activations import relu, softmax
 
 __all__ = ["relu", "softmax"]
@@ -46,7 +47,7 @@ def image_data_format() -> str:
     return "channels_last"
 
 
-def int_shape(x: Any) -> tuple[int | None, ...] | None:
+def int_shape(x: TypedTensor) -> tuple[int | None, ...] | None:
     """Static shape; None for an unknown rank."""
     return None if x.shape.rank is None else tuple(x.shape.as_list())
 
@@ -56,7 +57,7 @@ def ndim(x: Any) -> int | None:
     return x.shape.rank  # type: ignore[no-any-return]
 
 
-def dtype(x: Any) -> str:
+def dtype(x: TypedTensor) -> str:
     """The element type's name."""
     return str(x.dtype.base_dtype.name)
 
@@ -111,7 +112,7 @@ def clip(x: TensorLike, min_value: object, max_value: object) -> Any:
     return tf.clip_by_value(x, min_value, max_value)
 
 
-def dot(x: Any, y: Any) -> Any:
+def dot(x: TypedTensor, y: TypedTensor) -> Any:
     """The product of matrices.  Raises NotImplementedError for other ranks."""
     if (x.shape.rank, y.shape.rank) != (2, 2):
         from placesim.tf1.importing.missing_names import not_there
@@ -120,7 +121,7 @@ def dot(x: Any, y: Any) -> Any:
     return tf.matmul(x, y)
 
 
-def concatenate(tensors: Any, axis: int = -1) -> Any:
+def concatenate(tensors: Sequence[TypedTensor], axis: int = -1) -> Any:
     """Tensors one after another along an axis."""
     return tf.concat(tensors, axis % tensors[0].shape.rank if axis < 0 and tensors[0].shape.rank else axis)
 

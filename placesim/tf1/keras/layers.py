@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, PerDimension, ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.keras import activations, backend, regularizers
 from placesim.tf1.layers import convolutional, core, layer, normalization, pooling
@@ -22,7 +23,7 @@ _OF_INPUTS = ("input_shape", "input_dim", "batch_input_shape", "batch_size", "in
 class Layer(layer.Layer):
     """Base of Keras' layers: a name scope, and variables of resource handles in it that are in no variable scope."""
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         self.has_input_shape = any(kwargs.pop(key, None) is not None for key in _OF_INPUTS)
         super().__init__(trainable, name or _unique_name(type(self).__name__), dtype, **kwargs)
         self._regularized: list[tuple[Any, Callable[[Any], Any]]] = []
@@ -105,7 +106,7 @@ def _of(kind: Any, **defaults: object) -> Any:
         name for name in inspect.signature(kind.__init__).parameters if name not in ("self", "kwargs", "name", "trainable")
     ]
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *args: object, **kwargs: object) -> None:  # noqa: N807
         given = defaults | dict(zip(arguments, args, strict=False)) | kwargs
         if given.pop("groups", 1) != 1:
             raise not_there(f"keras.layers.{kind.__name__} with groups", "without them it is there")
@@ -161,12 +162,12 @@ AveragePooling3D = AvgPool3D = _of(pooling.AveragePooling3D, pool_size=(2, 2, 2)
 def _function_layer(name: str, make: Callable[..., Callable[[Any], Any]]) -> Any:
     """Layer class whose arguments make a function."""
 
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+    def __init__(self: Any, *args: object, **kwargs: Any) -> None:  # noqa: N807
         own = {key: kwargs.pop(key) for key in ("name", "trainable", "dtype", *_OF_INPUTS) if key in kwargs}
         Layer.__init__(self, **own)
         self._function = make(*args, **kwargs)
 
-    def call(self: Any, inputs: Any, *args: object, **kwargs: object) -> Any:
+    def call(self: Any, inputs: Tensor, *args: object, **kwargs: object) -> Any:
         return self._function(inputs)
 
     described = f"Keras' layer `{name}`."
@@ -178,12 +179,15 @@ def _activation(activation: object) -> Callable[[Any], Any]:
 
 
 def _lambda(
-    function: Callable[..., Any], output_shape: ShapeLike | None = None, mask: object = None, arguments: Any = None
+    function: Callable[..., Any],
+    output_shape: ShapeLike | None = None,
+    mask: object = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Callable[[Any], Any]:
     return lambda inputs: function(inputs, **(arguments or {}))
 
 
-def _reshape(target_shape: Any) -> Callable[[Any], Any]:
+def _reshape(target_shape: Sequence[int]) -> Callable[[Any], Any]:
     def reshaped(inputs: Any) -> Any:
         sizes = inputs.shape.as_list()
         target = list(target_shape)
@@ -198,11 +202,11 @@ def _reshape(target_shape: Any) -> Callable[[Any], Any]:
     return reshaped
 
 
-def _permute(dims: Any) -> Callable[[Any], Any]:
+def _permute(dims: Sequence[int]) -> Callable[[Any], Any]:
     return lambda inputs: tf.transpose(inputs, perm=[0, *dims])
 
 
-def _zero_padding(padding: Any = (1, 1), data_format: str | None = None) -> Callable[[Any], Any]:
+def _zero_padding(padding: int | Sequence[PerDimension] = (1, 1), data_format: str | None = None) -> Callable[[Any], Any]:
     rows, columns = (padding, padding) if isinstance(padding, int) else padding
     pairs = [(size, size) if isinstance(size, int) else tuple(size) for size in (rows, columns)]
     around = [[0, 0], *map(list, pairs), [0, 0]] if data_format != "channels_first" else [[0, 0], [0, 0], *map(list, pairs)]
@@ -218,7 +222,7 @@ def _global(reduce: Callable[..., Any], rank: int) -> Callable[..., Callable[[An
 
 
 def _merge(combine: Callable[[Any, Any], Any]) -> Callable[[], Callable[[Any], Any]]:
-    def merged(inputs: Any) -> Any:
+    def merged(inputs: Sequence[Tensor]) -> Any:
         total = inputs[0]
         for other in inputs[1:]:
             total = combine(total, other)
@@ -231,12 +235,14 @@ def _concatenated(axis: int = -1) -> Callable[[Any], Any]:
     return lambda inputs: backend.concatenate(inputs, axis=axis)
 
 
-def _up_sampling(size: Any = (2, 2), data_format: str | None = None, interpolation: str = "nearest") -> Callable[[Any], Any]:
+def _up_sampling(
+    size: PerDimension = (2, 2), data_format: str | None = None, interpolation: str = "nearest"
+) -> Callable[[Any], Any]:
     if data_format == "channels_first" or interpolation != "nearest":
         raise not_there("keras.layers.UpSampling2D with data_format or interpolation", "without them it is there")
     factors = (size, size) if isinstance(size, int) else tuple(size)
 
-    def grown(inputs: Any) -> Any:
+    def grown(inputs: Tensor) -> Any:
         sizes = inputs.shape.as_list()
         rows, columns = sizes[1:3]
         now = tf.shape(inputs)[1:3] if None in (rows, columns) else tf.constant([rows, columns])
@@ -270,7 +276,7 @@ Maximum = _function_layer("Maximum", _merge(tf.maximum))
 Minimum = _function_layer("Minimum", _merge(tf.minimum))
 
 
-def _called(kind: Any) -> Callable[..., Any]:
+def _called(kind: type[layer.Layer]) -> Callable[..., Any]:
     def call(inputs: Any, **kwargs: Any) -> Any:
         return kind(**kwargs)(inputs)
 
@@ -327,7 +333,7 @@ def Input(  # noqa: N802
 class Sequential(Layer):
     """Layers applied one after another.  Raises NotImplementedError for building before the first call."""
 
-    def __init__(self, layers: Any = None, name: str | None = None) -> None:
+    def __init__(self, layers: Sequence[Any] | None = None, name: str | None = None) -> None:
         super().__init__(name=name)
         self.layers: list[Any] = []
         for one in layers or ():

@@ -18,7 +18,7 @@ class Regularizer:
 class L1(Regularizer):
     """`l1 * sum(|x|)`."""
 
-    def __init__(self, l1: float = 0.01, **_: Any) -> None:
+    def __init__(self, l1: float = 0.01, **_: object) -> None:
         self.l1 = 0.01 if l1 is None else float(l1)
 
     def __call__(self, x: TensorLike) -> Any:
@@ -28,7 +28,7 @@ class L1(Regularizer):
 class L2(Regularizer):
     """`l2 * sum(x ** 2)`."""
 
-    def __init__(self, l2: float = 0.01, **_: Any) -> None:
+    def __init__(self, l2: float = 0.01, **_: object) -> None:
         self.l2 = 0.01 if l2 is None else float(l2)
 
     def __call__(self, x: TensorLike) -> Any:

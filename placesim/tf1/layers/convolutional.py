@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_of, sizes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -19,7 +19,7 @@ class _Convolution(Layer):
     op_name = "Conv2D"
     kernels: tuple[str, ...] = ("kernel",)
 
-    def __init__(self, filters: int, kernel_size: Any, options: dict[str, Any]) -> None:
+    def __init__(self, filters: int, kernel_size: PerDimension, options: dict[str, Any]) -> None:
         base = {"activity_regularizer": options.pop("activity_regularizer"), **options.pop("kwargs")}
         super().__init__(options.pop("trainable"), options.pop("name"), **base)
         rank = self.rank
@@ -100,7 +100,7 @@ def _layer(rank: int, name: str, op_name: str, default: object) -> type[_Convolu
     def __init__(  # noqa: N807
         self: _Convolution,
         filters: int,
-        kernel_size: Any,
+        kernel_size: PerDimension,
         strides: Any = one,
         padding: str = "valid",
         data_format: str = "channels_last",
@@ -177,8 +177,8 @@ class _TransposedConvolutionInit(_TransposedConvolution):
     def __init__(
         self,
         filters: int,
-        kernel_size: Any,
-        strides: Any = 1,
+        kernel_size: PerDimension,
+        strides: PerDimension = 1,
         padding: str = "valid",
         data_format: str = "channels_last",
         activation: object = None,
@@ -218,8 +218,8 @@ class SeparableConv2D(_Convolution):
     def __init__(
         self,
         filters: int,
-        kernel_size: Any,
-        strides: Any = (1, 1),
+        kernel_size: PerDimension,
+        strides: PerDimension = (1, 1),
         padding: str = "valid",
         data_format: str = "channels_last",
         dilation_rate: object = (1, 1),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import InitializerLike, ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, smart_cond
 from placesim.tf1.types.shapes import TensorShape
 
@@ -17,13 +18,13 @@ class Dense(Layer):
     def __init__(
         self,
         units: int,
-        activation: Any = None,
+        activation: Callable[[Any], Any] | None = None,
         use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
+        kernel_initializer: InitializerLike | None = None,
+        bias_initializer: InitializerLike | None = None,
         kernel_regularizer: object = None,
         bias_regularizer: object = None,
-        activity_regularizer: Any = None,
+        activity_regularizer: Callable[[Any], Any] | None = None,
         kernel_constraint: object = None,
         bias_constraint: object = None,
         trainable: bool = True,
@@ -36,9 +37,17 @@ class Dense(Layer):
             wanted = "Received an invalid value for `units`, expected a positive integer."
             raise ValueError(f"{wanted} Received: units={units}")
         self.activation, self.use_bias = activation, use_bias
-        self._kernel = {"initializer": kernel_initializer, "regularizer": kernel_regularizer, "constraint": kernel_constraint}
+        self._kernel: dict[str, Any] = {
+            "initializer": kernel_initializer,
+            "regularizer": kernel_regularizer,
+            "constraint": kernel_constraint,
+        }
         bias_initializer = tf.zeros_initializer() if bias_initializer is None else bias_initializer
-        self._bias = {"initializer": bias_initializer, "regularizer": bias_regularizer, "constraint": bias_constraint}
+        self._bias: dict[str, Any] = {
+            "initializer": bias_initializer,
+            "regularizer": bias_regularizer,
+            "constraint": bias_constraint,
+        }
         self.kernel: Any = None
         self.bias: Any = None
         self.input_spec = InputSpec(min_ndim=2)
@@ -74,7 +83,12 @@ class Dropout(Layer):
     """Zeroes a share of the inputs where it trains."""
 
     def __init__(
-        self, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, name: str | None = None, **kwargs: Any
+        self,
+        rate: TensorLike = 0.5,
+        noise_shape: ShapeLike | None = None,
+        seed: int | None = None,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(name=name, **kwargs)
         if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
@@ -117,13 +131,13 @@ class Flatten(Layer):
 def dense(
     inputs: TensorLike,
     units: int,
-    activation: object = None,
+    activation: Callable[[Any], Any] | None = None,
     use_bias: bool = True,
-    kernel_initializer: object = None,
-    bias_initializer: object = None,
+    kernel_initializer: InitializerLike | None = None,
+    bias_initializer: InitializerLike | None = None,
     kernel_regularizer: object = None,
     bias_regularizer: object = None,
-    activity_regularizer: object = None,
+    activity_regularizer: Callable[[Any], Any] | None = None,
     kernel_constraint: object = None,
     bias_constraint: object = None,
     trainable: bool = True,
@@ -153,7 +167,7 @@ def dense(
 def dropout(
     inputs: TensorLike,
     rate: TensorLike = 0.5,
-    noise_shape: object = None,
+    noise_shape: ShapeLike | None = None,
     seed: int | None = None,
     training: object = False,
     name: str | None = None,

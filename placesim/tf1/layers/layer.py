@@ -9,7 +9,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, PerDimension, ShapeLike, TensorLike, TypedTensor
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.types.shapes import TensorShape
 
@@ -19,8 +19,8 @@ class InputSpec:
 
     def __init__(
         self,
-        dtype: Any = None,
-        shape: Any = None,
+        dtype: DTypeLike | None = None,
+        shape: ShapeLike | None = None,
         ndim: int | None = None,
         max_ndim: int | None = None,
         min_ndim: int | None = None,
@@ -30,7 +30,7 @@ class InputSpec:
         self.dtype, self.shape, self.ndim, self.max_ndim, self.min_ndim = dtype, shape, ndim, max_ndim, min_ndim
         self.axes = axes or {}
 
-    def check(self, layer: str, value: Any) -> None:
+    def check(self, layer: str, value: TypedTensor) -> None:
         """Raise ValueError for a tensor that does not match."""
         shape = TensorShape(value.shape)
         if shape.ndims is None:
@@ -55,7 +55,7 @@ class Layer:
 
     input_spec: InputSpec | None = None
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         self.trainable = trainable
         self.built = False
         self._given_dtype = None if dtype is None else tf.as_dtype(dtype)
@@ -298,7 +298,7 @@ def smart_constant(condition: TensorLike) -> bool | None:
     return bool(condition)
 
 
-def sizes(value: Any, count: int, name: str) -> tuple[int, ...]:
+def sizes(value: PerDimension, count: int, name: str) -> tuple[int, ...]:
     """One number, or one a dimension, as one a dimension.  Raises ValueError."""
     if isinstance(value, int):
         return (value,) * count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, smart_cond, smart_constant
 from placesim.tf1.types.shapes import TensorShape
@@ -83,10 +84,10 @@ class BatchNormalization(Layer):
         self.moving_mean = add("moving_mean", (self._moving[0], None, None), False)
         self.moving_variance = add("moving_variance", (self._moving[1], None, None), False)
 
-    def call(self, inputs: TensorLike, training: object = False, *args: object, **kwargs: object) -> Any:
+    def call(self, inputs: TensorLike, training: Any = False, *args: object, **kwargs: object) -> Any:
         return self._fused(inputs, training) if self.fused else self._plain(inputs, training)
 
-    def _fused(self, inputs: Any, training: Any) -> Any:
+    def _fused(self, inputs: Any, training: TensorLike) -> Any:
         sides = "HW" if inputs.shape.ndims == 4 else "DHW"
         layout = f"NC{sides}" if self.axis == [1] else f"N{sides}C"
         of = self.moving_mean
@@ -117,7 +118,7 @@ class BatchNormalization(Layer):
             self.add_update(_moved(self.moving_variance, variance, momentum))
         return output
 
-    def _plain(self, inputs: Any, training: Any) -> Any:
+    def _plain(self, inputs: Any, training: TensorLike) -> Any:
         rank = inputs.shape.ndims
         reduced = [axis for axis in range(rank) if axis not in self.axis]
         shape = [inputs.shape.as_list()[axis] if axis in self.axis else 1 for axis in range(rank)]
@@ -142,15 +143,15 @@ class BatchNormalization(Layer):
         outputs.set_shape(inputs.shape)
         return outputs
 
-    def _average_update(self, training: Any, average: Any, value: Any) -> Any:
+    def _average_update(self, training: TensorLike, average: Tensor, value: Tensor) -> Any:
         return smart_cond(training, lambda: _moved(average, value, self.momentum), lambda: tf.convert_to_tensor(average))
 
 
-def _chosen(training: Any, now: Any, average: Any) -> Any:
+def _chosen(training: TensorLike, now: Tensor, average: Tensor) -> Any:
     return smart_cond(training, lambda: now, lambda: tf.convert_to_tensor(average))
 
 
-def _moved(average: Any, value: Any, momentum: Any) -> Any:
+def _moved(average: Tensor, value: Tensor, momentum: Any) -> Any:
     """An average brought nearer to a value."""
     with tf.name_scope("AssignMovingAvg", values=[average, value, momentum]) as scope, tf.colocate_with(average):
         share = tf.convert_to_tensor(1.0 - momentum, name="decay")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
 from placesim.tf1.layers.layer import InputSpec, Layer, data_format_of, padding_of, sizes
 
 
@@ -17,8 +17,8 @@ class _Pooling(Layer):
 
     def __init__(
         self,
-        pool_size: Any,
-        strides: Any,
+        pool_size: PerDimension,
+        strides: PerDimension,
         padding: str = "valid",
         data_format: str = "channels_last",
         name: str | None = None,
@@ -87,8 +87,8 @@ class AveragePooling3D(_Pooling):
 def _function(kind: type[_Pooling]) -> Any:
     def layer(
         inputs: TensorLike,
-        pool_size: object,
-        strides: object,
+        pool_size: PerDimension,
+        strides: PerDimension,
         padding: str = "valid",
         data_format: str = "channels_last",
         name: str | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -15,19 +16,21 @@ from placesim.tf1.ops.generated_functions import gen
 tf = namespace("")
 
 
-def adjoint(matrix: Any, name: str | None = None) -> Any:
+def adjoint(matrix: TensorLike, name: str | None = None) -> Any:
     """The transposed conjugate of the last two dimensions."""
     with name_scope(name, "adjoint", [matrix]):
         return tf.matrix_transpose(convert_to_tensor(matrix, name="matrix"), conjugate=True)
 
 
-def matrix_triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None) -> Any:
+def matrix_triangular_solve(
+    matrix: TensorLike, rhs: TensorLike, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Any:
     """x of matrix x = rhs for a triangular matrix."""
     with name_scope(name, "triangular_solve", [matrix, rhs]):
         return gen("MatrixTriangularSolve")(matrix, rhs, lower=lower, adjoint=adjoint)
 
 
-def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Any:
+def cholesky_solve(chol: TensorLike, rhs: TensorLike, name: str | None = None) -> Any:
     """x of A x = rhs, by A's Cholesky factor."""
     with name_scope(name, "cholesky_solve", [chol, rhs]):
         y = gen("MatrixTriangularSolve")(chol, rhs, adjoint=False, lower=True)
@@ -51,7 +54,7 @@ def svd(tensor: TensorLike, full_matrices: bool = False, compute_uv: bool = True
     return (values, left, right) if compute_uv else values
 
 
-def logdet(matrix: Any, name: str | None = None) -> Any:
+def logdet(matrix: TensorLike, name: str | None = None) -> Any:
     """The logarithm of a positive definite matrix's determinant."""
     with name_scope(name, "logdet", [matrix]):
         factor = gen("Cholesky")(matrix)
@@ -101,7 +104,7 @@ def _underdetermined(matrix: TensorLike, rhs: TensorLike, l2_regularizer: object
 
 
 def normalize(
-    tensor: Any, ord: object = "euclidean", axis: TensorLike | None = None, name: str | None = None
+    tensor: TensorLike, ord: object = "euclidean", axis: TensorLike | None = None, name: str | None = None
 ) -> tuple[Any, Any]:
     """A tensor over its norm, and that."""
     with name_scope(name, "normalize", [tensor]):
@@ -124,11 +127,11 @@ def matrix_rank(a: TensorLike, tol: object = None, validate_args: bool = False, 
         return tf.reduce_sum(tf.cast(values > tol, tf.int32), axis=-1)
 
 
-def _eps(a: Any) -> Any:
+def _eps(a: Tensor) -> Any:
     return np.finfo(a.dtype.as_numpy_dtype).eps
 
 
-def lu_reconstruct(lower_upper: Any, perm: TensorLike, validate_args: bool = False, name: str | None = None) -> Any:
+def lu_reconstruct(lower_upper: TensorLike, perm: TensorLike, validate_args: bool = False, name: str | None = None) -> Any:
     """The matrix of an LU factorisation."""
     with name_scope(name or "lu_reconstruct"):
         lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
@@ -138,7 +141,7 @@ def lu_reconstruct(lower_upper: Any, perm: TensorLike, validate_args: bool = Fal
         return _reconstructed(lower_upper, perm)
 
 
-def _reconstructed(lower_upper: Any, perm: TensorLike) -> Any:
+def _reconstructed(lower_upper: Tensor, perm: TensorLike) -> Any:
     shape = tf.shape(lower_upper)
     lower = tf.linalg.set_diag(
         tf.linalg.band_part(lower_upper, num_lower=-1, num_upper=0), tf.ones(shape[:-1], dtype=lower_upper.dtype)
@@ -187,7 +190,9 @@ def _three(diagonals: Any) -> list[Any]:
     return [above, middle, below]
 
 
-def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None) -> Any:
+def tridiagonal_matmul(
+    diagonals: TensorLike, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
+) -> Any:
     """A matrix of three diagonals times a matrix; the diagonals as rows of one tensor (`compact`) or as three tensors."""
     if diagonals_format == "compact":
         diagonals = convert_to_tensor(diagonals)
@@ -200,7 +205,9 @@ def tridiagonal_matmul(diagonals: Any, rhs: TensorLike, diagonals_format: str = 
     return gen("TridiagonalMatMul")(above, middle, below, rhs, name=name)
 
 
-def lu_solve(lower_upper: Any, perm: TensorLike, rhs: TensorLike, validate_args: bool = False, name: str | None = None) -> Any:
+def lu_solve(
+    lower_upper: TensorLike, perm: TensorLike, rhs: TensorLike, validate_args: bool = False, name: str | None = None
+) -> Any:
     """x of A x = rhs, by A's LU factorisation."""
     with name_scope(name or "lu_solve"):
         lower_upper = convert_to_tensor(lower_upper, dtype_hint=tf.float32, name="lower_upper")
@@ -216,7 +223,7 @@ def lu_solve(lower_upper: Any, perm: TensorLike, rhs: TensorLike, validate_args:
         return matrix_triangular_solve(lower_upper, matrix_triangular_solve(lower, rows), lower=False)
 
 
-def pinv(a: Any, rcond: Any = None, validate_args: bool = False, name: str | None = None) -> Any:
+def pinv(a: TensorLike, rcond: TensorLike | None = None, validate_args: bool = False, name: str | None = None) -> Any:
     """The pseudo-inverse; singular values that are at most `rcond` times the largest count as 0."""
     with name_scope(name or "pinv"):
         a = convert_to_tensor(a, name="a")

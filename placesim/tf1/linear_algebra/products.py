@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
 
-def trace(x: Any, name: str | None = None) -> Any:
+def trace(x: TensorLike, name: str | None = None) -> Any:
     """`tf.linalg.trace`."""
     with name_scope(name, "Trace", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -33,7 +34,7 @@ def trace(x: Any, name: str | None = None) -> Any:
 
 
 def norm(
-    tensor: Any,
+    tensor: TensorLike,
     ord: Any = "euclidean",
     axis: Any = None,
     keepdims: bool | None = None,
@@ -82,7 +83,7 @@ def _check_norm(ord: Any, axis: Any, is_matrix: bool) -> None:
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
 
 
-def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Any:
+def tensordot(a: TensorLike, b: TensorLike, axes: TensorLike, name: str | None = None) -> Any:
     """`tf.tensordot`."""
     with name_scope(name, "Tensordot", [a, b, axes]) as scope:
         a = convert_to_tensor(a, name="a")
@@ -162,7 +163,7 @@ def _as_matrix_when_run(x: Tensor, axes: TensorLike, flipped: bool) -> tuple[Any
     return *_rearranged(x, measured, free_tensor, axes_tensor, flipped), None
 
 
-def _rearranged(x: Tensor, measured: object, free: Any, axes: Any, flipped: bool) -> tuple[Any, Any]:
+def _rearranged(x: Tensor, measured: object, free: Any, axes: TensorLike, flipped: bool) -> tuple[Any, Any]:
     """The matrix, and the sizes of the free dimensions."""
     free_dims = gen("GatherV2")(measured, free, 0)
     axes_dims = gen("GatherV2")(measured, axes, 0)
@@ -174,7 +175,7 @@ def _rearranged(x: Tensor, measured: object, free: Any, axes: Any, flipped: bool
     return reshape(transpose(x, all_axes), wanted_shape), free_dims
 
 
-def einsum(equation: Any, *inputs: Any, **kwargs: object) -> Any:
+def einsum(equation: str, *inputs: TensorLike, **kwargs: object) -> Any:
     """`tf.einsum`: one Einsum for up to two operands."""
     name = kwargs.pop("name", None)
     kwargs.pop("optimize", None)
@@ -200,7 +201,7 @@ def _full_equation(equation: str, count: int) -> str:
     return f"{found}->{'...' if '...' in found else ''}{output}"
 
 
-def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Any:
+def linspace(start: TensorLike, stop: TensorLike, num: TensorLike, name: str | None = None, axis: int = 0) -> Any:
     """`tf.linspace`: `num` points from start to stop."""
     with name_scope(name, "linspace", [start, stop]):
         start = convert_to_tensor(start, name="start")
@@ -209,7 +210,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
         return _points(start, stop, count, axis)
 
 
-def _points(start: Any, stop: Any, num: Any, axis: Any) -> Any:
+def _points(start: Tensor, stop: TensorLike, num: TensorLike, axis: int) -> Any:
     """First, inner and last points along a new axis, cut to `num` if that is 1."""
     kind = start.dtype
     count = cast_always(num, dtypes.int32)
@@ -238,7 +239,7 @@ def cast_always(x: TensorLike, dtype: DTypeLike) -> Any:
     return gen("Cast")(x, dtype)
 
 
-def polyval(coeffs: Any, x: Any, name: str | None = None) -> Any:
+def polyval(coeffs: Sequence[TensorLike], x: TensorLike, name: str | None = None) -> Any:
     """`tf.math.polyval`: the highest power's coefficient comes first."""
     if not isinstance(coeffs, list):
         raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")

@@ -9,6 +9,7 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
 
@@ -23,7 +24,7 @@ class TextFileIndex:
 class TableInitializerBase:
     """Fills a table of keys and values of these types."""
 
-    def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
+    def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike) -> None:
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)
 
     @property
@@ -52,7 +53,14 @@ class TableInitializerBase:
 class KeyValueTensorInitializer(TableInitializerBase):
     """Keys and values as tensors."""
 
-    def __init__(self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        keys: TensorLike,
+        values: TensorLike,
+        key_dtype: DTypeLike | None = None,
+        value_dtype: DTypeLike | None = None,
+        name: str | None = None,
+    ) -> None:
         with tf.init_scope():
             self._keys = tf.convert_to_tensor(keys, dtype=key_dtype, name="keys")
             self._values = tf.convert_to_tensor(values, dtype=value_dtype, name="values")
@@ -73,10 +81,10 @@ class TextFileInitializer(TableInitializerBase):
 
     def __init__(
         self,
-        filename: Any,
+        filename: TensorLike,
         key_dtype: Any,
         key_index: int,
-        value_dtype: Any,
+        value_dtype: DTypeLike,
         value_index: int,
         vocab_size: int | None = None,
         delimiter: str = "\t",

@@ -9,7 +9,7 @@ from placesim.ops.attributes import Shape
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
@@ -51,7 +51,7 @@ class StaticHashTable(_Table):
     """A table that is filled once, by its initializer."""
 
     def __init__(
-        self, initializer: Any, default_value: Any, name: str | None = None, experimental_is_anonymous: bool = False
+        self, initializer: Any, default_value: TensorLike, name: str | None = None, experimental_is_anonymous: bool = False
     ) -> None:
         key, value = initializer.key_dtype, initializer.value_dtype
         with tf.init_scope():
@@ -78,11 +78,11 @@ class StaticHashTable(_Table):
         with tf.name_scope(name, f"{self._name}_Size", [self._handle]):
             return gen("LookupTableSizeV2")(self._handle)  # type: ignore[no-any-return]
 
-    def lookup(self, keys: Any, name: str | None = None) -> Any:
+    def lookup(self, keys: TensorLike | SparseTensor, name: str | None = None) -> Any:
         """Values of keys, or the default.  Raises TypeError for keys of another type."""
         found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
         if found.dtype.base_dtype is not self._key_dtype:
-            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {keys.dtype}")
+            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")
         with tf.name_scope(name, f"{self._name}_Lookup", (self._handle, found, self._default_value)):
             values = gen("LookupTableFindV2")(self._handle, found, self._default_value)
         values.set_shape(found.shape)
@@ -105,7 +105,7 @@ class StaticVocabularyTable:
         self,
         initializer: Any,
         num_oov_buckets: int,
-        lookup_key_dtype: Any = None,
+        lookup_key_dtype: DTypeLike | None = None,
         name: str | None = None,
         experimental_is_anonymous: bool = False,
     ) -> None:
@@ -139,7 +139,7 @@ class StaticVocabularyTable:
     def value_dtype(self) -> dtypes.DType:
         return dtypes.int64
 
-    def __getitem__(self, keys: TensorLike) -> Any:
+    def __getitem__(self, keys: TensorLike | SparseTensor) -> Any:
         return self.lookup(keys)
 
     def size(self, name: str | None = None) -> Any:
@@ -148,11 +148,11 @@ class StaticVocabularyTable:
             known: Any = self._table.size()
             return known + self._buckets
 
-    def lookup(self, keys: Any, name: str | None = None) -> Any:
+    def lookup(self, keys: TensorLike | SparseTensor, name: str | None = None) -> Any:
         """The numbers of words.  Raises TypeError for those of another type."""
         found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
         if found.dtype.base_dtype is not self._key_dtype:
-            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {keys.dtype}")
+            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")
         with tf.name_scope(name, f"{self.name}_Lookup"):
             texts = found if found.dtype is dtypes.string else tf.as_string(found)
             buckets = gen("StringToHashBucketFast")(texts, num_buckets=self._buckets, name="hash_bucket")
@@ -166,7 +166,9 @@ class StaticVocabularyTable:
 class _MutableTable(_Table):
     """A table that ops add to; it is saved in checkpoints."""
 
-    def __init__(self, handle: Tensor, default_value: Tensor, key_dtype: Any, value_dtype: Any, is_saved: bool) -> None:
+    def __init__(
+        self, handle: Tensor, default_value: Tensor, key_dtype: dtypes.DType, value_dtype: dtypes.DType, is_saved: bool
+    ) -> None:
         super().__init__(handle, key_dtype, value_dtype)
         self._default_value = default_value
         if is_saved:
@@ -217,9 +219,9 @@ class MutableHashTable(_MutableTable):
 
     def __init__(
         self,
-        key_dtype: Any,
-        value_dtype: Any,
-        default_value: Any,
+        key_dtype: DTypeLike,
+        value_dtype: DTypeLike,
+        default_value: TensorLike,
         name: str = "MutableHashTable",
         checkpoint: bool = True,
         experimental_is_anonymous: bool = False,
@@ -239,11 +241,11 @@ class DenseHashTable(_MutableTable):
 
     def __init__(
         self,
-        key_dtype: Any,
-        value_dtype: Any,
-        default_value: Any,
-        empty_key: Any,
-        deleted_key: Any,
+        key_dtype: DTypeLike,
+        value_dtype: DTypeLike,
+        default_value: TensorLike,
+        empty_key: TensorLike,
+        deleted_key: TensorLike,
         initial_num_buckets: int | None = None,
         name: str = "MutableDenseHashTable",
         checkpoint: bool = True,

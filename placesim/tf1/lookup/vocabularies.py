@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.lookup.initializers import KeyValueTensorInitializer, TextFileIndex, TextFileInitializer
 from placesim.tf1.lookup.tables import StaticHashTable, StaticVocabularyTable
 from placesim.tf1.types import dtypes
 
 
 def index_table_from_file(
-    vocabulary_file: Any = None,
+    vocabulary_file: TensorLike | None = None,
     num_oov_buckets: int = 0,
     vocab_size: int | None = None,
     default_value: int = -1,
@@ -65,7 +65,7 @@ def _index_table(initializer: object, buckets: int, default_value: int) -> Any:
 
 
 def index_to_string_table_from_file(
-    vocabulary_file: Any,
+    vocabulary_file: TensorLike,
     vocab_size: int | None = None,
     default_value: str = "UNK",
     name: str | None = None,

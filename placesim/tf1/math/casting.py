@@ -6,14 +6,14 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes
 
 
-def cast(x: Any, dtype: DTypeLike, name: str | None = None) -> Any:
+def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.cast`: the tensor itself where it has the type."""
     base = dtypes.as_dtype(dtype).base_dtype
     if getattr(x, "dtype", None) is base and not isinstance(x, SparseTensor | IndexedSlices):
@@ -37,7 +37,7 @@ to_bfloat16 = _caster(dtypes.bfloat16, "ToBFloat16")
 to_complex64, to_complex128 = _caster(dtypes.complex64, "ToComplex64"), _caster(dtypes.complex128, "ToComplex128")
 
 
-def saturate_cast(value: Any, dtype: DTypeLike, name: str | None = None) -> Any:
+def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     """`tf.saturate_cast`: values beyond the type's limits become these."""
     with name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
@@ -68,7 +68,7 @@ def _common_limits(found: dtypes.DType, wanted: dtypes.DType) -> tuple[Any, Any]
     return constant(low, found), constant(high, found)
 
 
-def complex(real: Any, imag: Any, name: str | None = None) -> Any:
+def complex(real: TensorLike, imag: TensorLike, name: str | None = None) -> Any:
     """`tf.complex`."""
     real = convert_to_tensor(real, name="real")
     imag = convert_to_tensor(imag, name="imag")
@@ -83,7 +83,7 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
 
 
 def _component(op: str, word: str) -> Any:
-    def call(input: Any, name: str | None = None) -> Any:
+    def call(input: TensorLike, name: str | None = None) -> Any:
         with name_scope(name, word, [input]) as scope:
             input = convert_to_tensor(input, name="input")
             if not input.dtype.is_complex:
@@ -96,7 +96,7 @@ def _component(op: str, word: str) -> Any:
 real, imag = _component("Real", "Real"), _component("Imag", "Imag")
 
 
-def conj(x: Any, name: str | None = None) -> Any:
+def conj(x: TensorLike, name: str | None = None) -> Any:
     """`tf.conj`: a tensor of real numbers itself."""
     if isinstance(x, Tensor) and not x.dtype.is_complex and x.dtype is not dtypes.variant:
         return x

@@ -18,7 +18,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types import dtypes
 
 
-def add(x: Any, y: TensorLike, name: str | None = None) -> Any:
+def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.add`."""
     if x.__class__ is SymbolicTensor and y.__class__ is SymbolicTensor:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name="Add" if name is None else name)
@@ -28,7 +28,7 @@ def add(x: Any, y: TensorLike, name: str | None = None) -> Any:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name=scope)
 
 
-def _sum(x: Any, y: Any, name: str | None = None) -> Any:
+def _sum(x: Tensor, y: Tensor, name: str | None = None) -> Any:
     """`x + y`."""
     return gen("Add" if x.dtype.base_dtype is dtypes.string else "AddV2")(x, y, name=name)
 
@@ -53,7 +53,7 @@ _DIVIDED_AS = {
 """Type -> type in which its true division is done; None: itself."""
 
 
-def _true_quotient(x: Any, y: Any, name: str | None = None) -> Any:
+def _true_quotient(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     with name_scope(name, "truediv", [x, y]) as scope:
         x, y = _pair(x, y)
         dtype = _same_types(x, y)
@@ -66,7 +66,7 @@ def _true_quotient(x: Any, y: Any, name: str | None = None) -> Any:
         return gen("RealDiv")(x, y, name=scope)
 
 
-def _quotient_by_type(x: Any, y: Any, name: str | None = None) -> Any:
+def _quotient_by_type(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     with name_scope(name, "div", [x, y]) as scope:
         x = convert_to_tensor(x, name="x")
         y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
@@ -89,7 +89,7 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 def _scoped(op: str, word: str, is_hint: bool = True) -> Any:
     """A function of two numbers that opens a scope and then makes tensors of them."""
 
-    def call(x: Any, y: Any, name: str | None = None) -> Any:
+    def call(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
         with name_scope(name, word, [x, y]) as scope:
             x = convert_to_tensor(x, name="x")
             kind = x.dtype.base_dtype
@@ -103,39 +103,39 @@ div_no_nan = divide_no_nan = _scoped("DivNoNan", "div_no_nan")
 multiply_no_nan = _scoped("MulNoNan", "multiply_no_nan", is_hint=False)
 
 
-def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
+def floordiv(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.floordiv`."""
     with name_scope(name, "floordiv", [x, y]) as scope:
         return gen("FloorDiv")(x, y, name=scope)
 
 
-def pow(x: Any, y: TensorLike, name: str | None = None) -> Any:
+def pow(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.pow`."""
     with name_scope(name, "Pow", [x]) as scope:
         return gen("Pow")(x, y, name=scope)
 
 
-def xdivy(x: Any, y: TensorLike, name: str | None = None) -> Any:
+def xdivy(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.math.xdivy`."""
     with name_scope(name, "xdivy", [x]):
         return gen("Xdivy")(x, y)
 
 
-def xlog1py(x: Any, y: TensorLike, name: str | None = None) -> Any:
+def xlog1py(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.math.xlog1py`."""
     with name_scope(name, "xlog1py", [x]):
         return gen("Xlog1py")(x, y)
 
 
-def _and(x: Any, y: Any, name: str | None = None) -> Any:
+def _and(x: Tensor, y: Tensor, name: str | None = None) -> Any:
     return gen("LogicalAnd" if x.dtype.base_dtype is dtypes.bool_ else "BitwiseAnd")(x, y, name=name)
 
 
-def _or(x: Any, y: Any, name: str | None = None) -> Any:
+def _or(x: Tensor, y: Tensor, name: str | None = None) -> Any:
     return gen("LogicalOr" if x.dtype.base_dtype is dtypes.bool_ else "BitwiseOr")(x, y, name=name)
 
 
-def _xor(x: Any, y: TensorLike, name: str | None = None) -> Any:
+def _xor(x: Tensor, y: TensorLike, name: str | None = None) -> Any:
     if x.dtype.base_dtype is dtypes.bool_:
         return logical_xor(x, y, "LogicalXor" if name is None else name)
     return gen("BitwiseXor")(x, y, name=name)
@@ -150,7 +150,7 @@ def logical_xor(x: TensorLike, y: TensorLike, name: str = "LogicalXor") -> Any:
 # --- of one tensor --------------------------------------------------------------------------------------------------
 
 
-def abs(x: Any, name: str | None = None) -> Any:
+def abs(x: TensorLike, name: str | None = None) -> Any:
     """`tf.abs`."""
     with name_scope(name, "Abs", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -165,13 +165,13 @@ def round(x: TensorLike, name: str | None = None) -> Any:
     return x if x.dtype.is_integer else gen("Round")(x, name=name)
 
 
-def sigmoid(x: Any, name: str | None = None) -> Any:
+def sigmoid(x: TensorLike, name: str | None = None) -> Any:
     """`tf.sigmoid`."""
     with name_scope(name, "Sigmoid", [x]) as scope:
         return gen("Sigmoid")(convert_to_tensor(x, name="x"), name=scope)
 
 
-def log_sigmoid(x: Any, name: str | None = None) -> Any:
+def log_sigmoid(x: TensorLike, name: str | None = None) -> Any:
     """`tf.log_sigmoid`: `-softplus(-x)`."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -179,7 +179,9 @@ def log_sigmoid(x: Any, name: str | None = None) -> Any:
 
 
 def _ranked(op: str, word: str) -> Any:
-    def call(x: Any, axis: TensorLike = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    def call(
+        x: TensorLike, axis: TensorLike = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+    ) -> Any:
         with name_scope(name, word, [x]) as scope:
             return gen(op)(convert_to_tensor(x, name="x"), axis, exclusive, reverse, name=scope)
 
@@ -245,7 +247,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     return gen("Mul")(scalar, x, name=name)
 
 
-def angle(input: Any, name: str | None = None) -> Any:
+def angle(input: TensorLike, name: str | None = None) -> Any:
     """`tf.angle`."""
     with name_scope(name, "Angle", [input]) as scope:
         input = convert_to_tensor(input, name="input")

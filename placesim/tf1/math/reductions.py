@@ -35,9 +35,9 @@ def _reduction(op: str) -> Any:
     """`tf.reduce_...` of one op."""
 
     def call(
-        input_tensor: Any,
-        axis: Any = None,
-        keepdims: Any = None,
+        input_tensor: TensorLike,
+        axis: TensorLike | None = None,
+        keepdims: bool | None = None,
         name: str | None = None,
         reduction_indices: object = None,
         keep_dims: bool | None = None,
@@ -62,13 +62,15 @@ reduce_max, reduce_min = _reduction("Max"), _reduction("Min")
 reduce_all, reduce_any = _reduction("All"), _reduction("Any")
 
 
-def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_euclidean_norm(
+    input_tensor: TensorLike, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """`tf.math.reduce_euclidean_norm`."""
     return reduce("EuclideanNorm", input_tensor, axis, bool(keepdims), name)
 
 
 def reduce_logsumexp(
-    input_tensor: Any,
+    input_tensor: TensorLike,
     axis: TensorLike | None = None,
     keepdims: bool | None = None,
     name: str | None = None,
@@ -88,14 +90,14 @@ def reduce_logsumexp(
 
 
 def count_nonzero(
-    input_tensor: Any = None,
+    input_tensor: TensorLike | None = None,
     axis: TensorLike | None = None,
     keepdims: bool | None = None,
     dtype: DTypeLike = dtypes.int64,
     name: str | None = None,
     reduction_indices: object = None,
     keep_dims: bool | None = None,
-    input: Any = None,
+    input: TensorLike | None = None,
 ) -> Any:
     """`tf.count_nonzero`."""
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
@@ -108,7 +110,9 @@ def count_nonzero(
         return cast(counted, dtype)
 
 
-def reduce_variance(input_tensor: Any, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_variance(
+    input_tensor: TensorLike, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """`tf.math.reduce_variance`."""
     with name_scope(name or "reduce_variance"):
         x = convert_to_tensor(input_tensor)
@@ -120,7 +124,9 @@ def reduce_variance(input_tensor: Any, axis: TensorLike | None = None, keepdims:
         return reduce_mean(squared, axis, keepdims)
 
 
-def reduce_std(input_tensor: Any, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None) -> Any:
+def reduce_std(
+    input_tensor: TensorLike, axis: TensorLike | None = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """`tf.math.reduce_std`."""
     with name_scope(name or "reduce_std"):
         x = convert_to_tensor(input_tensor)

@@ -74,7 +74,11 @@ def _descending(values: Tensor, axis: int, wants_places: bool) -> Any:
 
 
 def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: DTypeLike = dtypes.int32, name: str | None = None
+    sorted_sequence: TensorLike,
+    values: TensorLike,
+    side: str = "left",
+    out_type: DTypeLike = dtypes.int32,
+    name: str | None = None,
 ) -> Any:
     """`tf.searchsorted`."""
     last, last_of_values = shape_of(sorted_sequence)[-1], shape_of(values)[-1]
@@ -86,7 +90,11 @@ def searchsorted(
 
 
 def bincount(
-    arr: Any, weights: TensorLike | None = None, minlength: Any = None, maxlength: Any = None, dtype: Any = dtypes.int32
+    arr: TensorLike,
+    weights: TensorLike | None = None,
+    minlength: TensorLike | None = None,
+    maxlength: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.int32,
 ) -> Any:
     """`tf.bincount`."""
     with name_scope("bincount"):
@@ -105,7 +113,11 @@ def bincount(
 
 
 def histogram_fixed_width(
-    values: Any, value_range: Any, nbins: Any = 100, dtype: DTypeLike = dtypes.int32, name: str | None = None
+    values: TensorLike,
+    value_range: TensorLike,
+    nbins: TensorLike = 100,
+    dtype: DTypeLike = dtypes.int32,
+    name: str | None = None,
 ) -> Any:
     """`tf.histogram_fixed_width`."""
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]) as scope:
@@ -113,7 +125,11 @@ def histogram_fixed_width(
 
 
 def histogram_fixed_width_bins(
-    values: Any, value_range: Any, nbins: Any = 100, dtype: DTypeLike = dtypes.int32, name: str | None = None
+    values: TensorLike,
+    value_range: TensorLike,
+    nbins: TensorLike = 100,
+    dtype: DTypeLike = dtypes.int32,
+    name: str | None = None,
 ) -> Any:
     """`tf.histogram_fixed_width_bins`: the bin of each value."""
     from placesim.tf1.clipping import clip_by_value
@@ -124,8 +140,8 @@ def histogram_fixed_width_bins(
         values = convert_to_tensor(values, name="values")
         sizes = shape(values)
         flat = reshape(values, [-1])
-        limits: Any = convert_to_tensor(value_range, name="value_range")
-        count: Any = convert_to_tensor(nbins, dtypes.int32, name="nbins")
+        limits = convert_to_tensor(value_range, name="value_range")
+        count = convert_to_tensor(nbins, dtypes.int32, name="nbins")
         count = with_dependencies([Assert(count > 0, [f"nbins {count} must > 0"])], count)
         wide = cast(count, values.dtype)
         scaled = gen("RealDiv")(flat - limits[0], limits[1] - limits[0], name="scaled_values")
@@ -135,12 +151,12 @@ def histogram_fixed_width_bins(
 
 
 def confusion_matrix(
-    labels: Any,
-    predictions: Any,
-    num_classes: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    num_classes: TensorLike | None = None,
     dtype: DTypeLike = dtypes.int32,
     name: str | None = None,
-    weights: Any = None,
+    weights: TensorLike | None = None,
 ) -> Any:
     """`tf.confusion_matrix`."""
     from placesim.tf1.assertions.conditions import assert_less, assert_non_negative
@@ -177,7 +193,7 @@ def confusion_matrix(
 
 def _segment_sizes(data: Tensor, segment_ids: Tensor, num_segments: TensorLike) -> Any:
     """Number of rows in each segment, at least 1, in a shape that broadcasts with their sums."""
-    count: Any = convert_to_tensor(num_segments)
+    count = convert_to_tensor(num_segments)
     all_ones = ones(shape_of(segment_ids), data.dtype)
     found = gen("UnsortedSegmentSum")(all_ones, segment_ids, count)
     first = count[None]

@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -29,7 +29,7 @@ _OPS = {
 
 
 def _of_op(op: str, word: str) -> Any:
-    def function(x: Any, name: str | None = None) -> Any:
+    def function(x: TensorLike, name: str | None = None) -> Any:
         with name_scope(name, word, [x]):
             return gen(op)(x)
 
@@ -45,14 +45,14 @@ def __getattr__(name: str) -> Any:
     return found
 
 
-def erfcinv(x: Any, name: str | None = None) -> Any:
+def erfcinv(x: TensorLike, name: str | None = None) -> Any:
     """The inverse of the complementary error function."""
     with name_scope(name, "erfcinv", [x]):
         x = convert_to_tensor(x, name="start")
         return -_of_op("Ndtri", "ndtri")(0.5 * x) * sqrt(0.5)
 
 
-def lbeta(x: Any, name: str | None = None) -> Any:
+def lbeta(x: TensorLike, name: str | None = None) -> Any:
     """`ln |Beta|` of the last dimension."""
     with name_scope(name, "lbeta", [x]):
         x = convert_to_tensor(x, name="x")
@@ -60,14 +60,16 @@ def lbeta(x: Any, name: str | None = None) -> Any:
         return of_each - gen("Lgamma")(tf.reduce_sum(x, axis=[-1]))
 
 
-def reciprocal_no_nan(x: Any, name: str | None = None) -> Any:
+def reciprocal_no_nan(x: TensorLike, name: str | None = None) -> Any:
     """`1 / x`, or 0 for x = 0."""
     with name_scope(name, "reciprocal_no_nan", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         return gen("DivNoNan")(constant(1, x.dtype.base_dtype, name="one"), x, name=scope)
 
 
-def sobol_sample(dim: Any, num_results: Any, skip: Any = 0, dtype: DTypeLike | None = None, name: str | None = None) -> Any:
+def sobol_sample(
+    dim: TensorLike, num_results: TensorLike, skip: TensorLike = 0, dtype: DTypeLike | None = None, name: str | None = None
+) -> Any:
     """Points of the Sobol sequence."""
     with name_scope(name, "sobol", [dim, num_results, skip]):
         return gen("SobolSample")(dim, num_results, skip, dtype=tf.float32 if dtype is None else dtype)

@@ -17,8 +17,8 @@ def _flattened(value: Any) -> Any:
 def mean_iou(
     labels: Any,
     predictions: Any,
-    num_classes: Any,
-    weights: Any = None,
+    num_classes: TensorLike,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -96,7 +96,7 @@ def mean_relative_error(
     labels: Any,
     predictions: Any,
     normalizer: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -111,10 +111,10 @@ def mean_relative_error(
 
 
 def mean_cosine_distance(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     dim: int,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,

@@ -7,6 +7,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.assertions.ranks import assert_rank_in
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.weights import broadcast_weights, remove_squeezable_dimensions
@@ -55,7 +56,7 @@ def collect(value: TensorLike, collections: object) -> None:
         tf.add_to_collections(collections, value)
 
 
-def _weighted(values: Any, weights: Any) -> tuple[Any, Any]:
+def _weighted(values: TensorLike, weights: TensorLike) -> tuple[Any, Any]:
     """Values times their weights, and these in the values' shape."""
     values, _, weights = matched(values, None, weights)
     weights = broadcast_weights(tf.cast(weights, tf.float32), values)
@@ -119,7 +120,7 @@ def mean_tensor(
 def accuracy(
     labels: Any,
     predictions: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -134,7 +135,7 @@ def accuracy(
 def mean_absolute_error(
     labels: Any,
     predictions: Any,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -146,9 +147,9 @@ def mean_absolute_error(
 
 
 def mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -160,9 +161,9 @@ def mean_squared_error(
 
 
 def root_mean_squared_error(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -194,9 +195,9 @@ def percentage_below(
 
 def _counter(word: str, label: bool, prediction: bool) -> Callable[..., tuple[Any, Any]]:
     def count(
-        labels: Any,
-        predictions: Any,
-        weights: Any = None,
+        labels: TensorLike,
+        predictions: TensorLike,
+        weights: TensorLike | None = None,
         metrics_collections: object = None,
         updates_collections: object = None,
         name: str | None = None,
@@ -235,11 +236,11 @@ false_negatives = _counter("false_negatives", True, False)
 
 
 def precision(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """The share of the predicted positives that are some."""
@@ -247,11 +248,11 @@ def precision(
 
 
 def recall(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
-    metrics_collections: Any = None,
-    updates_collections: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
+    metrics_collections: object = None,
+    updates_collections: object = None,
     name: str | None = None,
 ) -> tuple[Any, Any]:
     """Fraction of positives that are predicted as such."""
@@ -263,7 +264,7 @@ def _share(
     wrong_ones: Callable[..., tuple[Any, Any]],
     labels: TensorLike,
     predictions: TensorLike,
-    weights: Any,
+    weights: TensorLike | None,
     metrics_collections: object,
     updates_collections: object,
     name: str | None,
@@ -279,5 +280,5 @@ def _share(
         return result, update
 
 
-def _ratio(right: Any, wrong: Any, name: str) -> Any:
+def _ratio(right: Tensor, wrong: Tensor, name: str) -> Any:
     return tf.where(tf.greater(right + wrong, 0), tf.divide(right, right + wrong), 0, name)

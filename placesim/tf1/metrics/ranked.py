@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.metrics.means import collect, metric_variable
 from placesim.tf1.sets import set_difference, set_intersection, set_size
@@ -56,7 +57,7 @@ def _only_class(ids: TensorLike, class_id: object) -> Any:
     return SparseTensor(found.indices, found.values, shape)
 
 
-def _with_ones(shape: Any, axes: Any) -> Any:
+def _with_ones(shape: Tensor, axes: Tensor) -> Any:
     """A shape with 1 at some axes."""
     rank = tf.size(shape)
     axes = (axes + rank) % rank
@@ -72,7 +73,9 @@ _SETS: dict[str, Any] = {
 """Set operation on predicted and true classes to count."""
 
 
-def _counted(kind: str, labels: Any, predicted: Any, k: int | None, class_id: Any, weights: TensorLike) -> tuple[Any, Any]:
+def _counted(
+    kind: str, labels: TensorLike, predicted: TensorLike, k: int | None, class_id: Any, weights: TensorLike | None
+) -> tuple[Any, Any]:
     """The weighted number so far, and the op that adds more."""
     with tf.name_scope(None, _at_k(kind, k, class_id), (predicted, labels, weights)) as scope:
         with tf.name_scope(None, kind + "s", (predicted, labels, weights)):
@@ -86,7 +89,16 @@ def _counted(kind: str, labels: Any, predicted: Any, k: int | None, class_id: An
         return variable, tf.assign_add(variable, total, name="update")
 
 
-def _share_of_best(word: str, wrong: str, labels: Any, predicted: Any, k: Any, class_id: Any, weights: Any, name: Any) -> Any:
+def _share_of_best(
+    word: str,
+    wrong: str,
+    labels: TensorLike,
+    predicted: TensorLike,
+    k: Any,
+    class_id: Any,
+    weights: TensorLike | None,
+    name: Any,
+) -> Any:
     with tf.name_scope(name, _at_k(word, k, class_id), (predicted, labels, weights)) as scope:
         labels = _expanded(labels, predicted)
         predicted = tf.cast(predicted, tf.int64)
@@ -104,11 +116,11 @@ def _collected(found: tuple[Any, Any], metrics_collections: object, updates_coll
 
 
 def precision_at_top_k(
-    labels: Any,
-    predictions_idx: Any,
+    labels: TensorLike,
+    predictions_idx: TensorLike,
     k: int | None = None,
     class_id: int | None = None,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -119,11 +131,11 @@ def precision_at_top_k(
 
 
 def recall_at_top_k(
-    labels: Any,
-    predictions_idx: Any,
+    labels: TensorLike,
+    predictions_idx: TensorLike,
     k: int | None = None,
     class_id: int | None = None,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     metrics_collections: object = None,
     updates_collections: object = None,
     name: str | None = None,
@@ -135,13 +147,13 @@ def recall_at_top_k(
 
 def _of_predictions(word: str, of_best: Any) -> Any:
     def at_k(
-        labels: Any,
+        labels: TensorLike,
         predictions: TensorLike,
         k: int,
         class_id: int | None = None,
-        weights: Any = None,
-        metrics_collections: Any = None,
-        updates_collections: Any = None,
+        weights: TensorLike | None = None,
+        metrics_collections: object = None,
+        updates_collections: object = None,
         name: str | None = None,
     ) -> Any:
         with tf.name_scope(name, _at_k(word, k, class_id), (predictions, labels, weights)) as scope:

@@ -92,9 +92,9 @@ _AREA_EPSILON = 1.0e-6
 
 
 def auc(
-    labels: Any,
-    predictions: Any,
-    weights: Any = None,
+    labels: TensorLike,
+    predictions: TensorLike,
+    weights: TensorLike | None = None,
     num_thresholds: int = 200,
     metrics_collections: object = None,
     updates_collections: object = None,
@@ -156,10 +156,10 @@ def _counted(count: str) -> Any:
     word = f"{_WORDS[count]}"
 
     def at_thresholds(
-        labels: Any,
-        predictions: Any,
-        thresholds: Any,
-        weights: Any = None,
+        labels: TensorLike,
+        predictions: TensorLike,
+        thresholds: Sequence[float],
+        weights: TensorLike | None = None,
         metrics_collections: object = None,
         updates_collections: object = None,
         name: str | None = None,
@@ -181,10 +181,10 @@ true_negatives_at_thresholds, false_positives_at_thresholds = _counted("tn"), _c
 
 def _share(word: str, wrong: str) -> Any:
     def at_thresholds(
-        labels: Any,
-        predictions: Any,
-        thresholds: Any,
-        weights: Any = None,
+        labels: TensorLike,
+        predictions: TensorLike,
+        thresholds: Sequence[float],
+        weights: TensorLike | None = None,
         metrics_collections: object = None,
         updates_collections: object = None,
         name: str | None = None,
@@ -206,10 +206,10 @@ precision_at_thresholds, recall_at_thresholds = _share("precision", "fp"), _shar
 
 
 def sensitivity_at_specificity(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     specificity: float,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     num_thresholds: int = 200,
     metrics_collections: object = None,
     updates_collections: object = None,
@@ -230,10 +230,10 @@ def sensitivity_at_specificity(
 
 
 def specificity_at_sensitivity(
-    labels: Any,
-    predictions: Any,
+    labels: TensorLike,
+    predictions: TensorLike,
     sensitivity: float,
-    weights: Any = None,
+    weights: TensorLike | None = None,
     num_thresholds: int = 200,
     metrics_collections: object = None,
     updates_collections: object = None,

@@ -6,6 +6,7 @@ from typing import Any
 
 from placesim.tf1.gradients.custom import custom_gradient
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
@@ -15,14 +16,14 @@ from placesim.tf1.ops.generated_functions import gen
 tf = namespace("")
 
 
-def relu6(features: Any, name: str | None = None) -> Any:
+def relu6(features: TensorLike, name: str | None = None) -> Any:
     """Relu that ends at 6."""
     with name_scope(name, "Relu6", [features]) as scope:
         features = convert_to_tensor(features, name="features")
         return gen("Relu6")(features, name=scope)
 
 
-def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
+def leaky_relu(features: TensorLike, alpha: TensorLike = 0.2, name: str | None = None) -> Any:
     """Relu with a slope below 0; integers become float32."""
     with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
         features = convert_to_tensor(features, name="features")
@@ -31,7 +32,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
         return gen("LeakyRelu")(features, alpha=alpha, name=scope)
 
 
-def crelu(features: Any, name: str | None = None, axis: int = -1) -> Any:
+def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Any:
     """Relu of the features and of their negative, side by side."""
     with name_scope(name, "CRelu", [features]) as scope:
         features = convert_to_tensor(features, name="features")
@@ -39,7 +40,7 @@ def crelu(features: Any, name: str | None = None, axis: int = -1) -> Any:
         return gen("Relu")(both)
 
 
-def swish(features: Any, beta: Any = 1.0) -> Any:
+def swish(features: TensorLike, beta: TensorLike = 1.0) -> Any:
     """x * sigmoid(beta * x), whose gradient keeps the features alone."""
     features = convert_to_tensor(features, name="features")
     beta = convert_to_tensor(beta, name="beta")
@@ -108,7 +109,7 @@ softmax = _softmax_along("Softmax")
 log_softmax = _softmax_along("LogSoftmax")
 
 
-def bias_add(value: Any, bias: Any, data_format: Any = None, name: str | None = None) -> Any:
+def bias_add(value: TensorLike, bias: TensorLike, data_format: str | None = None, name: str | None = None) -> Any:
     """Adds a vector along the channels."""
     with name_scope(name, "BiasAdd", [value, bias]) as scope:
         layout = None if data_format is None else _layout(data_format)
@@ -156,7 +157,7 @@ def in_top_k(predictions: TensorLike, targets: TensorLike, k: object, name: str 
         return gen("InTopKV2")(predictions, targets, k, name=name)
 
 
-def zero_fraction(value: Any, name: str | None = None) -> Any:
+def zero_fraction(value: TensorLike, name: str | None = None) -> Any:
     """Fraction of zero elements."""
     with name_scope(name, "zero_fraction", [value]):
         value = convert_to_tensor(value, name="value")
@@ -169,7 +170,7 @@ def zero_fraction(value: Any, name: str | None = None) -> Any:
         return tf.identity(share, "fraction")
 
 
-def _nonzeros(value: Any, dtype: Any) -> Any:
+def _nonzeros(value: Tensor, dtype: Any) -> Any:
     """Number of nonzero elements."""
     with name_scope("count_nonzero", "count_nonzero", [value]):
         found = tf.not_equal(value, tf.zeros([], dtype=value.dtype))

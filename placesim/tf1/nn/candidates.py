@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
 
 
 def _drawn(
-    op: str, classes: object, num_true: int, num_sampled: int, unique: bool, seed: Any, name: Any, **attrs: object
+    op: str, classes: object, num_true: int, num_sampled: int, unique: bool, seed: int | None, name: str | None, **attrs: object
 ) -> Any:
     first, second = get_seed(seed)
     return gen(op)(classes, num_true, num_sampled, unique, seed=first or 0, seed2=second or 0, name=name, **attrs)
 
 
 def uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -30,7 +31,7 @@ def uniform_candidate_sampler(
 
 
 def log_uniform_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -43,7 +44,7 @@ def log_uniform_candidate_sampler(
 
 
 def learned_unigram_candidate_sampler(
-    true_classes: Any,
+    true_classes: TensorLike,
     num_true: int,
     num_sampled: int,
     unique: bool,
@@ -92,7 +93,7 @@ def fixed_unigram_candidate_sampler(
 
 
 def all_candidate_sampler(
-    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
+    true_classes: TensorLike, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
 ) -> Any:
     """All classes."""
     return _drawn("AllCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.generated_functions import gen
@@ -15,11 +15,11 @@ from placesim.tf1.ops.generated_functions import gen
 tf = namespace("")
 
 
-def sequence_of(value: Any, count: int, channel_index: int, name: str) -> list[int]:
+def sequence_of(value: PerDimension | None, count: int, channel_index: int, name: str) -> list[int]:
     """A window's or stride's sizes for all dimensions, of one number, one for each spatial dimension, or all."""
     if value is None:
         return [1] * (count + 2)
-    values = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if len(values) == count + 2:
         return values
     if len(values) == 1:
@@ -31,7 +31,7 @@ def sequence_of(value: Any, count: int, channel_index: int, name: str) -> list[i
     return [1, 1, *values] if channel_index == 1 else [1, *values, 1]
 
 
-def channels_of(data_format: Any, last: int) -> int:
+def channels_of(data_format: str | None, last: int) -> int:
     """Dimension of the channels."""
     return 1 if data_format is not None and data_format.startswith("NC") else last
 
@@ -66,11 +66,11 @@ def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, l
 def conv2d(
     input: TensorLike,
     filter: object = None,
-    strides: Any = None,
+    strides: PerDimension | None = None,
     padding: object = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
-    dilations: Any = (1, 1, 1, 1),
+    dilations: PerDimension = (1, 1, 1, 1),
     name: str | None = None,
     filters: object = None,
 ) -> Any:
@@ -152,16 +152,16 @@ def conv2d_backprop_input(
 
 
 def conv2d_transpose(
-    value: Any = None,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
-    padding: Any = "SAME",
-    data_format: Any = "NHWC",
+    value: TensorLike | None = None,
+    filter: TensorLike | None = None,
+    output_shape: ShapeLike | None = None,
+    strides: PerDimension | None = None,
+    padding: Padding = "SAME",
+    data_format: str = "NHWC",
     name: str | None = None,
     input: TensorLike | None = None,
     filters: object = None,
-    dilations: Any = None,
+    dilations: PerDimension | None = None,
 ) -> Any:
     """A convolution backwards: images become larger."""
     value = renamed("input", input, "value", value)
@@ -202,16 +202,16 @@ def conv3d(
 
 
 def conv3d_transpose(
-    value: Any,
-    filter: Any = None,
-    output_shape: Any = None,
-    strides: Any = None,
+    value: TensorLike,
+    filter: TensorLike | None = None,
+    output_shape: ShapeLike | None = None,
+    strides: PerDimension | None = None,
     padding: str = "SAME",
-    data_format: object = "NDHWC",
+    data_format: str | None = "NDHWC",
     name: str | None = None,
     input: TensorLike | None = None,
     filters: object = None,
-    dilations: Any = None,
+    dilations: PerDimension | None = None,
 ) -> Any:
     """A convolution over volumes backwards."""
     filter = renamed("filters", filters, "filter", filter)
@@ -227,14 +227,14 @@ def conv3d_transpose(
 
 def conv1d(
     value: Any = None,
-    filters: Any = None,
-    stride: Any = None,
+    filters: TensorLike | None = None,
+    stride: PerDimension | None = None,
     padding: object = None,
     use_cudnn_on_gpu: object = None,
     data_format: object = None,
     name: str | None = None,
     input: TensorLike | None = None,
-    dilations: Any = None,
+    dilations: PerDimension | None = None,
 ) -> Any:
     """A convolution over sequences, made of one over images of height 1."""
     value = renamed("input", input, "value", value)
@@ -266,13 +266,13 @@ def conv1d(
 
 
 def conv1d_transpose(
-    input: Any,
-    filters: Any,
+    input: TensorLike,
+    filters: TensorLike,
     output_shape: Any,
-    strides: Any,
+    strides: PerDimension,
     padding: str = "SAME",
     data_format: str = "NWC",
-    dilations: Any = None,
+    dilations: PerDimension | None = None,
     name: str | None = None,
 ) -> Any:
     """A convolution over sequences backwards."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import conv2d, explicit_padding
 from placesim.tf1.ops.arguments import renamed
@@ -33,7 +33,7 @@ def with_space_to_batch(
     dilation_rate: Any,
     padding: str,
     op: Callable[[Any, str], Any],
-    filter_shape: Any = None,
+    filter_shape: ShapeLike | None = None,
     spatial_dims: Sequence[int] = (1, 2),
 ) -> Any:
     """`op(input, padding)` with dilation by space-to-batch; the op itself for a rate of 1."""
@@ -86,19 +86,19 @@ def _required_paddings(
     return np.array(paddings, np.int32), np.array(crops, np.int32)
 
 
-def atrous_conv2d(value: TensorLike, filters: object, rate: int, padding: str, name: str | None = None) -> Any:
+def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None) -> Any:
     """Dilated convolution."""
     return convolution(value, filters, padding, dilation_rate=[rate, rate], name=name)
 
 
 def convolution(
-    input: Any,
-    filter: Any,
+    input: TensorLike,
+    filter: TensorLike,
     padding: Any,
-    strides: Any = None,
-    dilation_rate: Any = None,
+    strides: PerDimension | None = None,
+    dilation_rate: PerDimension | None = None,
     name: str | None = None,
-    data_format: Any = None,
+    data_format: str | None = None,
     filters: object = None,
     dilations: object = None,
 ) -> Any:
@@ -143,19 +143,19 @@ def convolution(
         return with_space_to_batch(images, rates, padding, apply, shape, dims)
 
 
-def _spread(value: Any, count: int) -> list[int]:
-    values = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+def _spread(value: PerDimension, count: int) -> list[int]:
+    values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     return values * count if len(values) == 1 else values
 
 
 def depthwise_conv2d(
-    input: Any,
-    filter: Any = None,
-    strides: Any = None,
+    input: TensorLike,
+    filter: TensorLike | None = None,
+    strides: PerDimension | None = None,
     padding: Any = None,
     rate: TensorLike | None = None,
     name: str | None = None,
-    data_format: Any = None,
+    data_format: str | None = None,
     filters: object = None,
     dilations: object = None,
 ) -> Any:
@@ -205,14 +205,14 @@ def depthwise_conv2d_native(
 
 
 def separable_conv2d(
-    input: Any,
-    depthwise_filter: Any,
-    pointwise_filter: Any,
-    strides: Any,
+    input: TensorLike,
+    depthwise_filter: TensorLike,
+    pointwise_filter: TensorLike,
+    strides: PerDimension,
     padding: Any,
     rate: TensorLike | None = None,
     name: str | None = None,
-    data_format: Any = None,
+    data_format: str | None = None,
     dilations: object = None,
 ) -> Any:
     """A convolution of each channel, then one over the channels."""

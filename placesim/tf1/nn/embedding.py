@@ -15,7 +15,7 @@ tf = namespace("")
 
 def embedding_lookup(
     params: TensorLike,
-    ids: Any,
+    ids: TensorLike,
     partition_strategy: str = "mod",
     name: str | None = None,
     validate_indices: bool = True,
@@ -56,7 +56,7 @@ def _node_of(table: Any) -> Any:
     return table.handle if is_resource(table) else table
 
 
-def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: object, name: str) -> Any:
+def _stitched(tables: list[Any], ids: Tensor, strategy: str, max_norm: object, name: str) -> Any:
     """Each part's ids are looked up in it, and the rows are put together again."""
     flat = tf.reshape(ids, [-1])
     places = tf.range(tf.size(flat))
@@ -91,7 +91,7 @@ def _stitched(tables: list[Any], ids: Any, strategy: str, max_norm: object, name
 
 def _divided(tables: list[Any], flat: Any) -> tuple[Any, Any]:
     """Shard and row of each id for contiguous shards (strategy `div`)."""
-    sizes = [table.shape.as_list()[0] if table.shape.rank else None for table in tables]
+    sizes: list[Any] = [table.shape.as_list()[0] if table.shape.rank else None for table in tables]
     if None not in sizes:
         total = constant(sum(sizes), flat.dtype)
     else:
@@ -111,7 +111,7 @@ def _divided(tables: list[Any], flat: Any) -> tuple[Any, Any]:
     return part_of, tf.where(part_of < extras, flat % (each + 1), (flat - extras) % each)
 
 
-def _clipped(rows: Any, ids: Any, max_norm: object) -> Any:
+def _clipped(rows: Tensor, ids: Tensor, max_norm: object) -> Any:
     if max_norm is None:
         return rows
     if ids.shape.rank is not None and rows.shape.rank is not None:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies, name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
@@ -15,7 +16,7 @@ from placesim.tf1.ops.generated_functions import gen
 tf = namespace("")
 
 
-def _check_named(labels: Any, logits: Any) -> None:
+def _check_named(labels: TensorLike | None, logits: TensorLike | None) -> None:
     if labels is None or logits is None:
         raise ValueError("Both `labels` and `logits` must be provided.")
 
@@ -28,7 +29,7 @@ def _flattened(logits: TensorLike) -> Any:
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: Any, logits: Any, axis: Any = None, name: str | None = None, dim: object = None
+    labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None, dim: object = None
 ) -> Any:
     """The loss of each row, whose gradient goes to the labels too."""
     axis = renamed("axis", axis, "dim", dim)
@@ -36,7 +37,11 @@ def softmax_cross_entropy_with_logits_v2(
 
 
 def softmax_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, dim: int = -1, name: str | None = None, axis: TensorLike | None = None
+    labels: TensorLike | None = None,
+    logits: TensorLike | None = None,
+    dim: int = -1,
+    name: str | None = None,
+    axis: TensorLike | None = None,
 ) -> Any:
     """The loss of each row; the labels have no gradient."""
     dim = renamed("axis", axis, "dim", dim) if axis is not None else dim
@@ -46,7 +51,7 @@ def softmax_cross_entropy_with_logits(
     return _softmax_cross_entropy(labels, logits, dim, name)
 
 
-def _softmax_cross_entropy(labels: Any, logits: Any, axis: int, name: str | None) -> Any:
+def _softmax_cross_entropy(labels: TensorLike, logits: TensorLike | None, axis: int, name: str | None) -> Any:
     _check_named(labels, logits)
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
@@ -118,7 +123,7 @@ def sparse_softmax_cross_entropy_with_logits(
         return tf.cast(cost, logits.dtype) if precise.dtype != logits.dtype else cost
 
 
-def _check_same(labels: Any, logits: Any, words: str) -> None:
+def _check_same(labels: Tensor, logits: Tensor, words: str) -> None:
     from placesim.tf1.types.shapes import as_shape
 
     try:
@@ -127,7 +132,9 @@ def _check_same(labels: Any, logits: Any, words: str) -> None:
         raise ValueError(words.format(logits=logits.shape, labels=labels.shape)) from None
 
 
-def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Any:
+def sigmoid_cross_entropy_with_logits(
+    labels: TensorLike | None = None, logits: TensorLike | None = None, name: str | None = None
+) -> Any:
     """The loss of each element on its own, a sigmoid of the logit being the probability of the label."""
     _check_named(labels, logits)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
@@ -144,7 +151,11 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: str | None = None, targets: TensorLike | None = None
+    labels: Any = None,
+    logits: TensorLike | None = None,
+    pos_weight: Any = None,
+    name: str | None = None,
+    targets: TensorLike | None = None,
 ) -> Any:
     """As the sigmoid's, positives counting `pos_weight` times."""
     labels = renamed("labels", labels, "targets", targets)
@@ -158,7 +169,9 @@ def weighted_cross_entropy_with_logits(
         return tf.add(linear, factor * curved, name=scope)
 
 
-def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Any:
+def log_poisson_loss(
+    targets: TensorLike, log_input: TensorLike, compute_full_loss: bool = False, name: str | None = None
+) -> Any:
     """The loss of a Poisson rate's logarithm."""
     with name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert_to_tensor(log_input, name="log_input")
@@ -168,7 +181,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         return loss + _log_factorial(targets) if compute_full_loss else loss
 
 
-def _log_factorial(targets: Any) -> Any:
+def _log_factorial(targets: Tensor) -> Any:
     """Stirling's approximation, zero from 0 to 1."""
     half, circle = (convert_to_tensor(number, dtype=targets.dtype) for number in (0.5, 2 * math.pi))
     found = targets * tf.log(targets) - targets + half * tf.log(circle * targets)

@@ -20,7 +20,7 @@ tf = namespace("")
 
 
 def l2_normalize(
-    x: Any, axis: TensorLike | None = None, epsilon: float = 1e-12, name: str | None = None, dim: object = None
+    x: TensorLike, axis: TensorLike | None = None, epsilon: float = 1e-12, name: str | None = None, dim: object = None
 ) -> Any:
     """x over its length along `axis`."""
     axis = renamed("axis", axis, "dim", dim)
@@ -36,8 +36,8 @@ def l2_normalize(
 
 
 def moments(
-    x: Any,
-    axes: Any,
+    x: TensorLike,
+    axes: Sequence[int] | Tensor,
     shift: object = None,
     name: str | None = None,
     keep_dims: bool | None = None,
@@ -72,8 +72,8 @@ def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: objec
 
 def weighted_moments(
     x: Any,
-    axes: Any,
-    frequency_weights: Any,
+    axes: Sequence[int] | Tensor,
+    frequency_weights: TensorLike,
     name: str | None = None,
     keep_dims: bool | None = None,
     keepdims: bool | None = None,
@@ -97,7 +97,12 @@ def weighted_moments(
 
 
 def sufficient_statistics(
-    x: Any, axes: Any, shift: Any = None, keep_dims: bool | None = None, name: str | None = None, keepdims: bool | None = None
+    x: TensorLike,
+    axes: Any,
+    shift: TensorLike | None = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
+    keepdims: bool | None = None,
 ) -> tuple[Any, Any, Any, Any]:
     """Count, sum, sum of squares and shift."""
     keep_dims = renamed("keepdims", keepdims, "keep_dims", keep_dims) or False
@@ -118,7 +123,7 @@ def _count_along(x: Tensor, axes: list[int]) -> Any:
     """Number of elements reduced to one: a constant if the sizes are known."""
     if x.shape.rank is not None:
         sizes = x.shape.as_list()
-        known = [sizes[axis] for axis in axes]
+        known: list[Any] = [sizes[axis] for axis in axes]
         if None not in known:
             return constant(math.prod(known), dtype=x.dtype)
     rank = tf.rank(x)
@@ -126,7 +131,9 @@ def _count_along(x: Tensor, axes: list[int]) -> Any:
     return tf.reduce_prod(tf.gather(tf.cast(tf.shape(x), x.dtype), places), name="count")
 
 
-def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None) -> tuple[Any, Any]:
+def normalize_moments(
+    counts: TensorLike, mean_ss: TensorLike, variance_ss: TensorLike, shift: TensorLike, name: str | None = None
+) -> tuple[Any, Any]:
     """Mean and variance of sufficient statistics."""
     with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
         inverse = tf.reciprocal(counts, name="divisor")
@@ -151,9 +158,9 @@ def batch_norm_with_global_normalization(
     t: object = None,
     m: object = None,
     v: object = None,
-    beta: Any = None,
+    beta: TensorLike | None = None,
     gamma: TensorLike | None = None,
-    variance_epsilon: Any = None,
+    variance_epsilon: TensorLike | None = None,
     scale_after_normalization: object = None,
     name: str | None = None,
     input: TensorLike | None = None,
@@ -194,7 +201,7 @@ def fused_batch_norm(
 
 
 def dropout(
-    x: Any,
+    x: TensorLike,
     keep_prob: Any = None,
     noise_shape: object = None,
     seed: int | None = None,
@@ -219,7 +226,7 @@ def dropout(
 
 
 def general_dropout(
-    x: Any, rate: TensorLike, uniform_sampler: Callable[..., Any], noise_shape: object = None, name: str | None = None
+    x: TensorLike, rate: TensorLike, uniform_sampler: Callable[..., Any], noise_shape: object = None, name: str | None = None
 ) -> Any:
     """Dropout by numbers that a function draws."""
     with name_scope(name, "general_dropout", [x]):
@@ -227,7 +234,12 @@ def general_dropout(
 
 
 def stateless_dropout(
-    x: Any, rate: TensorLike, seed: int, rng_alg: str = "auto_select", noise_shape: object = None, name: str | None = None
+    x: TensorLike,
+    rate: TensorLike,
+    seed: TensorLike,
+    rng_alg: str = "auto_select",
+    noise_shape: object = None,
+    name: str | None = None,
 ) -> Any:
     """Dropout determined by its seed."""
     with name_scope(name, "stateless_dropout", [x]):
@@ -239,7 +251,7 @@ def stateless_dropout(
         )
 
 
-def _dropout(x: Any, rate: Any, noise_shape: object, sampler: Callable[..., Any]) -> Any:
+def _dropout(x: TensorLike, rate: Any, noise_shape: object, sampler: Callable[..., Any]) -> Any:
     """Dropout in the current name scope."""
     is_number = isinstance(rate, Real)
     if is_number and not 0 <= rate < 1:
@@ -271,7 +283,7 @@ def _dropout(x: Any, rate: Any, noise_shape: object, sampler: Callable[..., Any]
     return result
 
 
-def _noise_shape(x: Any, noise_shape: object) -> Any:
+def _noise_shape(x: Tensor, noise_shape: object) -> Any:
     if noise_shape is None:
         return tf.shape(x)
     try:

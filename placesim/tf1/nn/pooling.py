@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
 from placesim.tf1.ops.arguments import renamed
@@ -16,11 +17,11 @@ tf = namespace("")
 
 
 def max_pool(
-    value: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: Any = "NHWC",
+    value: TensorLike,
+    ksize: PerDimension,
+    strides: PerDimension,
+    padding: Padding,
+    data_format: str = "NHWC",
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Any:
@@ -30,7 +31,9 @@ def max_pool(
         return _max_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
 
 
-def _max_pool(value: TensorLike, ksize: Any, strides: Any, padding: object, data_format: str, name: str) -> Any:
+def _max_pool(
+    value: TensorLike, ksize: PerDimension, strides: PerDimension, padding: object, data_format: str, name: str
+) -> Any:
     channels = channels_of(data_format, 3)
     ksize = sequence_of(ksize, 2, channels, "ksize")
     strides = sequence_of(strides, 2, channels, "strides")
@@ -41,11 +44,11 @@ def _max_pool(value: TensorLike, ksize: Any, strides: Any, padding: object, data
 
 
 def avg_pool(
-    value: Any = None,
-    ksize: Any = None,
-    strides: Any = None,
-    padding: Any = None,
-    data_format: Any = "NHWC",
+    value: TensorLike | None = None,
+    ksize: PerDimension | None = None,
+    strides: PerDimension | None = None,
+    padding: Padding | None = None,
+    data_format: str = "NHWC",
     name: str | None = None,
     input: TensorLike | None = None,
 ) -> Any:
@@ -55,7 +58,9 @@ def avg_pool(
         return _avg_pool(value, ksize, strides, padding, data_format or "NHWC", scope)
 
 
-def _avg_pool(value: TensorLike, ksize: Any, strides: Any, padding: object, data_format: str, name: str) -> Any:
+def _avg_pool(
+    value: TensorLike, ksize: PerDimension | None, strides: PerDimension | None, padding: object, data_format: str, name: str
+) -> Any:
     channels = channels_of(data_format, 3)
     ksize = sequence_of(ksize, 2, channels, "ksize")
     strides = sequence_of(strides, 2, channels, "strides")
@@ -63,11 +68,11 @@ def _avg_pool(value: TensorLike, ksize: Any, strides: Any, padding: object, data
 
 
 def max_pool2d(
-    input: Any,
-    ksize: Any,
-    strides: Any,
-    padding: Any,
-    data_format: Any = "NHWC",
+    input: TensorLike,
+    ksize: PerDimension,
+    strides: PerDimension,
+    padding: Padding,
+    data_format: str = "NHWC",
     name: str | None = None,
 ) -> Any:
     """The largest of each window of an image."""
@@ -75,13 +80,13 @@ def max_pool2d(
         return _max_pool(input, ksize, strides, padding, data_format or "NHWC", scope)
 
 
-def _one_dimension(word: str, pool: Any) -> Any:
+def _one_dimension(word: str, pool: Callable[..., Any]) -> Any:
     def pool1d(
-        input: Any,
-        ksize: Any,
-        strides: Any,
-        padding: Any,
-        data_format: object = "NWC",
+        input: TensorLike,
+        ksize: PerDimension,
+        strides: PerDimension,
+        padding: Padding,
+        data_format: str | None = "NWC",
         name: str | None = None,
     ) -> Any:
         with name_scope(name, word, [input]) as scope:
@@ -104,11 +109,11 @@ avg_pool1d = _one_dimension("AvgPool1D", _avg_pool)
 
 def _three_dimensions(op: str) -> Any:
     def pool3d(
-        input: Any,
-        ksize: Any,
-        strides: Any,
+        input: TensorLike,
+        ksize: PerDimension,
+        strides: PerDimension,
         padding: object,
-        data_format: object = "NDHWC",
+        data_format: str | None = "NDHWC",
         name: str | None = None,
     ) -> Any:
         with name_scope(name, op, [input]) as scope:
@@ -125,12 +130,12 @@ max_pool3d = _three_dimensions("MaxPool3D")
 avg_pool3d = _three_dimensions("AvgPool3D")
 
 
-def _any_dimensions(one: Any, two: Any, three: Any) -> Any:
+def _any_dimensions(one: Callable[..., Any], two: Callable[..., Any], three: Callable[..., Any]) -> Any:
     def pool(
         input: Any,
-        ksize: Any,
-        strides: Any,
-        padding: Any,
+        ksize: PerDimension,
+        strides: PerDimension,
+        padding: Padding,
         data_format: Any = None,
         name: str | None = None,
     ) -> Any:
@@ -178,7 +183,7 @@ def pool(
     dilation_rate: object = None,
     strides: Any = None,
     name: str | None = None,
-    data_format: Any = None,
+    data_format: str | None = None,
     dilations: object = None,
 ) -> Any:
     """Pooling of one, two or three dimensions."""

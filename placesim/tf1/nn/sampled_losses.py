@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 
 tf = namespace("")
 
 
-def _sum_rows(x: Any) -> Any:
+def _sum_rows(x: Tensor) -> Any:
     """Each row's sum, by a product with ones."""
     ones = tf.ones(tf.stack([tf.shape(x)[1], 1]), x.dtype)
     return tf.reshape(tf.matmul(x, ones), [-1])
@@ -21,7 +23,13 @@ class _SampledClasses:
     """The classes of one loss: the true ones of each example, and those that are drawn for all of them."""
 
     def __init__(
-        self, labels: Any, num_sampled: int, num_classes: int, num_true: int, sampled_values: Any, seed: int | None
+        self,
+        labels: Any,
+        num_sampled: int,
+        num_classes: int,
+        num_true: int,
+        sampled_values: Sequence[Tensor] | None,
+        seed: int | None,
     ) -> None:
         self.num_true, self.num_sampled = num_true, num_sampled
         self.labels = tf.cast(labels, tf.int64) if labels.dtype != tf.int64 else labels
@@ -80,13 +88,13 @@ class _SampledClasses:
 
 def _sampled_logits(
     weights: Any,
-    biases: Any,
-    labels: Any,
-    inputs: Any,
+    biases: TensorLike,
+    labels: TensorLike,
+    inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int,
-    sampled_values: object,
+    sampled_values: Sequence[Tensor] | None,
     removes_hits: bool,
     strategy: str,
     name: str,
@@ -107,13 +115,13 @@ def _sampled_logits(
 
 def nce_loss(
     weights: TensorLike,
-    biases: object,
+    biases: TensorLike,
     labels: TensorLike,
     inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: object = None,
+    sampled_values: Sequence[Tensor] | None = None,
     remove_accidental_hits: bool = False,
     partition_strategy: str = "mod",
     name: str = "nce_loss",
@@ -137,13 +145,13 @@ def nce_loss(
 
 def sampled_softmax_loss(
     weights: TensorLike,
-    biases: object,
+    biases: TensorLike,
     labels: TensorLike,
     inputs: TensorLike,
     num_sampled: int,
     num_classes: int,
     num_true: int = 1,
-    sampled_values: object = None,
+    sampled_values: Sequence[Tensor] | None = None,
     remove_accidental_hits: bool = True,
     partition_strategy: str = "mod",
     name: str = "sampled_softmax_loss",

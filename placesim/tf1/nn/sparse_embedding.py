@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.app.logging import warn
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.nn.embedding import is_resource, table_parts
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -94,13 +94,13 @@ def _weighted(found: Any, weights: Any, rows: object, combiner: str, name: str) 
 
 def safe_embedding_lookup_sparse(
     embedding_weights: Any,
-    sparse_ids: Any,
-    sparse_weights: Any = None,
+    sparse_ids: SparseTensor,
+    sparse_weights: SparseTensor | None = None,
     combiner: str = "mean",
     default_id: int | None = None,
     name: str | None = None,
     partition_strategy: str = "div",
-    max_norm: Any = None,
+    max_norm: TensorLike | None = None,
 ) -> Any:
     """`embedding_lookup_sparse` for ids of any rank, possibly missing or invalid; rows without ids give zeros."""
     tables = [] if embedding_weights is None else table_parts(embedding_weights)
@@ -133,7 +133,7 @@ def safe_embedding_lookup_sparse(
         return found
 
 
-def _as_table(table: Any, dtype: Any) -> Any:
+def _as_table(table: Any, dtype: DTypeLike | None) -> Any:
     is_kept = is_resource(table) and dtype in (None, table.dtype)
     return table if is_kept else convert_to_tensor(table, dtype=dtype)
 

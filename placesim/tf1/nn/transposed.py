@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 
 tf = namespace("")
@@ -14,8 +15,8 @@ _BY_RANK = {3: ("conv1d_transpose", "NWC"), 4: ("conv2d_transpose", "NHWC"), 5: 
 
 
 def conv_transpose(
-    input: Any,
-    filters: Any,
+    input: TensorLike,
+    filters: TensorLike,
     output_shape: Any,
     strides: object,
     padding: str = "SAME",

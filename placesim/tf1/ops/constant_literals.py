@@ -15,7 +15,7 @@ from placesim.core.dtypes import BOOL, FLOAT, INT32, STRING
 from placesim.core.dtypes import DataType as ElementType
 from placesim.ops.attributes import TensorValue
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension
 
@@ -27,7 +27,7 @@ _NO_ELEMENTS = (
 )
 
 
-def make_tensor(value: Any, dtype: DTypeLike | None = None, shape: Any = None, verify_shape: bool = False) -> TensorValue:
+def make_tensor(value: object, dtype: DTypeLike | None = None, shape: Any = None, verify_shape: bool = False) -> TensorValue:
     """A value as a constant tensor; one shorter than `shape` repeats its last element.
 
     Raises TypeError or ValueError in TensorFlow's words.
@@ -46,7 +46,7 @@ def make_tensor(value: Any, dtype: DTypeLike | None = None, shape: Any = None, v
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def _array(value: TensorLike, wanted: ElementType | None, shape: Any) -> np.ndarray[Any, Any]:
+def _array(value: object, wanted: ElementType | None, shape: Any) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value if wanted is None or wanted is STRING else value.astype(wanted.numpy))
     if callable(getattr(value, "__array__", None)) and not isinstance(value, Tensor):
@@ -68,7 +68,7 @@ def _array(value: TensorLike, wanted: ElementType | None, shape: Any) -> np.ndar
     return array
 
 
-def _from_list(value: TensorLike, wanted: ElementType | None) -> np.ndarray[Any, Any]:
+def _from_list(value: object, wanted: ElementType | None) -> np.ndarray[Any, Any]:
     if wanted is None:
         return np.array(value)
     try:
@@ -77,7 +77,7 @@ def _from_list(value: TensorLike, wanted: ElementType | None) -> np.ndarray[Any,
         return np.array(value).astype(wanted.numpy)
 
 
-def _dense_dimensions(value: TensorLike) -> list[int]:
+def _dense_dimensions(value: object) -> list[int]:
     found = []
     while isinstance(value, list | tuple):
         found.append(len(value))
@@ -87,7 +87,7 @@ def _dense_dimensions(value: TensorLike) -> list[int]:
     return found
 
 
-def _encoded(value: TensorLike, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _encoded(value: object, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The elements as bytes."""
     texts = np.empty(array.shape, object)
     flat = []
@@ -99,7 +99,7 @@ def _encoded(value: TensorLike, array: np.ndarray[Any, Any]) -> np.ndarray[Any, 
     return texts
 
 
-def leaves(value: TensorLike) -> list[Any]:
+def leaves(value: object) -> list[Any]:
     """Leaves of nested lists, in order."""
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in leaves(item)]
@@ -136,7 +136,7 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _check_elements(value: TensorLike, wanted: ElementType | None) -> None:
+def _check_elements(value: object, wanted: ElementType | None) -> None:
     """TypeError for the first element that is not of the type."""
     if wanted is None:
         if any(isinstance(leaf, Tensor) for leaf in leaves(value)):

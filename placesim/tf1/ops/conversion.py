@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.tensor import Operation, SymbolicTensor, Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.constant_literals import make_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.dimensions import Dimension
@@ -78,7 +78,7 @@ def convert_to_tensor(
     raise TypeError(f"{told}Cannot convert {value!r} with type {type(value)} to Tensor: no conversion function registered.")
 
 
-def convert_named(**values: Any) -> list[Tensor]:
+def convert_named(**values: object) -> list[Tensor]:
     """Tensors of several values, each with its argument's name."""
     return [convert_to_tensor(value, name=name) for name, value in values.items()]
 
@@ -98,7 +98,11 @@ def convert_n_to_tensor(
 
 
 def constant(
-    value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const", verify_shape: bool = False
+    value: object,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    name: str | None = "Const",
+    verify_shape: bool = False,
 ) -> Tensor:
     """`tf.constant`."""
     return get_default_graph().make_constant(make_tensor(value, dtype, shape, verify_shape), name)
@@ -113,7 +117,9 @@ def _constant_conversion(
     return constant(value, dtype, name="Const" if name is None else name)
 
 
-def _shape_conversion(value: TensorShape, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _shape_conversion(
+    value: TensorShape, dtype: dtypes.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Tensor:
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape {value} to a Tensor.")
     sizes = value.as_list()
@@ -125,7 +131,9 @@ def _shape_conversion(value: TensorShape, dtype: Any = None, name: str | None = 
     return constant(sizes, dtype, [len(sizes)], name="shape_as_tensor" if name is None else name)
 
 
-def _dimension_conversion(value: Dimension, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _dimension_conversion(
+    value: Dimension, dtype: dtypes.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Tensor:
     if value.value is None:
         raise ValueError(f"Cannot convert unknown Dimension {value} to a Tensor.")
     if dtype not in (None, dtypes.int32, dtypes.int64):

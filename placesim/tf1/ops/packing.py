@@ -16,9 +16,10 @@ from placesim.tf1.ops.conversion import (
 )
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
+from placesim.tf1.types.dtypes import DType
 
 
-def _packing_conversion(value: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _packing_conversion(value: Any, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
     """A list that holds tensors, packed; everything else in it becomes a Const of their type."""
     if as_ref or not holds_tensors(value):
         return NotImplemented

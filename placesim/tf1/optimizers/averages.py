@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.optimizers.optimizer import Hyperparameter
 from placesim.tf1.optimizers.slots import create_slot, create_zeros_slot
 from placesim.tf1.variables.variable import Variable
 
@@ -23,7 +26,7 @@ def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bo
         return tf.assign_sub(variable, (variable - value) * share, name=scope)
 
 
-def _unbiased(variable: Any, value: Any, share: Any) -> Any:
+def _unbiased(variable: Any, value: TensorLike, share: Tensor) -> Any:
     """A new average with its weights' sum divided out; sum and count are variables beside the average."""
     scope = tf.variable_scope(variable.name.split(":")[0], values=[variable, value, share])
     with scope, tf.init_scope(), tf.colocate_with(variable):
@@ -41,7 +44,11 @@ class ExponentialMovingAverage:
     """Averages of variables or tensors, each in a variable `OF/NAME` that `apply` makes."""
 
     def __init__(
-        self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+        self,
+        decay: Hyperparameter,
+        num_updates: TensorLike | None = None,
+        zero_debias: bool = False,
+        name: str = "ExponentialMovingAverage",
     ) -> None:
         self._decay, self._num_updates, self._zero_debias, self._name = decay, num_updates, zero_debias, name
         self._averages: dict[Any, Any] = {}

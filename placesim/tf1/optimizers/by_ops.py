@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.optimizers.optimizer import Optimizer
+from placesim.tf1.optimizers.optimizer import Hyperparameter, Optimizer
+from placesim.tf1.sparse.values import IndexedSlices
+from placesim.tf1.variables.resource import HandledVariable
+from placesim.tf1.variables.variable import Variable
 
 
 class OpOptimizer(Optimizer):
@@ -23,7 +27,7 @@ class OpOptimizer(Optimizer):
     casts = True
     """Whether hyperparameters are cast to the variable's type; the proximal ones take what they are given (recorded)."""
 
-    def __init__(self, use_locking: bool, name: str, **values: Any) -> None:
+    def __init__(self, use_locking: bool, name: str, **values: Hyperparameter) -> None:
         super().__init__(use_locking, name)
         self._values = values
         self._tensors: dict[str, Any] = {}
@@ -57,16 +61,16 @@ class OpOptimizer(Optimizer):
     def _input(self, name: str, dtype: DTypeLike) -> Any:
         return tf.cast(self._tensors[name], dtype) if self.casts else self._tensors[name]
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         return self._apply("Apply", var, var, (grad,), var.dtype.base_dtype)
 
-    def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: HandledVariable) -> Any:
         return self._apply("ResourceApply", handle, handle.handle, (grad,), grad.dtype.base_dtype)
 
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         return self._apply("SparseApply", var, var, (grad.values, grad.indices), var.dtype.base_dtype)
 
-    def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse(self, grad: Tensor, handle: HandledVariable, indices: Tensor) -> Any:
         return self._apply("ResourceSparseApply", handle, handle.handle, (grad, indices), grad.dtype)
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.by_ops import OpOptimizer
+from placesim.tf1.optimizers.optimizer import Hyperparameter
+from placesim.tf1.sparse.values import IndexedSlices
+from placesim.tf1.variables.resource import HandledVariable
+from placesim.tf1.variables.variable import Variable
 
 
 class GradientDescentOptimizer(OpOptimizer):
@@ -18,16 +23,16 @@ class GradientDescentOptimizer(OpOptimizer):
     hyperparameters = ("learning_rate",)
     inputs = ("learning_rate", "grad")
 
-    def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
+    def __init__(self, learning_rate: Hyperparameter, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name, learning_rate=learning_rate)
 
-    def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Any) -> Any:
         rate = self._input("learning_rate", var.dtype.base_dtype)
         return var.scatter_sub(
             tf.IndexedSlices(grad.values * rate, grad.indices, grad.dense_shape), use_locking=self._use_locking
         )
 
-    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: Any, indices: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(self, grad: Tensor, handle: HandledVariable, indices: Tensor) -> Any:
         rate = self._input("learning_rate", grad.dtype.base_dtype)
         return gen("ResourceScatterAdd")(handle.handle, indices, -grad * rate)
 
@@ -41,8 +46,8 @@ class MomentumOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        momentum: Any,
+        learning_rate: Hyperparameter,
+        momentum: Hyperparameter,
         use_locking: bool = False,
         name: str = "Momentum",
         use_nesterov: bool = False,
@@ -66,10 +71,10 @@ class RMSPropOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        decay: Any = 0.9,
-        momentum: Any = 0.0,
-        epsilon: Any = 1e-10,
+        learning_rate: Hyperparameter,
+        decay: Hyperparameter = 0.9,
+        momentum: Hyperparameter = 0.0,
+        epsilon: Hyperparameter = 1e-10,
         use_locking: bool = False,
         centered: bool = False,
         name: str = "RMSProp",
@@ -104,7 +109,7 @@ class AdagradOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         initial_accumulator_value: float = 0.1,
         use_locking: bool = False,
         name: str = "Adagrad",
@@ -130,9 +135,9 @@ class AdadeltaOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
-        rho: Any = 0.95,
-        epsilon: Any = 1e-8,
+        learning_rate: Hyperparameter = 0.001,
+        rho: Hyperparameter = 0.95,
+        epsilon: Hyperparameter = 1e-8,
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
@@ -153,10 +158,10 @@ class AdamOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
+        learning_rate: Hyperparameter = 0.001,
+        beta1: Hyperparameter = 0.9,
+        beta2: Hyperparameter = 0.999,
+        epsilon: Hyperparameter = 1e-8,
         use_locking: bool = False,
         name: str = "Adam",
         use_own_namescope_for_non_slot_vars: bool = False,
@@ -181,27 +186,29 @@ class AdamOptimizer(OpOptimizer):
             return tf.cast(self._get_beta_accumulators()[name == "beta2_power"], dtype)
         return super()._input(name, dtype)
 
-    def _apply_sparse(self, grad: Any, var: Any) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         def add(slot: object, indices: TensorLike, values: TensorLike) -> Any:
             return tf.scatter_add(slot, indices, values, use_locking=self._use_locking)
 
         return self._apply_sparse_shared(grad.values, var, grad.indices, add)
 
-    def _resource_apply_sparse(self, grad: object, handle: Any, indices: Any) -> Any:
-        def add(slot: Any, indices: Any, values: Any) -> Any:
+    def _resource_apply_sparse(self, grad: Tensor, handle: HandledVariable, indices: Tensor) -> Any:
+        def add(slot: Any, indices: Tensor, values: Tensor) -> Any:
             with tf.control_dependencies([gen("ResourceScatterAdd")(slot.handle, indices, values)]):
                 return slot.value()
 
         return self._apply_sparse_shared(grad, handle, indices, add)
 
-    def _apply_sparse_shared(self, grad: Any, var: Any, indices: Any, scatter_add: Any) -> Any:
+    def _apply_sparse_shared(
+        self, grad: Tensor, var: Variable, indices: Tensor, scatter_add: Callable[[Any, Any, Any], Any]
+    ) -> Any:
         """The update with means that decay in all rows and gain in the gradient's."""
         dtype = var.dtype.base_dtype
         beta1_power, beta2_power = (tf.cast(power, dtype) for power in self._get_beta_accumulators())
         rate, beta1, beta2, epsilon = (self._input(name, dtype) for name in self.hyperparameters)
         rate = rate * tf.sqrt(1 - beta2_power) / (1 - beta1_power)
 
-        def decayed(slot: Any, beta: Any, gained: Any) -> Any:
+        def decayed(slot: Any, beta: Tensor, gained: Tensor) -> Any:
             kept = tf.assign(slot, slot * beta, use_locking=self._use_locking)
             with tf.control_dependencies([kept]):
                 return scatter_add(slot, indices, gained)

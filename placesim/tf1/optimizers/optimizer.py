@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.optimizers.slots import create_slot, create_slot_with_initializer, create_zeros_slot
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types import nest
 from placesim.tf1.variables.creating import create_variable
 from placesim.tf1.variables.partitioned import PartitionedVariable
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import Variable
 
+Hyperparameter: TypeAlias = "TensorLike | Callable[[], TensorLike]"
+"""A number or tensor, or a function that gives one when the update is made."""
 _FLOATING = ("float32", "float64", "float16", "bfloat16")
 """Trainable types, in the order of TensorFlow's messages."""
 
@@ -146,20 +149,22 @@ class Optimizer:
                 return gen("AssignAddVariableOp")(global_step.handle, one, name=scope)
             return tf.assign_add(global_step, 1, name=scope)
 
-    def _update(self, gradient: object, variable: object) -> Any:
+    def _update(self, gradient: Tensor | IndexedSlices, variable: object) -> Any:
         """The op that applies one gradient to one variable."""
         if isinstance(variable, Tensor):
             raise NotImplementedError(f"Trying to update a Tensor {variable}")
         if not isinstance(variable, Variable):
             raise NotImplementedError(f"Trying to optimize unsupported type {variable}")
-        is_resource = isinstance(variable, HandledVariable)
-        if isinstance(gradient, tf.IndexedSlices):
+        if isinstance(gradient, IndexedSlices):
             if variable.constraint is not None:
                 raise RuntimeError("Cannot use a constraint function on a sparse variable.")
-            if is_resource:
+            if isinstance(variable, HandledVariable):
                 return self._resource_apply_sparse_duplicate_indices(gradient.values, variable, gradient.indices)
             return self._apply_sparse_duplicate_indices(gradient, variable)
-        update = (self._resource_apply_dense if is_resource else self._apply_dense)(gradient, variable)
+        if isinstance(variable, HandledVariable):
+            update = self._resource_apply_dense(gradient, variable)
+        else:
+            update = self._apply_dense(gradient, variable)
         if variable.constraint is None:
             return update
         with tf.control_dependencies([update]):
@@ -184,7 +189,7 @@ class Optimizer:
     def _slot_dict(self, slot_name: str) -> dict[Any, Any]:
         return self._slots.setdefault(slot_name, {})
 
-    def _get_or_make_slot(self, var: Any, val: Any, slot_name: str, op_name: str) -> Any:
+    def _get_or_make_slot(self, var: Variable, val: TensorLike, slot_name: str, op_name: str) -> Any:
         return self._kept_slot(var, slot_name, lambda: create_slot(var, val, op_name))
 
     def _get_or_make_slot_with_initializer(
@@ -223,23 +228,23 @@ class Optimizer:
     def _prepare(self) -> None:
         """Makes the tensors of the hyperparameters; none by default."""
 
-    def _apply_dense(self, grad: object, var: object) -> Any:
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         raise NotImplementedError
 
-    def _resource_apply_dense(self, grad: object, handle: object) -> Any:
+    def _resource_apply_dense(self, grad: Tensor, handle: HandledVariable) -> Any:
         raise NotImplementedError
 
-    def _apply_sparse(self, grad: object, var: object) -> Any:
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Any:
         raise NotImplementedError
 
-    def _resource_apply_sparse(self, grad: object, handle: object, indices: TensorLike) -> Any:
+    def _resource_apply_sparse(self, grad: Tensor, handle: HandledVariable, indices: Tensor) -> Any:
         raise NotImplementedError
 
-    def _apply_sparse_duplicate_indices(self, grad: Any, var: Any) -> Any:
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Any:
         values, indices = summed_by_index(grad.values, grad.indices)
         return self._apply_sparse(tf.IndexedSlices(values, indices, grad.dense_shape), var)
 
-    def _resource_apply_sparse_duplicate_indices(self, grad: Any, handle: object, indices: Any) -> Any:
+    def _resource_apply_sparse_duplicate_indices(self, grad: Tensor, handle: HandledVariable, indices: Tensor) -> Any:
         values, indices = summed_by_index(grad, indices)
         return self._resource_apply_sparse(values, handle, indices)
 

@@ -8,6 +8,8 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.optimizers.by_ops import OpOptimizer, refuse_negative
+from placesim.tf1.optimizers.optimizer import Hyperparameter
+from placesim.tf1.variables.variable import Variable
 
 
 class FtrlOptimizer(OpOptimizer):
@@ -18,7 +20,7 @@ class FtrlOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         learning_rate_power: float = -0.5,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
@@ -83,7 +85,7 @@ class ProximalGradientDescentOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
         use_locking: bool = False,
@@ -108,7 +110,7 @@ class ProximalAdagradOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
+        learning_rate: Hyperparameter,
         initial_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
@@ -150,8 +152,8 @@ class AdagradDAOptimizer(OpOptimizer):
 
     def __init__(
         self,
-        learning_rate: Any,
-        global_step: Any,
+        learning_rate: Hyperparameter,
+        global_step: Variable,
         initial_gradient_squared_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,

@@ -6,12 +6,12 @@ from contextlib import nullcontext
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.variables.resource import HandledVariable
 from placesim.tf1.variables.variable import SaveSliceInfo, Variable
 
 
-def create_slot(primary: Any, value: Any, name: str, colocate_with_primary: bool = True) -> Any:
+def create_slot(primary: Any, value: TensorLike, name: str, colocate_with_primary: bool = True) -> Any:
     """A variable `PRIMARY/NAME` of an initial value, on the primary's device."""
     return _create(primary, value, None, None, name, colocate_with_primary)
 
@@ -23,7 +23,7 @@ def create_slot_with_initializer(
     return _create(primary, initializer, shape, dtype, name, colocate_with_primary)
 
 
-def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_primary: bool = True) -> Any:
+def create_zeros_slot(primary: Any, name: str, dtype: DTypeLike | None = None, colocate_with_primary: bool = True) -> Any:
     """A variable `PRIMARY/NAME` of the primary's shape, zero."""
     dtype = primary.dtype.base_dtype if dtype is None else dtype
     shape = primary.get_shape()
@@ -33,7 +33,7 @@ def create_zeros_slot(primary: Any, name: str, dtype: Any = None, colocate_with_
     return _create(primary, tf.zeros(tf.shape(start), dtype=dtype), None, None, name, colocate_with_primary)
 
 
-def _create(primary: Any, initial: Any, shape: Any, dtype: Any, name: str, colocate_with_primary: bool) -> Any:
+def _create(primary: Any, initial: Any, shape: Any, dtype: DTypeLike | None, name: str, colocate_with_primary: bool) -> Any:
     own = primary.op.name
     with tf.variable_scope(None, f"{own}/{name}"), tf.colocate_with(primary) if colocate_with_primary else nullcontext():
         slot = tf.get_variable(

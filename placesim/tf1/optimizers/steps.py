@@ -6,6 +6,7 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.variables.variable import Variable, VariableAggregation
 
 _NAME = "global_step"
@@ -87,6 +88,6 @@ def assert_global_step(global_step_tensor: object) -> None:
         raise TypeError(f'Existing "global_step" is not scalar: {shape}')
 
 
-def global_step(sess: Any, global_step_tensor: Any) -> int:
+def global_step(sess: RunningSession, global_step_tensor: Any) -> int:
     """The value of a global step in a session."""
     return int(sess.run(global_step_tensor))

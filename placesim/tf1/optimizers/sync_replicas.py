@@ -13,7 +13,7 @@ import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.optimizers.optimizer import Optimizer
 from placesim.tf1.queues.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
-from placesim.tf1.queues.queue_runners import QueueRunner
+from placesim.tf1.queues.queue_runners import Coordinator, QueueRunner
 from placesim.tf1.queues.queues import FIFOQueue
 from placesim.tf1.training.run_hooks import SessionRunHook
 from placesim.tf1.training.session_manager import missing_of
@@ -24,7 +24,7 @@ class SyncReplicasOptimizer(Optimizer):
 
     def __init__(
         self,
-        opt: Any,
+        opt: Optimizer,
         replicas_to_aggregate: int,
         total_num_replicas: int | None = None,
         variable_averages: Any = None,
@@ -57,7 +57,7 @@ class SyncReplicasOptimizer(Optimizer):
         """The variables of the optimizer inside."""
         return self._opt.variables()
 
-    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
+    def get_slot_names(self, *args: object, **kwargs: object) -> Any:
         """The slots of the optimizer inside."""
         return self._opt.get_slot_names(*args, **kwargs)
 
@@ -174,7 +174,7 @@ class _SyncReplicasHook(SessionRunHook):
         self._runner = sync.get_chief_queue_runner() if self._is_chief else None
         self._init_tokens_op = sync.get_init_tokens_op(self._num_tokens) if self._is_chief else None
 
-    def after_create_session(self, session: Any, coord: object) -> None:
+    def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
         """Raise RuntimeError if the model is not ready."""
         doubt = "Model is not ready for SyncReplicasOptimizer local init."
         missing = missing_of(self._optimizer.ready_for_local_init_op, session, doubt)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.sparse.values import IndexedSlices
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -15,7 +16,7 @@ class ConditionalAccumulatorBase:
 
     _counting, _stepping = "AccumulatorNumAccumulated", "AccumulatorSetGlobalStep"
 
-    def __init__(self, dtype: Any, shape: Any, accumulator_ref: Any) -> None:
+    def __init__(self, dtype: DTypeLike, shape: ShapeLike | None, accumulator_ref: Any) -> None:
         self._dtype = dtype
         self._shape = TensorShape(shape)
         self._accumulator_ref = accumulator_ref
@@ -38,7 +39,7 @@ class ConditionalAccumulatorBase:
         """Number of gradients."""
         return gen(self._counting)(self._accumulator_ref, name=name or f"{self._name}_NumAccumulated")
 
-    def set_global_step(self, new_global_step: Any, name: str | None = None) -> Any:
+    def set_global_step(self, new_global_step: TensorLike, name: str | None = None) -> Any:
         """An op that sets its step; it only ever grows."""
         return gen(self._stepping)(self._accumulator_ref, _as_step(new_global_step), name=name)
 
@@ -54,8 +55,8 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
 
     def __init__(
         self,
-        dtype: Any,
-        shape: Any = None,
+        dtype: DTypeLike,
+        shape: ShapeLike | None = None,
         shared_name: str | None = None,
         name: str = "conditional_accumulator",
         reduction_type: str = "MEAN",
@@ -65,7 +66,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         )
         super().__init__(dtype, shape, made)
 
-    def apply_grad(self, grad: object, local_step: Any = 0, name: str | None = None) -> Any:
+    def apply_grad(self, grad: object, local_step: TensorLike = 0, name: str | None = None) -> Any:
         """An op that adds a gradient.  Raises ValueError for one of another shape."""
         gradient = tf.convert_to_tensor(grad, self._dtype)
         gradient.get_shape().assert_is_compatible_with(self._shape)
@@ -84,8 +85,8 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
 
     def __init__(
         self,
-        dtype: Any,
-        shape: Any = None,
+        dtype: DTypeLike,
+        shape: ShapeLike | None = None,
         shared_name: str | None = None,
         name: str = "sparse_conditional_accumulator",
         reduction_type: str = "MEAN",
@@ -95,12 +96,17 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
         super().__init__(dtype, shape, made)
 
-    def apply_indexed_slices_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Any:
+    def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: TensorLike = 0, name: str | None = None) -> Any:
         """An op that adds the gradient of an IndexedSlices."""
         return self.apply_grad(grad.indices, grad.values, grad.dense_shape, local_step, name)
 
     def apply_grad(
-        self, grad_indices: object, grad_values: object, grad_shape: object = None, local_step: Any = 0, name: str | None = None
+        self,
+        grad_indices: object,
+        grad_values: object,
+        grad_shape: object = None,
+        local_step: TensorLike = 0,
+        name: str | None = None,
     ) -> Any:
         """An op that adds a gradient of the rows `grad_indices`."""
         return gen("SparseAccumulatorApplyGradient")(

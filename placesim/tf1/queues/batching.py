@@ -8,10 +8,10 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.queues.queue_runners import QueueRunner, add_queue_runner
-from placesim.tf1.queues.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from placesim.tf1.queues.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types.shapes import TensorShape
 
@@ -50,7 +50,7 @@ def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: 
     return found
 
 
-def _enter(queue: Any, tensors: Sequence[Tensor], enqueue_many: bool, keep: Any) -> Any:
+def _enter(queue: QueueBase, tensors: Sequence[Tensor], enqueue_many: bool, keep: Tensor | None) -> Any:
     """Enqueue op of the tensors, or of those of them to keep."""
     enter = queue.enqueue_many if enqueue_many else queue.enqueue
     if keep is None:
@@ -92,7 +92,7 @@ def _filled(
     return queue, rebuild[0]
 
 
-def _taken(queue: Any, batch_size: TensorLike, scope: str, allow_smaller: bool) -> list[Any]:
+def _taken(queue: QueueBase, batch_size: TensorLike, scope: str, allow_smaller: bool) -> list[Any]:
     take = queue.dequeue_up_to if allow_smaller else queue.dequeue_many
     found = take(batch_size, name=scope)
     return found if isinstance(found, list) else [found]
@@ -111,7 +111,7 @@ def _in_order(
     shapes: object,
     dynamic_pad: bool,
     allow_smaller: bool,
-    shared_name: Any,
+    shared_name: str | None,
     name: str | None,
     keep_input: object,
     function: str,
@@ -130,11 +130,11 @@ def _shuffled(
     capacity: int,
     min_after_dequeue: int,
     threads: int,
-    seed: Any,
+    seed: int | None,
     enqueue_many: bool,
     shapes: object,
     allow_smaller: bool,
-    shared_name: Any,
+    shared_name: str | None,
     name: str | None,
     keep_input: object,
     function: str,
@@ -178,7 +178,7 @@ def batch(
 
 def maybe_batch(
     tensors: object,
-    keep_input: Any,
+    keep_input: TensorLike,
     batch_size: TensorLike,
     num_threads: int = 1,
     capacity: int = 32,
@@ -186,7 +186,7 @@ def maybe_batch(
     shapes: object = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """As `batch`, of those that a truth value keeps."""
@@ -226,14 +226,14 @@ def batch_join(
 
 def maybe_batch_join(
     tensors_list: object,
-    keep_input: Any,
+    keep_input: TensorLike,
     batch_size: TensorLike,
     capacity: int = 32,
     enqueue_many: bool = False,
     shapes: object = None,
     dynamic_pad: bool = False,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """As `batch_join`, of those that a truth value keeps."""
@@ -261,7 +261,7 @@ def shuffle_batch(
     num_threads: int = 1,
     seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: object = None,
+    shapes: Sequence[ShapeLike] | None = None,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
@@ -275,16 +275,16 @@ def shuffle_batch(
 
 def maybe_shuffle_batch(
     tensors: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
-    keep_input: Any,
+    keep_input: TensorLike,
     num_threads: int = 1,
-    seed: Any = None,
+    seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike] | None = None,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """As `shuffle_batch`, of those that a truth value keeps."""
@@ -312,7 +312,7 @@ def shuffle_batch_join(
     min_after_dequeue: int,
     seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: object = None,
+    shapes: Sequence[ShapeLike] | None = None,
     allow_smaller_final_batch: bool = False,
     shared_name: str | None = None,
     name: str | None = None,
@@ -326,15 +326,15 @@ def shuffle_batch_join(
 
 def maybe_shuffle_batch_join(
     tensors_list: Any,
-    batch_size: Any,
+    batch_size: TensorLike,
     capacity: int,
     min_after_dequeue: int,
-    keep_input: Any,
-    seed: Any = None,
+    keep_input: TensorLike,
+    seed: int | None = None,
     enqueue_many: bool = False,
-    shapes: Any = None,
+    shapes: Sequence[ShapeLike] | None = None,
     allow_smaller_final_batch: bool = False,
-    shared_name: Any = None,
+    shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
     """As `shuffle_batch_join`, of those that a truth value keeps."""

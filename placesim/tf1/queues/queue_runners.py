@@ -6,7 +6,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
@@ -14,7 +14,9 @@ from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
+from placesim.tf1.queues.queues import QueueBase
 from placesim.tf1.session import watching
+from placesim.tf1.session.stacks import RunningSession
 
 
 class Coordinator:
@@ -103,7 +105,12 @@ class LooperThread(threading.Thread):
     """Calls a function periodically, or continuously, until its coordinator requests a stop."""
 
     def __init__(
-        self, coord: Coordinator, timer_interval_secs: float | None, target: Any = None, args: Any = None, kwargs: Any = None
+        self,
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., object] | None = None,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
     ) -> None:
         if not isinstance(coord, Coordinator):
             raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
@@ -114,7 +121,11 @@ class LooperThread(threading.Thread):
 
     @staticmethod
     def loop(
-        coord: Coordinator, timer_interval_secs: float | None, target: object, args: object = None, kwargs: object = None
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Callable[..., object] | None,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
     ) -> Any:
         """A thread that has been started."""
         found = LooperThread(coord, timer_interval_secs, target, args, kwargs)
@@ -152,7 +163,7 @@ class QueueRunner:
 
     def __init__(
         self,
-        queue: Any = None,
+        queue: QueueBase | None = None,
         enqueue_ops: Any = None,
         close_op: Any = None,
         cancel_op: Any = None,
@@ -232,7 +243,9 @@ class QueueRunner:
         """The QueueRunner of ops that are in the graph."""
         return QueueRunner(queue_runner_def=queue_runner_def, import_scope=import_scope)
 
-    def create_threads(self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False) -> list[threading.Thread]:
+    def create_threads(
+        self, sess: RunningSession, coord: Coordinator | None = None, daemon: bool = False, start: bool = False
+    ) -> list[threading.Thread]:
         """One thread per op, and one that closes the queue when a stop is requested."""
         with self._lock:
             if self._runs.get(sess, 0) > 0:
@@ -262,7 +275,7 @@ class QueueRunner:
                 thread.start()
         return found
 
-    def _run(self, sess: Any, enqueue_op: Any, coord: Any) -> None:
+    def _run(self, sess: RunningSession, enqueue_op: Any, coord: Coordinator) -> None:
         if not watching.computes_steps():
             return
         counted = True
@@ -293,7 +306,7 @@ class QueueRunner:
                 with self._lock:
                     self._runs[sess] -= 1
 
-    def _close_on_stop(self, coord: Coordinator, sess: Any, cancel_op: Any) -> None:
+    def _close_on_stop(self, coord: Coordinator, sess: RunningSession, cancel_op: Any) -> None:
         coord.wait_for_stop()
         with contextlib.suppress(Exception):  # the session may be closed by now
             sess.run(cancel_op)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.random.seeds import get_seed
+from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
 
 
 class QueueBase:
     """A queue of tuples of tensors; `names` gives dicts instead."""
 
-    def __init__(self, dtypes: Any, shapes: Any, names: Any, queue_ref: Tensor) -> None:
+    def __init__(self, dtypes: list[DType], shapes: list[TensorShape], names: list[str] | None, queue_ref: Tensor) -> None:
         self._dtypes, self._shapes, self._names, self._queue_ref = dtypes, shapes, names, queue_ref
         self._name = queue_ref.op.name.rpartition("/")[2]
 
@@ -141,7 +143,7 @@ def _as_shapes(shapes: Any, dtypes: list[Any]) -> list[TensorShape]:
     return found
 
 
-def _as_names(names: Any, dtypes: list[Any]) -> Any:
+def _as_names(names: str | Sequence[str] | None, dtypes: list[Any]) -> Any:
     if names is None:
         return None
     names = [names] if isinstance(names, str) else names
@@ -156,10 +158,10 @@ class FIFOQueue(QueueBase):
     def __init__(
         self,
         capacity: int,
-        dtypes: Any,
-        shapes: Any = None,
-        names: Any = None,
-        shared_name: Any = None,
+        dtypes: DTypeLike | Sequence[DTypeLike],
+        shapes: ShapeLike | Sequence[ShapeLike] | None = None,
+        names: str | Sequence[str] | None = None,
+        shared_name: str | None = None,
         name: str = "fifo_queue",
     ) -> None:
         types = _as_types(dtypes)
@@ -176,9 +178,9 @@ class RandomShuffleQueue(QueueBase):
         self,
         capacity: int,
         min_after_dequeue: int,
-        dtypes: Any,
-        shapes: Any = None,
-        names: Any = None,
+        dtypes: DTypeLike | Sequence[DTypeLike],
+        shapes: ShapeLike | Sequence[ShapeLike] | None = None,
+        names: str | Sequence[str] | None = None,
         seed: int | None = None,
         shared_name: str | None = None,
         name: str = "random_shuffle_queue",
@@ -207,10 +209,10 @@ class PaddingFIFOQueue(QueueBase):
     def __init__(
         self,
         capacity: int,
-        dtypes: Any,
-        shapes: Any,
-        names: Any = None,
-        shared_name: Any = None,
+        dtypes: DTypeLike | Sequence[DTypeLike],
+        shapes: ShapeLike | Sequence[ShapeLike],
+        names: str | Sequence[str] | None = None,
+        shared_name: str | None = None,
         name: str = "padding_fifo_queue",
     ) -> None:
         types = _as_types(dtypes)
@@ -225,10 +227,10 @@ class PriorityQueue(QueueBase):
     def __init__(
         self,
         capacity: int,
-        types: Any,
-        shapes: Any = None,
-        names: Any = None,
-        shared_name: Any = None,
+        types: DTypeLike | Sequence[DTypeLike],
+        shapes: ShapeLike | Sequence[ShapeLike] | None = None,
+        names: str | Sequence[str] | None = None,
+        shared_name: str | None = None,
         name: str = "priority_queue",
     ) -> None:
         kinds = _as_types(types)

@@ -11,7 +11,7 @@ from placesim.tf1.array.shaping import broadcast_dynamic_shape
 from placesim.tf1.array.shaping import shape as array_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -21,10 +21,10 @@ from placesim.tf1.types import dtypes
 
 def _normal(op: str, word: str) -> Any:
     def call(
-        shape: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
-        dtype: Any = dtypes.float32,
+        shape: ShapeLike,
+        mean: TensorLike = 0.0,
+        stddev: TensorLike = 1.0,
+        dtype: DTypeLike = dtypes.float32,
         seed: int | None = None,
         name: str | None = None,
     ) -> Tensor:
@@ -47,7 +47,7 @@ _UNIFORM_TYPES = ("float16", "bfloat16", "float32", "float64", "int32", "int64")
 
 
 def random_uniform(
-    shape: Any,
+    shape: ShapeLike,
     minval: Any = 0,
     maxval: Any = None,
     dtype: DTypeLike = dtypes.float32,
@@ -87,7 +87,7 @@ def random_shuffle(value: TensorLike, seed: int | None = None, name: str | None 
     return gen("RandomShuffle")(value, **op_seeds(seed), name=name)  # type: ignore[no-any-return]
 
 
-def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, name: str | None = None) -> Tensor:
     """`tf.random_crop`."""
     from placesim.tf1.control_flow.conditionals import Assert
     from placesim.tf1.graphs.grouping import with_dependencies
@@ -103,25 +103,44 @@ def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None
         return gen("Slice")(value, offset, size, name=scope)  # type: ignore[no-any-return]
 
 
-def _categorical(word: str, logits: Any, num_samples: object, dtype: Any, seed: Any, name: str | None) -> Tensor:
+def _categorical(
+    word: str, logits: TensorLike, num_samples: object, dtype: DTypeLike | None, seed: int | None, name: str | None
+) -> Tensor:
     with name_scope(name, word, [logits]):
         logits = convert_to_tensor(logits, name="logits")
         kind = dtypes.as_dtype(dtype) if dtype else dtypes.int64
         return gen("Multinomial")(logits, num_samples, output_dtype=kind, **op_seeds(seed))  # type: ignore[no-any-return]
 
 
-def multinomial(logits: Any, num_samples: Any, seed: Any = None, name: str | None = None, output_dtype: Any = None) -> Tensor:
+def multinomial(
+    logits: TensorLike,
+    num_samples: TensorLike,
+    seed: int | None = None,
+    name: str | None = None,
+    output_dtype: DTypeLike | None = None,
+) -> Tensor:
     """`tf.multinomial`."""
     return _categorical("multinomial", logits, num_samples, output_dtype, seed, name)
 
 
-def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
+def categorical(
+    logits: TensorLike,
+    num_samples: TensorLike,
+    dtype: DTypeLike | None = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
     """`tf.random.categorical`."""
     return _categorical("categorical", logits, num_samples, dtype, seed, name)
 
 
 def random_gamma(
-    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: int | None = None, name: str | None = None
+    shape: ShapeLike,
+    alpha: TensorLike,
+    beta: TensorLike | None = None,
+    dtype: DTypeLike = dtypes.float32,
+    seed: int | None = None,
+    name: str | None = None,
 ) -> Tensor:
     """`tf.random_gamma`."""
     with name_scope(name, "random_gamma", [shape, alpha, beta]):
@@ -137,7 +156,7 @@ def random_gamma(
 
 
 def random_poisson(
-    lam: Any, shape: Any, dtype: DTypeLike = dtypes.float32, seed: int | None = None, name: str | None = None
+    lam: TensorLike, shape: ShapeLike, dtype: DTypeLike = dtypes.float32, seed: int | None = None, name: str | None = None
 ) -> Tensor:
     """`tf.random_poisson`."""
     with name_scope(name, "random_poisson", [lam, shape]):

@@ -9,7 +9,7 @@ from placesim.tf1.array.creation import shape_tensor, zeros
 from placesim.tf1.array.shaping import reshape, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.math.casting import cast
 from placesim.tf1.ops.constant_values import set_static_shape
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -68,10 +68,10 @@ def _joined(halves: Any) -> Any:
 
 def _normal(op: str, word: str) -> Any:
     def call(
-        shape: Any,
+        shape: ShapeLike,
         seed: Any,
-        mean: Any = 0.0,
-        stddev: Any = 1.0,
+        mean: TensorLike = 0.0,
+        stddev: TensorLike = 1.0,
         dtype: Any = dtypes.float32,
         name: str | None = None,
         alg: object = "auto_select",
@@ -93,7 +93,7 @@ stateless_truncated_normal = _normal("StatelessTruncatedNormalV2", "stateless_tr
 
 
 def stateless_random_uniform(
-    shape: Any,
+    shape: ShapeLike,
     seed: Any,
     minval: Any = 0,
     maxval: Any = None,
@@ -150,7 +150,7 @@ def _classes(logits: TensorLike, num_samples: object, dtype: DTypeLike, seed: in
 
 
 def stateless_random_poisson(
-    shape: Any, seed: Any, lam: Any, dtype: DTypeLike = dtypes.int32, name: str | None = None
+    shape: ShapeLike, seed: TensorLike, lam: TensorLike, dtype: DTypeLike = dtypes.int32, name: str | None = None
 ) -> Tensor:
     """`tf.random.stateless_poisson`."""
     with name_scope(name, "stateless_random_poisson", [shape, seed, lam]):
@@ -161,7 +161,12 @@ def stateless_random_poisson(
 
 
 def stateless_random_binomial(
-    shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: object = dtypes.int32, name: str | None = None
+    shape: ShapeLike,
+    seed: TensorLike,
+    counts: TensorLike,
+    probs: TensorLike,
+    output_dtype: object = dtypes.int32,
+    name: str | None = None,
 ) -> Tensor:
     """`tf.random.stateless_binomial`."""
     with name_scope(name, "stateless_random_binomial", [shape, seed, counts, probs]):
@@ -174,12 +179,12 @@ def stateless_random_binomial(
 
 
 def stateless_parameterized_truncated_normal(
-    shape: Any,
-    seed: Any,
-    means: Any = 0.0,
-    stddevs: Any = 1.0,
-    minvals: Any = -2.0,
-    maxvals: Any = 2.0,
+    shape: ShapeLike,
+    seed: TensorLike,
+    means: TensorLike = 0.0,
+    stddevs: TensorLike = 1.0,
+    minvals: TensorLike = -2.0,
+    maxvals: TensorLike = 2.0,
     name: str | None = None,
 ) -> Tensor:
     """`tf.random.stateless_parameterized_truncated_normal`."""
@@ -194,7 +199,12 @@ def stateless_parameterized_truncated_normal(
 
 
 def stateless_random_gamma(
-    shape: Any, seed: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+    shape: ShapeLike,
+    seed: Any,
+    alpha: Any,
+    beta: TensorLike | None = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
 ) -> Any:
     """`tf.random.stateless_gamma`."""
     import numpy as np
@@ -214,7 +224,7 @@ def stateless_random_gamma(
         return found
 
 
-def stateless_shuffle(value: Any, seed: Any, alg: object = "auto_select", name: str | None = None) -> Any:
+def stateless_shuffle(value: TensorLike, seed: Any, alg: object = "auto_select", name: str | None = None) -> Any:
     """`tf.random.experimental.stateless_shuffle`: along the first dimension."""
     with name_scope(name, "stateless_shuffle", [value, seed]):
         key, counter, algorithm = _key_counter(seed, alg)
@@ -228,7 +238,7 @@ def stateless_fold_in(seed: int, data: TensorLike, alg: object = "auto_select") 
     return stack([first, data])
 
 
-def stateless_split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Any:
+def stateless_split(seed: TensorLike, num: int = 2, alg: str | int = "auto_select") -> Any:
     """`tf.random.split`: `num` derived seeds."""
     seed = convert_to_tensor(seed)
     return stateless_random_uniform([num, 2], seed, None, None, seed.dtype, alg=alg)

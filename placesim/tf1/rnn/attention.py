@@ -9,11 +9,12 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.core import Dense
 from placesim.tf1.ops.conversion import convert_to_tensor
-from placesim.tf1.rnn.cells import RNNCell, check_cell
+from placesim.tf1.rnn.cells import CellLike, RNNCell, check_cell
 from placesim.tf1.types import nest
 
 tf = namespace("")
@@ -25,9 +26,9 @@ class AttentionMechanism:
     def __init__(
         self,
         query_layer: Any,
-        memory: Any,
+        memory: TensorLike,
         probability_fn: Callable[[Any], Any] | None,
-        memory_sequence_length: Any,
+        memory_sequence_length: TensorLike | None,
         memory_layer: Any,
         score_mask_value: float | None,
     ) -> None:
@@ -85,8 +86,8 @@ class BahdanauAttention(AttentionMechanism):
     def __init__(
         self,
         num_units: int,
-        memory: Any,
-        memory_sequence_length: Any = None,
+        memory: TensorLike,
+        memory_sequence_length: TensorLike | None = None,
         normalize: bool = False,
         probability_fn: Callable[[Any], Any] | None = None,
         score_mask_value: float | None = None,
@@ -120,8 +121,8 @@ class LuongAttention(AttentionMechanism):
     def __init__(
         self,
         num_units: int,
-        memory: Any,
-        memory_sequence_length: Any = None,
+        memory: TensorLike,
+        memory_sequence_length: TensorLike | None = None,
         scale: bool = False,
         probability_fn: Callable[[Any], Any] | None = None,
         score_mask_value: float | None = None,
@@ -149,7 +150,7 @@ class LuongAttention(AttentionMechanism):
             return score
 
 
-def hardmax(logits: Any, name: str | None = None) -> Any:
+def hardmax(logits: TensorLike, name: str | None = None) -> Any:
     """One at the largest logit, zero elsewhere."""
     with name_scope(name, "Hardmax", [logits]):
         logits = convert_to_tensor(logits, name="logits")
@@ -181,7 +182,7 @@ class AttentionWrapper(RNNCell):
 
     def __init__(
         self,
-        cell: Any,
+        cell: CellLike,
         attention_mechanism: Any,
         attention_layer_size: Any = None,
         alignment_history: bool = False,
@@ -235,7 +236,7 @@ class AttentionWrapper(RNNCell):
         none = tf.TensorShape([])
         return AttentionWrapperState(self._cell.state_size, self._attention_size, none, sizes, history, states)
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with name_scope(type(self).__name__ + "ZeroState", None, [batch_size]):
             state = self._initial_cell_state
             if state is None:
@@ -253,7 +254,7 @@ class AttentionWrapper(RNNCell):
                 attention_state=self._one_or_all(mechanism.initial_state(batch_size, dtype) for mechanism in self._mechanisms),
             )
 
-    def _history(self, alignments: Any, dtype: Any) -> Any:
+    def _history(self, alignments: Tensor, dtype: DTypeLike) -> Any:
         if not self._keeps_history:
             return ()
         return TensorArray(dtype, size=0, dynamic_size=True, element_shape=alignments.shape)

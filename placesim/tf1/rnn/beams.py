@@ -8,10 +8,11 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
-from placesim.tf1.rnn.cells import check_cell
+from placesim.tf1.rnn.cells import CellLike, check_cell
 from placesim.tf1.rnn.decoding import Decoder
 from placesim.tf1.types import nest
 from placesim.tf1.types.shapes import TensorShape
@@ -23,7 +24,7 @@ BeamSearchDecoderOutput = namedtuple("BeamSearchDecoderOutput", ("scores", "pred
 FinalBeamSearchDecoderOutput = namedtuple("FinalBeamSearchDecoderOutput", ("predicted_ids", "beam_search_decoder_output"))
 
 
-def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: object, end_token: object) -> Any:
+def gather_tree(step_ids: TensorLike, parent_ids: TensorLike, max_sequence_lengths: object, end_token: object) -> Any:
     """The sequences, [time, batch, beam], that end in each beam; after a sequence's first end symbol there are only those."""
     step_ids, parent_ids = convert_to_tensor(step_ids), convert_to_tensor(parent_ids)
     with name_scope(None, "GatherTree", [step_ids, parent_ids]):
@@ -32,7 +33,7 @@ def gather_tree(step_ids: Any, parent_ids: Any, max_sequence_lengths: object, en
         array = TensorArray(step_ids.dtype, size=steps, element_shape=TensorShape(step_ids.shape.as_list()[1:]))
         own = tf.tile(tf.expand_dims(tf.range(beams), 0), tf.stack([batch, 1]))
 
-        def back(time: Any, array: TensorArray, beam: object) -> Any:
+        def back(time: Tensor, array: TensorArray, beam: object) -> Any:
             is_inside = tf.tile(tf.expand_dims(time < lengths, 1), tf.stack([1, beams]))
             found = tf.where(is_inside, _picked(step_ids[time], beam), tf.fill(tf.stack([batch, beams]), end_token))
             following = tf.where(is_inside, _picked(parent_ids[time], beam), beam)
@@ -58,13 +59,13 @@ class BeamSearchDecoder(Decoder):
 
     def __init__(
         self,
-        cell: Any,
+        cell: CellLike,
         embedding: Any,
-        start_tokens: Any,
-        end_token: Any,
+        start_tokens: TensorLike,
+        end_token: TensorLike,
         initial_state: Any,
         beam_width: int,
-        output_layer: Any = None,
+        output_layer: Callable[[Any], Any] | None = None,
         length_penalty_weight: float = 0.0,
         coverage_penalty_weight: float = 0.0,
         reorder_tensor_arrays: bool = True,
@@ -90,7 +91,7 @@ class BeamSearchDecoder(Decoder):
 
     # --- beams side by side in the cell's batch, and apart ---
 
-    def _split(self, value: Any, size: TensorLike | None = None) -> Any:
+    def _split(self, value: Tensor, size: TensorLike | None = None) -> Any:
         """[batch * beams, ...] as [batch, beams, ...]; arrays and numbers of all sequences stay."""
         if isinstance(value, TensorArray) or value.shape.rank == 0:
             return value
@@ -99,7 +100,7 @@ class BeamSearchDecoder(Decoder):
         found.set_shape([None, self._beams, *rest])
         return found
 
-    def _merge(self, value: Any) -> Any:
+    def _merge(self, value: Tensor) -> Any:
         if isinstance(value, TensorArray) or value.shape.rank == 0:
             return value
         rest = value.shape.as_list()[2:]
@@ -152,7 +153,7 @@ class BeamSearchDecoder(Decoder):
     def _first_tokens(self) -> Any:
         return tf.tile(tf.expand_dims(self._start_tokens, 1), [1, self._beams])
 
-    def _best(self, time: object, logits: Any, state: Any, cell_state: object) -> Any:
+    def _best(self, time: object, logits: Tensor, state: Any, cell_state: object) -> Any:
         """The most likely of all continuations of all beams."""
         symbols = logits.shape.as_list()[-1] or tf.shape(logits)[-1]
         chances = self._continued(tf.nn.log_softmax(logits), state.finished, symbols)
@@ -173,20 +174,20 @@ class BeamSearchDecoder(Decoder):
             value.set_shape([None, self._beams])
         return BeamSearchDecoderOutput(best, words, parents), after
 
-    def _continued(self, chances: Any, finished: object, symbols: Any) -> Any:
+    def _continued(self, chances: Tensor, finished: object, symbols: Any) -> Any:
         """A sequence that has ended goes on with the end symbol alone."""
         mask = tf.tile(tf.expand_dims(finished, 2), tf.stack([1, 1, symbols]))
         lowest = chances.dtype.min
         ended = tf.one_hot(self._end_token, symbols, on_value=0.0, off_value=lowest, dtype=chances.dtype)
         return tf.where(mask, tf.zeros_like(chances) + ended, chances)
 
-    def _scored(self, chances: Any, lengths: Any) -> Any:
+    def _scored(self, chances: Tensor, lengths: TensorLike) -> Any:
         """Longer sequences are less likely, for which the penalty makes up."""
         if not self._penalty:
             return chances
         return chances / tf.pow((5.0 + tf.cast(lengths, chances.dtype)) / 6.0, self._penalty)
 
-    def _reordered(self, value: Any, parents: object) -> Any:
+    def _reordered(self, value: Tensor, parents: object) -> Any:
         if isinstance(value, TensorArray) or value.shape.rank == 0:
             return value
         found = _picked(value, parents)

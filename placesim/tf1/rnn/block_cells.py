@@ -51,7 +51,7 @@ class LSTMBlockCell(LayerRNNCell):
         forget_bias: float = 1.0,
         cell_clip: float | None = None,
         use_peephole: bool = False,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         reuse: object = None,
         name: str = "lstm_cell",
     ) -> None:
@@ -90,7 +90,12 @@ class GRUBlockCellV2(LayerRNNCell):
     """A gated recurrent unit whose step is one op, with the variables of `GRUCell`."""
 
     def __init__(
-        self, num_units: int | None = None, cell_size: int | None = None, reuse: Any = None, dtype: Any = None, **kwargs: Any
+        self,
+        num_units: int | None = None,
+        cell_size: int | None = None,
+        reuse: object = None,
+        dtype: DTypeLike | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(_reuse=reuse, dtype=dtype, name=kwargs.get("name", "gru_cell"))
         if (num_units is None) == (cell_size is None):
@@ -133,7 +138,7 @@ class LSTMBlockFusedCell(Layer):
         forget_bias: float = 1.0,
         cell_clip: float | None = None,
         use_peephole: bool = False,
-        reuse: Any = None,
+        reuse: object = None,
         dtype: DTypeLike | None = None,
         name: str = "lstm_fused_cell",
     ) -> None:
@@ -153,7 +158,9 @@ class LSTMBlockFusedCell(Layer):
     def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         return self._run(inputs, *args, **kwargs)
 
-    def _run(self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None) -> Any:
+    def _run(
+        self, inputs: Any, initial_state: Any = None, dtype: DTypeLike | None = None, sequence_length: TensorLike | None = None
+    ) -> Any:
         steps, batch = (
             tf.shape(inputs)[axis] if inputs.shape.as_list()[axis] is None else inputs.shape.as_list()[axis] for axis in (0, 1)
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -15,10 +16,21 @@ from placesim.tf1.types.shapes import TensorShape
 tf = namespace("")
 
 
+class CellLike(Protocol):
+    """A recurrent cell: an `RNNCell`, or a user's object that has what `check_cell` asks for."""
+
+    @property
+    def state_size(self) -> Any: ...
+    @property
+    def output_size(self) -> Any: ...
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any: ...
+    def __call__(self, inputs: Any, state: Any = None, scope: Any = None) -> Any: ...
+
+
 class RNNCell(Layer):
     """Base of the cells, and of users' own: `call(inputs, state)` gives output and new state."""
 
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: DTypeLike | None = None, **kwargs: Any) -> None:
         super().__init__(trainable, name, dtype, **kwargs)
         self._cell_scope: Any = None
 
@@ -128,7 +140,15 @@ class LayerRNNCell(RNNCell):
 class UnitCell(LayerRNNCell):
     """A cell of `num_units` units with an activation."""
 
-    def __init__(self, num_units: Any, activation: Any, reuse: Any, name: str | None, dtype: Any, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_units: Any,
+        activation: Callable[[Any], Any] | None,
+        reuse: object,
+        name: str | None,
+        dtype: DTypeLike | None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(name=name, dtype=dtype, _reuse=reuse, **kwargs)
         self.input_spec = InputSpec(ndim=2)
         self._num_units = num_units
@@ -170,10 +190,10 @@ class BasicRNNCell(UnitCell):
     def __init__(
         self,
         num_units: Any,
-        activation: Any = None,
-        reuse: Any = None,
+        activation: Callable[[Any], Any] | None = None,
+        reuse: object = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_units, activation, reuse, name, dtype, **kwargs)
@@ -196,12 +216,12 @@ class GRUCell(UnitCell):
     def __init__(
         self,
         num_units: Any,
-        activation: Any = None,
-        reuse: Any = None,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = None,
+        activation: Callable[[Any], Any] | None = None,
+        reuse: object = None,
+        kernel_initializer: InitializerLike | None = None,
+        bias_initializer: InitializerLike | None = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(num_units, activation, reuse, name, dtype, **kwargs)

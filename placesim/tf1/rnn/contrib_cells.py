@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.rnn.cells import RNNCell
@@ -15,7 +16,7 @@ tf = namespace("")
 
 
 def linear(
-    inputs: TensorLike, size: int, has_bias: bool, bias_start: float | None = None, kernel: TensorLike | None = None
+    inputs: TensorLike, size: int, has_bias: bool, bias_start: float | None = None, kernel: InitializerLike | None = None
 ) -> Any:
     """The inputs side by side times a variable `kernel`, and a variable `bias`, both in the current scope."""
     parts = as_list(inputs)
@@ -33,7 +34,7 @@ def linear(
 class _LSTM(RNNCell):
     """Sizes of a cell whose state is an LSTM's."""
 
-    def __init__(self, num_units: int, reuse: Any = None, name: str | None = None, dtype: Any = None) -> None:
+    def __init__(self, num_units: int, reuse: object = None, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
         self._num_units = num_units
 
@@ -54,7 +55,7 @@ class LayerNormBasicLSTMCell(_LSTM):
         num_units: int,
         forget_bias: float = 1.0,
         input_size: Any = None,
-        activation: Any = None,
+        activation: Callable[[Any], Any] | None = None,
         layer_norm: bool = True,
         norm_gain: float = 1.0,
         norm_shift: float = 0.0,
@@ -70,7 +71,7 @@ class LayerNormBasicLSTMCell(_LSTM):
         self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
         self._keep_prob, self._seed = dropout_keep_prob, dropout_prob_seed
 
-    def _normalized(self, x: Any, scope: str) -> Any:
+    def _normalized(self, x: Tensor, scope: str) -> Any:
         if not self._layer_norm:
             return x
         with tf.variable_scope(scope):
@@ -104,14 +105,14 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
         self,
         num_units: int,
         use_peepholes: bool = False,
-        initializer: Any = None,
+        initializer: InitializerLike | None = None,
         num_proj: int | None = None,
         proj_clip: float | None = None,
         num_unit_shards: int = 1,
         num_proj_shards: int = 1,
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
-        activation: Any = None,
+        activation: Callable[[Any], Any] | None = None,
         reuse: object = None,
         **_: object,
     ) -> None:
@@ -121,7 +122,7 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
         self._activation = tf.tanh if activation is None else activation
 
-    def _peephole(self, gate: str, c: Any) -> Any:
+    def _peephole(self, gate: str, c: Tensor) -> Any:
         return tf.get_variable(f"W_{gate}_diag", [self._num_units], c.dtype, initializer=self._initializer) * c
 
     def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -143,7 +144,12 @@ class UGRNNCell(RNNCell):
     """An update gate recurrent cell: new = gate * old + (1 - gate) * candidate."""
 
     def __init__(
-        self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Any = None, reuse: Any = None
+        self,
+        num_units: int,
+        initializer: InitializerLike | None = None,
+        forget_bias: float = 1.0,
+        activation: Callable[[Any], Any] | None = None,
+        reuse: object = None,
     ) -> None:
         super().__init__(_reuse=reuse)
         self._num_units, self._initializer, self._forget_bias = num_units, initializer, forget_bias
@@ -168,7 +174,7 @@ class NASCell(_LSTM):
     """The recurrent cell found by neural architecture search."""
 
     def __init__(
-        self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: Any = None, **_: Any
+        self, num_units: int, num_proj: int | None = None, use_bias: bool = False, reuse: object = None, **_: Any
     ) -> None:
         super().__init__(num_units, reuse)
         self._num_proj, self._use_bias = num_proj, use_bias
@@ -255,7 +261,7 @@ class ConvLSTMCell(RNNCell):
             output = tf.concat([output, inputs], axis=-1)
         return output, LSTMStateTuple(c, output)
 
-    def _convolved(self, x: Any, channels: int) -> Any:
+    def _convolved(self, x: Tensor, channels: int) -> Any:
         convolve: Callable[..., Any] = (tf.nn.conv1d, tf.nn.conv2d, tf.nn.conv3d)[self._ndims - 1]
         kernel = tf.get_variable("kernel", [*self._kernel_shape, x.shape.as_list()[-1], channels], x.dtype)
         strides: Any = 1 if self._ndims == 1 else [1] * (self._ndims + 2)

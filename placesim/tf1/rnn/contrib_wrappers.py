@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.rnn.cells import RNNCell, check_cell
+from placesim.tf1.rnn.cells import CellLike, RNNCell, check_cell
 from placesim.tf1.rnn.contrib_cells import linear
 from placesim.tf1.types import nest
 
@@ -16,7 +18,7 @@ tf = namespace("")
 class _ScopedWrapper(RNNCell):
     """Cell wrapper with its own variable scope."""
 
-    def __init__(self, cell: Any, reuse: Any = None) -> None:
+    def __init__(self, cell: CellLike, reuse: object = None) -> None:
         super().__init__(_reuse=reuse)
         check_cell("cell", cell)
         self._cell = cell
@@ -29,7 +31,7 @@ class _ScopedWrapper(RNNCell):
     def output_size(self) -> Any:
         return self._cell.output_size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             return self._cell.zero_state(batch_size, dtype)
 
@@ -37,7 +39,14 @@ class _ScopedWrapper(RNNCell):
 class InputProjectionWrapper(_ScopedWrapper):
     """A cell whose inputs go through a linear layer."""
 
-    def __init__(self, cell: Any, num_proj: int, activation: Any = None, input_size: Any = None, reuse: Any = None) -> None:
+    def __init__(
+        self,
+        cell: CellLike,
+        num_proj: int,
+        activation: Callable[[Any], Any] | None = None,
+        input_size: Any = None,
+        reuse: object = None,
+    ) -> None:
         super().__init__(cell, reuse)
         self._num_proj, self._activation = num_proj, activation
 
@@ -49,7 +58,9 @@ class InputProjectionWrapper(_ScopedWrapper):
 class OutputProjectionWrapper(_ScopedWrapper):
     """A cell whose output goes through a linear layer."""
 
-    def __init__(self, cell: Any, output_size: int, activation: Any = None, reuse: Any = None) -> None:
+    def __init__(
+        self, cell: CellLike, output_size: int, activation: Callable[[Any], Any] | None = None, reuse: object = None
+    ) -> None:
         super().__init__(cell, reuse)
         if output_size < 1:
             raise ValueError(f"Parameter output_size must be > 0: {output_size}.")
@@ -69,7 +80,12 @@ class EmbeddingWrapper(_ScopedWrapper):
     """A cell whose inputs are numbers of rows of a table `embedding`."""
 
     def __init__(
-        self, cell: Any, embedding_classes: int, embedding_size: int, initializer: Any = None, reuse: Any = None
+        self,
+        cell: Any,
+        embedding_classes: int,
+        embedding_size: int,
+        initializer: InitializerLike | None = None,
+        reuse: object = None,
     ) -> None:
         super().__init__(cell, reuse)
         if embedding_classes <= 0 or embedding_size <= 0:
@@ -91,7 +107,7 @@ class EmbeddingWrapper(_ScopedWrapper):
 class HighwayWrapper(_ScopedWrapper):
     """A cell whose inputs are let around it by a gate."""
 
-    def __init__(self, cell: Any, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0) -> None:
+    def __init__(self, cell: CellLike, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0) -> None:
         super().__init__(cell)
         self._is_coupled, self._carry_bias = couple_carry_transform_gates, carry_bias_init
 
@@ -100,14 +116,14 @@ class HighwayWrapper(_ScopedWrapper):
         nest.assert_same_structure(inputs, output)
         return nest.map_structure(self._highway, inputs, output), new
 
-    def _gate(self, x: Any, name: str, bias: float) -> Any:
+    def _gate(self, x: Tensor, name: str, bias: float) -> Any:
         width = x.shape.as_list()[-1]
         with tf.variable_scope(name):
             weights = tf.get_variable(name + "_w", [width, width], x.dtype)
             offset = tf.get_variable(name + "_b", [width], x.dtype, initializer=tf.constant_initializer(bias))
             return tf.sigmoid(tf.nn.xw_plus_b(x, weights, offset))
 
-    def _highway(self, given: Any, made: object) -> Any:
+    def _highway(self, given: Tensor, made: object) -> Any:
         carry = self._gate(given, "carry", self._carry_bias)
         transform = 1 - carry if self._is_coupled else self._gate(given, "transform", -self._carry_bias)
         return given * carry + made * transform
@@ -118,7 +134,7 @@ class AttentionCellWrapper(_ScopedWrapper):
 
     def __init__(
         self,
-        cell: Any,
+        cell: CellLike,
         attn_length: int,
         attn_size: int | None = None,
         attn_vec_size: int | None = None,
@@ -164,7 +180,7 @@ class AttentionCellWrapper(_ScopedWrapper):
         made = (new, attended, memory)
         return output, made if self._state_is_tuple else tf.concat(list(made), 1)
 
-    def _attend(self, query: Any, memory: object) -> tuple[Any, Any]:
+    def _attend(self, query: Tensor, memory: object) -> tuple[Any, Any]:
         """Context vector, and the memory without its oldest part."""
         with tf.variable_scope("attention"):
             weights = tf.get_variable("attn_w", [1, 1, self._size, self._vec_size])

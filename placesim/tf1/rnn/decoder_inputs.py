@@ -7,7 +7,8 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.rnn.dynamic import swapped
@@ -43,7 +44,7 @@ class Helper:
         """Sample from the outputs."""
         raise NotImplementedError
 
-    def next_inputs(self, time: object, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
+    def next_inputs(self, time: Tensor, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
         """Finished flags of the sequences, the next inputs, and the state."""
         raise NotImplementedError
 
@@ -56,8 +57,8 @@ class CustomHelper(Helper):
         initialize_fn: Callable[..., Any],
         sample_fn: Callable[..., Any],
         next_inputs_fn: Callable[..., Any],
-        sample_ids_shape: Any = None,
-        sample_ids_dtype: Any = None,
+        sample_ids_shape: ShapeLike | None = None,
+        sample_ids_dtype: DTypeLike | None = None,
     ) -> None:
         self._initialize, self._sample, self._next_inputs = initialize_fn, sample_fn, next_inputs_fn
         self._shape = TensorShape(sample_ids_shape or [])
@@ -85,11 +86,11 @@ class CustomHelper(Helper):
                 self._batch_size = tf.size(finished)
         return finished, inputs
 
-    def sample(self, time: Any, outputs: object, state: object, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
         with name_scope(name, "CustomHelperSample", [time]):
             return self._sample(time=time, outputs=outputs, state=state)
 
-    def next_inputs(self, time: Any, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
+    def next_inputs(self, time: object, outputs: object, state: object, sample_ids: object, name: str | None = None) -> Any:
         with name_scope(name, "CustomHelperNextInputs", [time]):
             return self._next_inputs(time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
@@ -97,7 +98,7 @@ class CustomHelper(Helper):
 class TrainingHelper(Helper):
     """Helper with given inputs, for training."""
 
-    def __init__(self, inputs: Any, sequence_length: Any, time_major: bool = False, name: str | None = None) -> None:
+    def __init__(self, inputs: Any, sequence_length: TensorLike, time_major: bool = False, name: str | None = None) -> None:
         with name_scope(name, "TrainingHelper", [sequence_length]):
             inputs = convert_inputs(inputs)
             if not time_major:
@@ -131,11 +132,13 @@ class TrainingHelper(Helper):
             finished = tf.equal(0, self._sequence_length)
             return finished, self._read(0, finished)
 
-    def sample(self, time: Any, outputs: object, state: object, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
         with name_scope(name, "TrainingHelperSample", [time]):
             return tf.cast(tf.argmax(outputs, axis=-1), tf.int32)
 
-    def next_inputs(self, time: Any, outputs: object, state: object, sample_ids: object = None, name: str | None = None) -> Any:
+    def next_inputs(
+        self, time: Tensor, outputs: object, state: object, sample_ids: object = None, name: str | None = None
+    ) -> Any:
         with name_scope(name, "TrainingHelperNextInputs", [time]):
             following = time + 1
             finished = following >= self._sequence_length
@@ -147,7 +150,7 @@ def convert_inputs(inputs: TensorLike) -> Any:
     return nest.map_structure(lambda value: convert_to_tensor(value, name="inputs"), inputs)
 
 
-def _as_array(value: Any) -> TensorArray:
+def _as_array(value: Tensor) -> TensorArray:
     array = TensorArray(value.dtype, size=tf.shape(value)[0], element_shape=value.shape[1:])
     return array.unstack(value)
 
@@ -162,9 +165,9 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
     def __init__(
         self,
         inputs: Any,
-        sequence_length: Any,
-        embedding: Any,
-        sampling_probability: Any,
+        sequence_length: TensorLike,
+        embedding: Callable[[Any], Any] | TensorLike,
+        sampling_probability: TensorLike,
         time_major: bool = False,
         seed: int | None = None,
         scheduling_seed: int | None = None,
@@ -180,7 +183,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
             self._seed, self._scheduling_seed = seed, scheduling_seed
             super().__init__(inputs, sequence_length, time_major, name)
 
-    def sample(self, time: Any, outputs: object, state: object, name: str | None = None) -> Any:
+    def sample(self, time: object, outputs: object, state: object, name: str | None = None) -> Any:
         with name_scope(name, "ScheduledEmbeddingTrainingHelperSample", [time]):
             draws = tf.random_uniform([self.batch_size], seed=self._scheduling_seed) < self._probability
             drawn = tf.cast(tf.squeeze(tf.multinomial(outputs, 1, seed=self._seed), 1), tf.int32)
@@ -196,7 +199,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 class GreedyEmbeddingHelper(Helper):
     """Embeddings of the most likely symbol of the output before."""
 
-    def __init__(self, embedding: Any, start_tokens: Any, end_token: Any) -> None:
+    def __init__(self, embedding: Callable[[Any], Any] | TensorLike, start_tokens: TensorLike, end_token: TensorLike) -> None:
         self._embed = _lookup(embedding)
         self._start_tokens = convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
         self._end_token = convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
@@ -227,7 +230,12 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
     """Embeddings of a symbol that is drawn by the output before."""
 
     def __init__(
-        self, embedding: Any, start_tokens: Any, end_token: Any, softmax_temperature: Any = None, seed: int | None = None
+        self,
+        embedding: Callable[[Any], Any] | TensorLike,
+        start_tokens: TensorLike,
+        end_token: TensorLike,
+        softmax_temperature: TensorLike | None = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__(embedding, start_tokens, end_token)
         self._temperature, self._seed = softmax_temperature, seed
@@ -243,9 +251,9 @@ class InferenceHelper(Helper):
     def __init__(
         self,
         sample_fn: Callable[[Any], Any],
-        sample_shape: Any,
-        sample_dtype: Any,
-        start_inputs: Any,
+        sample_shape: ShapeLike,
+        sample_dtype: DTypeLike,
+        start_inputs: TensorLike,
         end_fn: Callable[[Any], Any],
         next_inputs_fn: Callable[[Any], Any] | None = None,
     ) -> None:

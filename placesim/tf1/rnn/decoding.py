@@ -8,10 +8,12 @@ from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.layers.core import Dense
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
-from placesim.tf1.rnn.cells import cache_variables, check_cell
+from placesim.tf1.rnn.cells import CellLike, cache_variables, check_cell
 from placesim.tf1.rnn.dynamic import swapped
 from placesim.tf1.rnn.states import joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
@@ -66,7 +68,7 @@ class BasicDecoderOutput(namedtuple("BasicDecoderOutput", ("rnn_output", "sample
 class BasicDecoder(Decoder):
     """A cell whose inputs come from a helper."""
 
-    def __init__(self, cell: Any, helper: Any, initial_state: Any, output_layer: Any = None) -> None:
+    def __init__(self, cell: CellLike, helper: Any, initial_state: Any, output_layer: Dense | None = None) -> None:
         check_cell("cell", cell)
         self._cell, self._helper, self._initial_state, self._output_layer = cell, helper, initial_state, output_layer
 
@@ -124,7 +126,7 @@ class _Loop:
         batch = convert_to_tensor(self.decoder.batch_size)
         return nest.map_structure(lambda size, dtype: tf.zeros(joined_sizes(batch, size), dtype), self.sizes, self.types)
 
-    def step(self, zeros: object, time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> Any:
+    def step(self, zeros: object, time: Tensor, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Tensor) -> Any:
         """All variables of the loop after a step."""
         outputs, after, following, ended = self.decoder.step(time, inputs, state)
         if not self.decoder.tracks_own_finished:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
-from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
+from placesim.tf1.rnn.cells import CellLike, cache_variables, check_cell, initial_state_of
 from placesim.tf1.rnn.states import batch_size_of, joined_shape, joined_sizes, sizes_of, state_dtype
 from placesim.tf1.rnn.steps import Lengths
 from placesim.tf1.types import nest
@@ -18,7 +19,7 @@ from placesim.tf1.types.shapes import TensorShape
 tf = namespace("")
 
 
-def swapped(x: Any) -> Any:
+def swapped(x: Tensor) -> Any:
     """A tensor with its first two dimensions, of batch and time, changed for one another."""
     shape = x.shape
     if shape.rank is not None and shape.rank < 2:
@@ -33,11 +34,11 @@ def swapped(x: Any) -> Any:
 
 
 def dynamic_rnn(
-    cell: Any,
+    cell: CellLike,
     inputs: TensorLike,
     sequence_length: TensorLike | None = None,
     initial_state: object = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
@@ -77,7 +78,7 @@ def _as_lengths(given: object) -> Any:
     return tf.identity(lengths, name="sequence_length")
 
 
-def _checked(lengths: Any, batch: object) -> Any:
+def _checked(lengths: Tensor, batch: object) -> Any:
     """The lengths, after an assertion that there is one per sequence."""
     shape, wanted = tf.shape(lengths), tf.stack([batch])
     words = [f"Expected shape for Tensor {lengths.name} is ", wanted, " but saw shape: ", shape]
@@ -89,7 +90,7 @@ def _checked(lengths: Any, batch: object) -> Any:
 class _Loop:
     """The loop of one network over inputs whose first dimension is time."""
 
-    def __init__(self, cell: Any, inputs: Any, state: Any, lengths: Any, dtype: Any) -> None:
+    def __init__(self, cell: CellLike, inputs: Any, state: Any, lengths: TensorLike | None, dtype: DTypeLike | None) -> None:
         self.cell, self.inputs, self.state = cell, inputs, state
         self.flat = nest.flatten(inputs)
         self.steps = tf.shape(self.flat[0])[0]
@@ -116,7 +117,7 @@ class _Loop:
         )
         return outputs, tuple(array.unstack(value) for array, value in zip(inputs, self.flat, strict=True))
 
-    def _array(self, name: str, element_shape: ShapeLike, dtype: Any) -> TensorArray:
+    def _array(self, name: str, element_shape: ShapeLike, dtype: DTypeLike) -> TensorArray:
         return TensorArray(dtype, size=self.steps, element_shape=element_shape, tensor_array_name=name)
 
     def run(self, parallel_iterations: int, swap_memory: bool) -> tuple[Any, Any]:
@@ -126,7 +127,7 @@ class _Loop:
         # a loop that makes no step would give outputs without a shape
         bound = tf.minimum(self.steps, tf.maximum(1, self.longest))
 
-        def body(time: object, outputs: object, state: object) -> tuple[Any, Any, Any]:
+        def body(time: Tensor, outputs: object, state: object) -> tuple[Any, Any, Any]:
             return self._step(time, outputs, state, inputs)
 
         _, outputs, state = tf.while_loop(
@@ -142,7 +143,7 @@ class _Loop:
             tensor.set_shape(joined_shape(TensorShape([self.known_steps, self.known_batch]), size))
         return nest.pack_sequence_as(self.cell.output_size, stacked), state
 
-    def _step(self, time: Any, outputs: Any, state: Any, inputs: Sequence[TensorArray]) -> tuple[Any, Any, Any]:
+    def _step(self, time: Tensor, outputs: Any, state: Any, inputs: Sequence[TensorArray]) -> tuple[Any, Any, Any]:
         read = [array.read(time) for array in inputs]
         for tensor, value in zip(read, self.flat, strict=True):
             tensor.set_shape(value.shape[1:])
@@ -188,7 +189,7 @@ def bidirectional_dynamic_rnn(
     sequence_length: Any = None,
     initial_state_fw: Any = None,
     initial_state_bw: Any = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,
@@ -204,7 +205,7 @@ def bidirectional_dynamic_rnn(
             return tf.reverse(value, axis=[time_axis])
         return tf.reverse_sequence(input=value, seq_lengths=sequence_length, seq_axis=time_axis, batch_axis=batch_axis)
 
-    options = {
+    options: dict[str, Any] = {
         "dtype": dtype,
         "parallel_iterations": parallel_iterations,
         "swap_memory": swap_memory,

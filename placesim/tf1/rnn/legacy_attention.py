@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.rnn.cells import CellLike
 from placesim.tf1.rnn.contrib_cells import linear
 from placesim.tf1.rnn.contrib_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from placesim.tf1.rnn.legacy_seq2seq import Loop, check_projection, fed_or_given, next_embedding
@@ -48,7 +49,7 @@ def attention_decoder(
     decoder_inputs: Sequence[Any],
     initial_state: object,
     attention_states: Any,
-    cell: Any,
+    cell: CellLike,
     output_size: int | None = None,
     num_heads: int = 1,
     loop_function: Loop | None = None,
@@ -101,7 +102,7 @@ def embedding_attention_decoder(
     decoder_inputs: Sequence[Any],
     initial_state: object,
     attention_states: object,
-    cell: Any,
+    cell: CellLike,
     num_symbols: int,
     embedding_size: int,
     num_heads: int = 1,
@@ -134,7 +135,7 @@ def embedding_attention_decoder(
 def embedding_attention_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: Any,
+    cell: CellLike,
     num_encoder_symbols: int,
     num_decoder_symbols: int,
     embedding_size: int,

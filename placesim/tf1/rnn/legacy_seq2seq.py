@@ -8,6 +8,7 @@ from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
+from placesim.tf1.rnn.cells import CellLike
 from placesim.tf1.rnn.contrib_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from placesim.tf1.rnn.static import static_rnn
 from placesim.tf1.types import nest
@@ -19,7 +20,11 @@ Loop = Callable[[Any, int], Any]
 
 
 def rnn_decoder(
-    decoder_inputs: Sequence[Any], initial_state: object, cell: Any, loop_function: Loop | None = None, scope: object = None
+    decoder_inputs: Sequence[Any],
+    initial_state: object,
+    cell: CellLike,
+    loop_function: Loop | None = None,
+    scope: object = None,
 ) -> tuple[list[Any], Any]:
     """A cell over a list of inputs; with a loop function each but the first is made of the output before."""
     with tf.variable_scope(scope or "rnn_decoder"):
@@ -61,7 +66,7 @@ def check_projection(projection: Any, size: int, symbols: int) -> None:
 def basic_rnn_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: object,
+    cell: CellLike,
     dtype: DTypeLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
@@ -74,7 +79,7 @@ def basic_rnn_seq2seq(
 def tied_rnn_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: object,
+    cell: CellLike,
     loop_function: Loop | None = None,
     dtype: DTypeLike | None = None,
     scope: object = None,
@@ -90,7 +95,7 @@ def tied_rnn_seq2seq(
 def embedding_rnn_decoder(
     decoder_inputs: Sequence[Any],
     initial_state: object,
-    cell: Any,
+    cell: CellLike,
     num_symbols: int,
     embedding_size: int,
     output_projection: Any = None,
@@ -127,13 +132,13 @@ def fed_or_given(feed_previous: object, decoder: Callable[[bool], tuple[list[Any
 def embedding_rnn_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: object,
+    cell: CellLike,
     num_encoder_symbols: int,
     num_decoder_symbols: int,
     embedding_size: int,
     output_projection: object = None,
     feed_previous: object = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
     """Symbols to symbols: an encoder, and a decoder that begins with its state."""
@@ -155,13 +160,13 @@ def embedding_rnn_seq2seq(
 def embedding_tied_rnn_seq2seq(
     encoder_inputs: Sequence[Any],
     decoder_inputs: Sequence[Any],
-    cell: Any,
+    cell: CellLike,
     num_symbols: int,
     embedding_size: int,
     num_decoder_symbols: int | None = None,
     output_projection: Any = None,
     feed_previous: object = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     scope: Any = None,
 ) -> tuple[list[Any], Any]:
     """As `embedding_rnn_seq2seq`, encoder and decoder sharing cell and embedding."""

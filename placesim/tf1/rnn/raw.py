@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
-from placesim.tf1.rnn.cells import cache_variables, check_cell
+from placesim.tf1.rnn.cells import CellLike, cache_variables, check_cell
 from placesim.tf1.rnn.states import batch_size_of_steps, joined_sizes, sizes_of
 from placesim.tf1.rnn.steps import kept_where
 from placesim.tf1.types import nest
@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 def raw_rnn(
-    cell: Any,
+    cell: CellLike,
     loop_fn: Callable[..., Any],
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
@@ -37,22 +37,8 @@ def raw_rnn(
         shapes = [value.shape for value in flat]
         batch = batch_size_of_steps(flat)
         nest.assert_same_structure(cell.state_size, state)
-        if first_output is None:
-            sizes, types = cell.output_size, nest.map_structure(lambda _: nest.flatten(state)[0].dtype, cell.output_size)
-        else:
-            sizes = nest.map_structure(lambda value: value.shape, first_output)
-            types = nest.map_structure(lambda value: value.dtype, first_output)
-        flat_sizes, flat_types = nest.flatten(sizes), nest.flatten(types)
         known = shapes[0].as_list()[0] if shapes[0].rank else None
-        arrays = [
-            TensorArray(dtype, 0, True, element_shape=[known, *sizes_of(size)], name=f"rnn_output_{i}")
-            for i, (size, dtype) in enumerate(zip(flat_sizes, flat_types, strict=True))
-        ]
-        outputs = nest.pack_sequence_as(sizes, arrays)
-        zeros = nest.pack_sequence_as(
-            sizes,
-            [tf.zeros(joined_sizes(batch, size), dtype) for size, dtype in zip(flat_sizes, flat_types, strict=True)],
-        )
+        outputs, zeros = _outputs(cell.output_size, state, first_output, known, batch)
 
         def goes_on(time: object, finished: object, *_: object) -> Any:
             return tf.logical_not(tf.reduce_all(finished))
@@ -82,6 +68,25 @@ def raw_rnn(
             swap_memory=swap_memory,
         )
     return outputs, state, carried
+
+
+def _outputs(output_size: object, state: object, first_output: object, known: int | None, batch: object) -> tuple[Any, Any]:
+    """Arrays for a cell's outputs, and zeros in their place after a sequence's end.
+
+    Their sizes and types are those of `first_output`; without one the cell's sizes, and the type of its state.
+    """
+    if first_output is None:
+        sizes, types = output_size, nest.map_structure(lambda _: nest.flatten(state)[0].dtype, output_size)
+    else:
+        sizes = nest.map_structure(lambda value: value.shape, first_output)
+        types = nest.map_structure(lambda value: value.dtype, first_output)
+    rows = list(zip(nest.flatten(sizes), nest.flatten(types), strict=True))
+    arrays = [
+        TensorArray(dtype, 0, True, element_shape=[known, *sizes_of(size)], name=f"rnn_output_{i}")
+        for i, (size, dtype) in enumerate(rows)
+    ]
+    zeros = [tf.zeros(joined_sizes(batch, size), dtype) for size, dtype in rows]
+    return nest.pack_sequence_as(sizes, arrays), nest.pack_sequence_as(sizes, zeros)
 
 
 def _kept(finished: object, old: object, new: object) -> Any:

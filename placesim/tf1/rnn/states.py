@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
@@ -80,7 +81,7 @@ def state_dtype(given: object, state: Any) -> Any:
     return found[0]
 
 
-def batch_size_of(inputs: Any) -> Any:
+def batch_size_of(inputs: Sequence[Tensor]) -> Any:
     """Number of sequences in time-major inputs: a number if one of them tells it, else a tensor."""
     for value in inputs:
         if value.shape.rank is not None and value.shape.rank >= 2 and value.shape.as_list()[1] is not None:
@@ -88,7 +89,7 @@ def batch_size_of(inputs: Any) -> Any:
     return tf.shape(inputs[0])[1]
 
 
-def batch_size_of_steps(inputs: Any) -> Any:
+def batch_size_of_steps(inputs: Sequence[Tensor]) -> Any:
     """Batch size of one step's inputs: a number if known, else a tensor."""
     for value in inputs:
         if value.shape.rank is not None and value.shape.as_list()[0] is not None:

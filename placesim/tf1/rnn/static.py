@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
-from placesim.tf1.rnn.cells import cache_variables, check_cell, initial_state_of
+from placesim.tf1.rnn.cells import CellLike, cache_variables, check_cell, initial_state_of
 from placesim.tf1.rnn.states import joined_shape, joined_sizes, state_dtype
 from placesim.tf1.rnn.steps import Lengths
 from placesim.tf1.types import nest
@@ -20,7 +20,7 @@ def static_rnn(
     cell: Any,
     inputs: Sequence[Any],
     initial_state: object = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
@@ -121,7 +121,7 @@ class _StateSaver:
 
 
 def static_state_saving_rnn(
-    cell: Any,
+    cell: CellLike,
     inputs: Sequence[Any],
     state_saver: object,
     state_name: object,
@@ -158,13 +158,13 @@ def reversed_sequence(inputs: Sequence[Any], lengths: Any) -> list[Any]:
 
 
 def static_bidirectional_rnn(
-    cell_fw: object,
-    cell_bw: object,
+    cell_fw: CellLike,
+    cell_bw: CellLike,
     inputs: Sequence[Any],
     initial_state_fw: object = None,
     initial_state_bw: object = None,
     dtype: DTypeLike | None = None,
-    sequence_length: Any = None,
+    sequence_length: TensorLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any, Any]:
     """Two cells, one from the beginning and one from the end: their outputs joined, and both last states."""

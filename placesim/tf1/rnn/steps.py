@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.types import nest
@@ -15,7 +17,7 @@ tf = namespace("")
 Call = Callable[[], tuple[Any, Any]]
 
 
-def kept_where(ended: object, old: Any, new: Any) -> Any:
+def kept_where(ended: object, old: Tensor, new: Tensor) -> Any:
     """A sequence's old value where it has ended, else the new one.  Arrays and numbers of all sequences are the new ones."""
     if isinstance(old, TensorArray) or new.shape.rank == 0:
         return new
@@ -26,7 +28,7 @@ def kept_where(ended: object, old: Any, new: Any) -> Any:
 class Lengths:
     """Lengths of a batch of sequences, the shortest and the longest."""
 
-    def __init__(self, lengths: Any) -> None:
+    def __init__(self, lengths: TensorLike) -> None:
         self.lengths = lengths
         self.shortest = tf.reduce_min(lengths)
         self.longest = tf.reduce_max(lengths)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1.control_flow.tensor_arrays import TensorArray
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import Layer
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
-from placesim.tf1.rnn.cells import RNNCell, check_cell
+from placesim.tf1.rnn.cells import CellLike, RNNCell, check_cell
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 from placesim.tf1.rnn.states import sizes_of
 from placesim.tf1.types import nest
@@ -105,7 +106,7 @@ class _Wrapper(RNNCell):
     def output_size(self) -> Any:
         return self.cell.output_size
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]):
             return self.cell.zero_state(batch_size, dtype)
 
@@ -148,13 +149,13 @@ class DropoutWrapper(_Wrapper):
 
     def __init__(
         self,
-        cell: Any,
-        input_keep_prob: Any = 1.0,
-        output_keep_prob: Any = 1.0,
-        state_keep_prob: Any = 1.0,
+        cell: CellLike,
+        input_keep_prob: TensorLike = 1.0,
+        output_keep_prob: TensorLike = 1.0,
+        state_keep_prob: TensorLike = 1.0,
         variational_recurrent: bool = False,
         input_size: Any = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         seed: int | None = None,
         dropout_state_filter_visitor: Callable[[Any], Any] | None = None,
         **kwargs: object,
@@ -172,7 +173,7 @@ class DropoutWrapper(_Wrapper):
         if variational_recurrent:
             self._make_noise(dtype, input_size)
 
-    def _make_noise(self, dtype: Any, input_size: object) -> None:
+    def _make_noise(self, dtype: DTypeLike | None, input_size: object) -> None:
         if dtype is None:
             raise ValueError("When variational_recurrent=True, dtype must be provided")
         sizes = {"state": self.cell.state_size, "output": self.cell.output_size}
@@ -232,7 +233,7 @@ class DropoutWrapper(_Wrapper):
         ]
         return nest.pack_sequence_as(values, done)
 
-    def _drop(self, value: Any, salt: str, index: int, keep: object) -> Any:
+    def _drop(self, value: Tensor, salt: str, index: int, keep: object) -> Any:
         if not self._variational_recurrent:
             return tf.nn.dropout(value, keep_prob=keep, seed=self._seed_of(salt, index))
         kept = tf.floor(keep + self._noise[salt][index])
@@ -241,7 +242,7 @@ class DropoutWrapper(_Wrapper):
         return dropped
 
 
-def _probability(name: str, given: Any) -> Any:
+def _probability(name: str, given: TensorLike) -> Any:
     """A number if known, else a tensor.  Raises ValueError for an invalid probability."""
     tensor = convert_to_tensor(given)
     value = constant_value(tensor)
@@ -259,7 +260,7 @@ def _may_drop(keep: object) -> bool:
 class ResidualWrapper(_Wrapper):
     """A cell that adds its inputs to its outputs."""
 
-    def __init__(self, cell: Any, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any) -> None:
+    def __init__(self, cell: CellLike, residual_fn: Callable[[Any, Any], Any] | None = None, **kwargs: Any) -> None:
         super().__init__(cell, **kwargs)
         self._residual_fn = residual_fn
 
@@ -278,11 +279,11 @@ def _added(inputs: TensorLike, outputs: object) -> Any:
 class DeviceWrapper(_Wrapper):
     """A cell on a device."""
 
-    def __init__(self, cell: Any, device: Any, **kwargs: Any) -> None:
+    def __init__(self, cell: CellLike, device: object, **kwargs: Any) -> None:
         super().__init__(cell, **kwargs)
         self._device = device
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: TensorLike, dtype: DTypeLike) -> Any:
         with tf.name_scope(type(self).__name__ + "ZeroState", values=[batch_size]), tf.device(self._device):
             return self.cell.zero_state(batch_size, dtype)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.saving.readers import CheckpointReader, load_checkpoint
 from placesim.tf1.saving.saveables import saveables_of
@@ -17,7 +18,7 @@ from placesim.tf1.variables.scopes import current_store
 from placesim.tf1.variables.variable import Variable
 
 
-def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Any) -> None:
+def init_from_checkpoint(ckpt_dir_or_file: StrPath, assignment_map: Any) -> None:
     """Replace initializers of the graph's variables by reads of the checkpoint.
 
     The map is from a tensor's name to a variable or its name, or from a scope to a scope (`old/` to `new/`; `/` is all);

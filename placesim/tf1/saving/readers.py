@@ -8,6 +8,7 @@ from typing import Any
 from placesim.core.checkpoints.checkpoint import Checkpoint
 from placesim.core.errors import PlacesimError
 from placesim.tf1.errors import as_tensorflow
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.saving.states import latest_checkpoint
 from placesim.tf1.types import dtypes
 
@@ -15,7 +16,7 @@ from placesim.tf1.types import dtypes
 class CheckpointReader:
     """`tf.train.NewCheckpointReader`: the tensors of a checkpoint by name."""
 
-    def __init__(self, filepattern: Any) -> None:
+    def __init__(self, filepattern: StrPath) -> None:
         self._checkpoint = _told(lambda: Checkpoint(os.fspath(filepattern)))
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
@@ -42,21 +43,20 @@ def _told(read: Any) -> Any:
         raise as_tensorflow(error, None) from None
 
 
-def load_checkpoint(ckpt_dir_or_file: Any) -> CheckpointReader:
+def load_checkpoint(ckpt_dir_or_file: StrPath) -> CheckpointReader:
     """Reader of a checkpoint, or of a directory's newest.  Raises ValueError if there is none."""
-    path = os.fspath(ckpt_dir_or_file)
-    if os.path.isdir(path):
-        path = latest_checkpoint(path)
+    given = os.fspath(ckpt_dir_or_file)
+    path = latest_checkpoint(given) if os.path.isdir(given) else given
     if path is None:
         raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {ckpt_dir_or_file}")
     return CheckpointReader(path)
 
 
-def load_variable(ckpt_dir_or_file: object, name: str) -> Any:
+def load_variable(ckpt_dir_or_file: StrPath, name: str) -> Any:
     """The value of one tensor of a checkpoint."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
 
 
-def list_variables(ckpt_dir_or_file: object) -> list[tuple[str, list[int]]]:
+def list_variables(ckpt_dir_or_file: StrPath) -> list[tuple[str, list[int]]]:
     """Names and sizes, in the order of the names."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())

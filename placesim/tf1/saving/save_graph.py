@@ -51,7 +51,7 @@ class SaveGraph:
             written = gen("SaveV2")(filename, names, specs, values)
         else:
             written = gen("SaveSlices")(filename, names, specs, values, name="save")
-        return with_dependencies([written], filename)  # type: ignore[no-any-return]
+        return with_dependencies([written], filename)
 
     def _save_merged(self, shards: Sequence[tuple[str, list[SaveableObject]]]) -> Tensor:
         """Save one temporary checkpoint per device, and merge them."""

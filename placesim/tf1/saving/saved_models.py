@@ -9,17 +9,19 @@ from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class, parse, parse_text, to_text
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.saving import saved_model_constants as names
 from placesim.tf1.saving.saver import Saver
 from placesim.tf1.saving.signatures import predict_signature_def
+from placesim.tf1.session.stacks import RunningSession
 
 
 class SavedModelBuilder:
     """Writes graphs with tags, and the variables of the first; an existing model is not overwritten."""
 
-    def __init__(self, export_dir: Any) -> None:
+    def __init__(self, export_dir: StrPath) -> None:
         self._export_dir = os.fspath(export_dir)
         if os.path.exists(self._export_dir):
             if os.listdir(self._export_dir):
@@ -34,7 +36,7 @@ class SavedModelBuilder:
 
     def add_meta_graph_and_variables(
         self,
-        sess: Any,
+        sess: RunningSession,
         tags: Iterable[str],
         signature_def_map: object = None,
         assets_collection: object = None,
@@ -136,7 +138,7 @@ def _check_info(info: Any) -> None:
 
 
 def simple_save(
-    session: object, export_dir: object, inputs: TensorLike, outputs: object, legacy_init_op: object = None
+    session: RunningSession, export_dir: StrPath, inputs: TensorLike, outputs: object, legacy_init_op: object = None
 ) -> None:
     """`tf.saved_model.simple_save`: the graph for serving, with one signature."""
     signatures = {names.DEFAULT_SERVING_SIGNATURE_DEF_KEY: predict_signature_def(inputs, outputs)}
@@ -150,7 +152,7 @@ def simple_save(
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def maybe_saved_model_directory(export_dir: Any) -> bool:
+def maybe_saved_model_directory(export_dir: StrPath) -> bool:
     """Whether there is a SavedModel's file in a directory."""
     files = (names.SAVED_MODEL_FILENAME_PB, names.SAVED_MODEL_FILENAME_PBTXT)
     return any(os.path.isfile(os.path.join(os.fspath(export_dir), name)) for name in files)
@@ -171,7 +173,9 @@ def _read(export_dir: str) -> Any:
     raise OSError(f"SavedModel file does not exist at: {export_dir}{os.path.sep}{{saved_model.pbtxt|saved_model.pb}}")
 
 
-def load(sess: Any, tags: Iterable[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: object) -> Any:
+def load(
+    sess: RunningSession, tags: Iterable[str], export_dir: StrPath, import_scope: str | None = None, **saver_kwargs: object
+) -> Any:
     """`tf.saved_model.load`: adds the graph with these tags to the session's, with its values; the MetaGraphDef.
 
     Raises OSError if there is no model, RuntimeError if none of its graphs has the tags.
@@ -195,7 +199,7 @@ def load(sess: Any, tags: Iterable[str], export_dir: Any, import_scope: str | No
     return found
 
 
-def _run_main_op(sess: Any, meta_graph: Any, directory: str, scope: str | None) -> None:
+def _run_main_op(sess: RunningSession, meta_graph: Any, directory: str, scope: str | None) -> None:
     """Runs what is to be run after loading, with the files' paths for the tensors that name them."""
 
     def named(name: str) -> str:

@@ -11,12 +11,14 @@ import placesim.tf1 as tf
 from placesim.core.checkpoints.checkpoint_state import STATE_FILE
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.graph_defs.meta_graphs import export_meta_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.saving import states
 from placesim.tf1.saving.save_graph import V2, SaveGraph
 from placesim.tf1.saving.saveables import saveables_of
+from placesim.tf1.session.stacks import RunningSession
 
 _FAILED = "Restoring from checkpoint failed. This is most likely due to"
 _CHECK = "Please ensure that you have not altered the graph expected based on the checkpoint. Original error:"
@@ -155,8 +157,8 @@ class Saver:
 
     def save(
         self,
-        sess: Any,
-        save_path: Any,
+        sess: RunningSession,
+        save_path: StrPath,
         global_step: TensorLike | None = None,
         latest_filename: str | None = None,
         meta_graph_suffix: str = "meta",
@@ -170,40 +172,46 @@ class Saver:
             raise RuntimeError("`build()` should be called before save if defer_build==True")
         state_file = latest_filename or STATE_FILE
         save_path = os.fspath(save_path)
-        if os.path.split(state_file)[0]:
-            raise ValueError("'latest_filename' must not contain path components")
-        prefix = save_path
-        if global_step is not None:
-            if not isinstance(global_step, int):
-                global_step = tf.train.global_step(sess, global_step)
-            prefix = f"{save_path}-{global_step:08d}" if self._pad_step_number else f"{save_path}-{global_step}"
-        elif os.path.basename(save_path) == state_file and not self.saver_def.sharded:
-            raise ValueError(f"'latest_filename' collides with 'save_path': '{state_file}' and '{save_path}'")
+        prefix = self._prefix(sess, save_path, global_step, state_file)
         if not isinstance(sess, tf.Session) and not hasattr(sess, "run"):
             raise TypeError(f"'sess' must be a Session; {sess}")
-        directory = os.path.dirname(save_path)
-        if not self._is_empty:
-            try:
-                saved = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix})
-            except errors.OpError as error:
-                if not os.path.isdir(directory or "."):
-                    raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from error
-                raise
-            path = saved.decode() if isinstance(saved, bytes) else str(saved)
-            if write_state:
-                self._keep(path, meta_graph_suffix)
-                states.update_checkpoint_state(
-                    directory,
-                    path,
-                    self.last_checkpoints,
-                    latest_filename=state_file,
-                    save_relative_paths=self._save_relative_paths,
-                )
-                self._delete_old(meta_graph_suffix)
+        path = None if self._is_empty else self._write(sess, prefix, save_path)
+        if path is not None and write_state:
+            self._keep(path, meta_graph_suffix)
+            states.update_checkpoint_state(
+                os.path.dirname(save_path),
+                path,
+                self.last_checkpoints,
+                latest_filename=state_file,
+                save_relative_paths=self._save_relative_paths,
+            )
+            self._delete_old(meta_graph_suffix)
         if write_meta_graph:
             with sess.graph.as_default():
                 self.export_meta_graph(f"{prefix}.{meta_graph_suffix}", strip_default_attrs=strip_default_attrs)
-        return None if self._is_empty else path
+        return path
+
+    def _prefix(self, sess: RunningSession, save_path: str, global_step: TensorLike | None, state_file: str) -> str:
+        """A checkpoint's prefix: the path, and the step if there is one.  Raises ValueError for a path that can't be."""
+        if os.path.split(state_file)[0]:
+            raise ValueError("'latest_filename' must not contain path components")
+        if global_step is not None:
+            if not isinstance(global_step, int):
+                global_step = tf.train.global_step(sess, global_step)
+            return f"{save_path}-{global_step:08d}" if self._pad_step_number else f"{save_path}-{global_step}"
+        if os.path.basename(save_path) == state_file and not self.saver_def.sharded:
+            raise ValueError(f"'latest_filename' collides with 'save_path': '{state_file}' and '{save_path}'")
+        return save_path
+
+    def _write(self, sess: RunningSession, prefix: str, save_path: str) -> str:
+        """Runs the op that saves; its path.  Raises ValueError if there is no such directory."""
+        try:
+            saved = sess.run(self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: prefix})
+        except errors.OpError as error:
+            if not os.path.isdir(os.path.dirname(save_path) or "."):
+                raise ValueError(f"Parent directory of {save_path} doesn't exist, can't save.") from error
+            raise
+        return saved.decode() if isinstance(saved, bytes) else str(saved)
 
     def _keep(self, path: str, meta_graph_suffix: str) -> None:
         """Record a checkpoint; excess ones are marked for deletion unless they are to be kept permanently."""
@@ -250,7 +258,7 @@ class Saver:
 
     # --- restoring
 
-    def restore(self, sess: Any, save_path: Any) -> None:
+    def restore(self, sess: RunningSession, save_path: StrPath) -> None:
         """Puts a checkpoint's values into the variables.
 
         Raises ValueError for a path that is none, and NotFoundError or InvalidArgumentError for a graph that it does not fit.

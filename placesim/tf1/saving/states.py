@@ -12,6 +12,7 @@ from typing import Any
 from placesim.core.checkpoints.checkpoint_state import STATE_FILE, read_state
 from placesim.core.errors import PlacesimError
 from placesim.formats.tensorflow.messages import message_class, to_text
+from placesim.tf1.files.gfile import StrPath
 
 _SHARD = re.compile(r"\.data-\d{5}-of-\d{5}")
 
@@ -72,7 +73,7 @@ def update_checkpoint_state(
     os.replace(temporary, path)
 
 
-def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
+def get_checkpoint_state(checkpoint_dir: StrPath, latest_filename: str | None = None) -> Any:
     """CheckpointState of a directory with complete paths; None if there is no readable one."""
     path = os.path.join(os.fspath(checkpoint_dir), latest_filename or STATE_FILE)
     try:
@@ -94,11 +95,11 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     return state
 
 
-def _within(directory: Any, path: str) -> str:
+def _within(directory: StrPath, path: str) -> str:
     return path if os.path.isabs(path) else os.path.join(os.fspath(directory), path)
 
 
-def latest_checkpoint(checkpoint_dir: object, latest_filename: str | None = None) -> str | None:
+def latest_checkpoint(checkpoint_dir: StrPath, latest_filename: str | None = None) -> str | None:
     """Prefix of the newest checkpoint; None if there is none."""
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None or not state.model_checkpoint_path:
@@ -109,7 +110,7 @@ def latest_checkpoint(checkpoint_dir: object, latest_filename: str | None = None
     return None
 
 
-def checkpoint_files(prefix: Any) -> list[str]:
+def checkpoint_files(prefix: StrPath) -> list[str]:
     """The files of a checkpoint: its index and its shards."""
     directory, name = os.path.split(os.fspath(prefix))
     try:
@@ -124,7 +125,7 @@ def checkpoint_files(prefix: Any) -> list[str]:
     return [os.path.join(directory, entry) for entry in found]
 
 
-def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+def checkpoint_exists(checkpoint_prefix: StrPath) -> bool:
     """Whether a prefix is that of a checkpoint's files."""
     return os.path.exists(os.fspath(checkpoint_prefix) + ".index") or os.path.isfile(os.fspath(checkpoint_prefix))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from placesim.tf1.session.stacks import get_default_session
+from placesim.tf1.session.stacks import FeedDict, RunningSession, get_default_session
 
 
 class _Wording(NamedTuple):
@@ -20,17 +20,17 @@ _EVAL = _Wording("evaluate tensor", "eval", "with sess.as_default()", "`eval(ses
 _RUN = _Wording("execute operation", "run", "with sess.as_default():", "run(session=sess)")
 
 
-def eval_tensor(tensor: Any, feed_dict: Any, session: Any) -> Any:
+def eval_tensor(tensor: Any, feed_dict: FeedDict | None, session: RunningSession | None) -> Any:
     """Value of a tensor in a session, by default the default session.  Raises ValueError if there is none for its graph."""
     return _in_session(_EVAL, tensor, feed_dict, session)
 
 
-def run_operation(operation: Any, feed_dict: Any, session: Any) -> None:
+def run_operation(operation: Any, feed_dict: FeedDict | None, session: RunningSession | None) -> None:
     """Run an operation in a session, by default the default session.  Raises ValueError if there is none for its graph."""
     _in_session(_RUN, operation, feed_dict, session)
 
 
-def _in_session(words: _Wording, element: Any, feed_dict: Any, given: Any) -> Any:
+def _in_session(words: _Wording, element: Any, feed_dict: FeedDict | None, given: RunningSession | None) -> Any:
     session = get_default_session() if given is None else given
     if session is None:
         raise ValueError(

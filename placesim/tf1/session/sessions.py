@@ -64,7 +64,7 @@ class BaseSession:
     Raises TypeError for arguments of the wrong kind, and what TensorFlow raises while it makes the devices.
     """
 
-    def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         self._closed = True
         self._graph: Graph = get_default_graph() if graph is None else _checked_graph(graph)
         self._target = _checked_target(target)
@@ -251,7 +251,7 @@ class Session(BaseSession):
 
     __module__ = "tensorflow.python.client.session"
 
-    def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         super().__init__(target, graph, config=config)
         self._entered: list[ExitStack] = []
 
@@ -280,7 +280,7 @@ class InteractiveSession(BaseSession):
     __module__ = "tensorflow.python.client.session"
     _active = 0
 
-    def __init__(self, target: Any = "", graph: Any = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         if not config:
             config = message_class("ConfigProto")(gpu_options={"allow_growth": True})
         given = message_class("ConfigProto")()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+FeedDict: TypeAlias = Mapping[Any, Any]
+"""Tensors, or what stands for them, and the values that they have in a step."""
 
 
 class RunningSession(Protocol):
@@ -15,7 +18,7 @@ class RunningSession(Protocol):
     def graph(self) -> Any:
         """The graph that it runs."""
 
-    def run(self, fetches: Any, feed_dict: Any = None) -> Any:
+    def run(self, fetches: object, feed_dict: FeedDict | None = None) -> Any:
         """The values of fetches."""
 
 

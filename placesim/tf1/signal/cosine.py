@@ -62,7 +62,7 @@ def _of_length(input: Any, own: Any, size: TensorLike, n: int) -> Any:
     return tf.pad(input, tf.constant([[0, 0]] * (input.shape.rank - 1) + [[0, n - own]]))
 
 
-def _second(input: Any, size: Any, wide: object, zero: object, norm: object) -> Any:
+def _second(input: TensorLike, size: Any, wide: object, zero: object, norm: object) -> Any:
     turns = 2.0 * tf.exp(tf.complex(zero, -tf.range(wide) * pi * 0.5 / wide))
     found = tf.real(rfft(input, fft_length=[2 * size])[..., :size] * turns)
     if norm == "ortho":
@@ -73,7 +73,7 @@ def _second(input: Any, size: Any, wide: object, zero: object, norm: object) -> 
     return found
 
 
-def _third(input: Any, size: Any, wide: Any, zero: Any, norm: object) -> Any:
+def _third(input: TensorLike, size: Any, wide: Any, zero: Any, norm: object) -> Any:
     if norm == "ortho":
         first = tf.sqrt(wide)
         others = first * sqrt(0.5)
@@ -84,7 +84,7 @@ def _third(input: Any, size: Any, wide: Any, zero: Any, norm: object) -> Any:
     return irfft(turns * tf.complex(input, zero), fft_length=[2 * size])[..., :size]
 
 
-def _fourth(input: Any, size: Any, wide: object, norm: object) -> Any:
+def _fourth(input: TensorLike, size: Any, wide: object, norm: object) -> Any:
     """Every other element of the second kind of a signal twice as long."""
     doubled = dct(input, type=2, n=2 * size)
     found = doubled[..., 1::2]

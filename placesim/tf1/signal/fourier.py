@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
@@ -20,7 +21,7 @@ _REAL, _COMPLEX = (dtypes.float32, dtypes.float64), (dtypes.complex64, dtypes.co
 
 
 def _real(op: str, word: str, rank: int) -> Any:
-    def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+    def transform(input_tensor: Tensor, fft_length: TensorLike | None = None, name: str | None = None) -> Any:
         with name_scope(name, word, [input_tensor, fft_length]) as scope:
             x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.float32)
             if x.dtype not in _REAL:
@@ -36,7 +37,7 @@ def _real(op: str, word: str, rank: int) -> Any:
 
 
 def _inverse(op: str, word: str, rank: int) -> Any:
-    def transform(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> Any:
+    def transform(input_tensor: Tensor, fft_length: TensorLike | None = None, name: str | None = None) -> Any:
         with name_scope(name, word, [input_tensor, fft_length]) as scope:
             x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64)
             x.shape.with_rank_at_least(rank)
@@ -50,7 +51,7 @@ def _inverse(op: str, word: str, rank: int) -> Any:
     return transform
 
 
-def _own_length(x: Any, rank: int, is_inverse: bool) -> Any:
+def _own_length(x: Tensor, rank: int, is_inverse: bool) -> Any:
     """The sizes of the last dimensions; of the inverse the last one is that of the real numbers."""
     known = x.shape[-rank:] if x.shape.rank is not None else None
     if known is not None and known.is_fully_defined():

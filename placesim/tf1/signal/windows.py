@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor_likes import DTypeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
@@ -20,11 +20,13 @@ tf = namespace("")
 def _cosine(word: str, middle: float, swing: float) -> Any:
     """A window of one period of a cosine."""
 
-    def window(window_length: Any, periodic: Any = True, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Any:
+    def window(
+        window_length: TensorLike, periodic: TensorLike = True, dtype: DTypeLike = dtypes.float32, name: str | None = None
+    ) -> Any:
         if not dtypes.as_dtype(dtype).is_floating:
             raise ValueError(f"dtype must be a floating point type. Found {dtype}")
         with name_scope(name, word, [window_length, periodic]):
-            length: Any = convert_to_tensor(window_length, dtypes.int32, name="window_length")
+            length = convert_to_tensor(window_length, dtypes.int32, name="window_length")
             length.shape.assert_has_rank(0)
             known = constant_value(length)
             if known is not None and known == 1:
@@ -49,10 +51,10 @@ def _cosine(word: str, middle: float, swing: float) -> Any:
 hann_window, hamming_window = _cosine("hann_window", 0.5, 0.5), _cosine("hamming_window", 0.54, 0.46)
 
 
-def vorbis_window(window_length: Any, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Any:
+def vorbis_window(window_length: TensorLike, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> Any:
     """`tf.signal.vorbis_window`."""
     with name_scope(name, "vorbis_window"):
-        length: Any = convert_to_tensor(window_length, dtypes.int32)
+        length = convert_to_tensor(window_length, dtypes.int32)
         length.shape.assert_has_rank(0)
         places = tf.cast(tf.range(0, length), dtype)
         wave = tf.sin(pi / tf.cast(length, dtype) * (places + 0.5))

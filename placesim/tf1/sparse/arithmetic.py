@@ -9,13 +9,13 @@ from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorLike
 from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
 
-def sparse(value: TensorLike) -> SparseTensor:
+def sparse(value: object) -> SparseTensor:
     """Return the sparse tensor.  Raises TypeError for another value."""
     if isinstance(value, SparseTensor):
         return value
@@ -29,7 +29,7 @@ def _known_shape(of: SparseTensor) -> Any:
     return of.shape.as_list() if of.shape.is_fully_defined() else None
 
 
-def parts(of: SparseTensor) -> tuple[Any, Any, Any]:
+def parts(of: SparseTensorLike) -> tuple[Any, Any, Any]:
     """The three tensors that an op takes in its place."""
     return of.indices, of.values, of.dense_shape
 
@@ -61,7 +61,7 @@ def sparse_to_dense(
 
 
 def sparse_tensor_to_dense(
-    sp_input: Any, default_value: object = None, validate_indices: bool = True, name: str | None = None
+    sp_input: SparseTensorLike, default_value: object = None, validate_indices: bool = True, name: str | None = None
 ) -> Any:
     """`tf.sparse_tensor_to_dense`."""
     sp_input = sparse(sp_input)
@@ -89,7 +89,11 @@ def sparse_add(a: Any, b: Any, threshold: object = None, thresh: object = None) 
 
 def _reduction(op: str, name: str) -> Any:
     def reduction(
-        sp_input: Any, axis: Any = None, keepdims: bool | None = None, reduction_axes: Any = None, keep_dims: bool | None = None
+        sp_input: SparseTensorLike,
+        axis: TensorLike | None = None,
+        keepdims: bool | None = None,
+        reduction_axes: TensorLike | None = None,
+        keep_dims: bool | None = None,
     ) -> Any:
         sp_input = sparse(sp_input)
         axis = reduction_axes if axis is None else axis
@@ -129,7 +133,7 @@ sparse_reduce_sum = _reduction("SparseReduceSum", "sparse_reduce_sum")
 sparse_reduce_max = _reduction("SparseReduceMax", "sparse_reduce_max")
 
 
-def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
+def sparse_reorder(sp_input: SparseTensorLike, name: str | None = None) -> SparseTensor:
     """`tf.sparse_reorder`."""
     sp_input = sparse(sp_input)
     indices, values = gen("SparseReorder")(*parts(sp_input), name=name)
@@ -137,14 +141,14 @@ def sparse_reorder(sp_input: Any, name: str | None = None) -> SparseTensor:
     return SparseTensor(indices, values, tf.identity(sp_input.dense_shape) if known is None else known)
 
 
-def sparse_softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+def sparse_softmax(sp_input: SparseTensorLike, name: str | None = None) -> SparseTensor:
     """`tf.sparse_softmax`."""
     with name_scope(name, "SparseSoftmax", [sp_input.indices, sp_input.values]):
         found = gen("SparseSoftmax")(*parts(sp_input))
         return SparseTensor(sp_input.indices, found, sp_input.dense_shape)
 
 
-def sparse_slice(sp_input: Any, start: TensorLike, size: TensorLike, name: str | None = None) -> SparseTensor:
+def sparse_slice(sp_input: SparseTensorLike, start: TensorLike, size: TensorLike, name: str | None = None) -> SparseTensor:
     """`tf.sparse_slice`."""
     sp_input = sparse(sp_input)
     start, size = convert_to_tensor(start, dtypes.int64), convert_to_tensor(size, dtypes.int64)
@@ -152,7 +156,7 @@ def sparse_slice(sp_input: Any, start: TensorLike, size: TensorLike, name: str |
         return SparseTensor(*gen("SparseSlice")(*parts(sp_input), start, size, name=scope))
 
 
-def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> Any:
+def sparse_fill_empty_rows(sp_input: SparseTensorLike, default_value: TensorLike, name: str | None = None) -> Any:
     """`tf.sparse_fill_empty_rows`."""
     sp_input = sparse(sp_input)
     with name_scope(name, "SparseFillEmptyRows", [sp_input]):
@@ -162,7 +166,7 @@ def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None =
 
 
 def _extreme(op: str, name: str) -> Any:
-    def extreme(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    def extreme(sp_a: SparseTensorLike, sp_b: SparseTensorLike, name: str | None = None) -> SparseTensor:
         with name_scope(name, op, [sp_a.indices, sp_a.values, sp_b.indices, sp_b.values]) as scope:
             indices, values = gen(op)(*parts(sp_a), *parts(sp_b), name=scope)
             return SparseTensor(indices, values, sp_a.dense_shape)

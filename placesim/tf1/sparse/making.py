@@ -10,14 +10,14 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder, sparse_tensor_to_dense
-from placesim.tf1.sparse.values import SparseTensor, convert_to_tensor_or_sparse_tensor
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorLike, convert_to_tensor_or_sparse_tensor
 from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
 
 def sparse_eye(
-    num_rows: Any, num_columns: Any = None, dtype: DTypeLike = dtypes.float32, name: str | None = None
+    num_rows: TensorLike, num_columns: TensorLike | None = None, dtype: DTypeLike = dtypes.float32, name: str | None = None
 ) -> SparseTensor:
     """`tf.sparse.eye`: ones along the diagonal."""
     with name_scope(name, "eye", [num_rows, num_columns]):
@@ -37,13 +37,15 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 
 
 def sparse_merge(
-    sp_ids: TensorLike, sp_values: object, vocab_size: object, name: str | None = None, already_sorted: bool = False
+    sp_ids: TensorLike, sp_values: object, vocab_size: TensorLike, name: str | None = None, already_sorted: bool = False
 ) -> SparseTensor:
     """`tf.sparse_merge`: values at places whose last numbers are the ids."""
     return _merged(sp_ids, sp_values, vocab_size, name, already_sorted)
 
 
-def _merged(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None, already_sorted: bool = False) -> SparseTensor:
+def _merged(
+    sp_ids: Any, sp_values: Any, vocab_size: TensorLike, name: str | None, already_sorted: bool = False
+) -> SparseTensor:
     """Raises TypeError and ValueError if ids and sizes do not go together."""
     if isinstance(sp_ids, SparseTensor) or hasattr(sp_ids, "dense_shape"):
         sp_ids, vocab_size = [sp_ids], [vocab_size]
@@ -65,7 +67,7 @@ def _merged(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None, alre
         return SparseTensor(found.indices, found.values, shape)
 
 
-def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Any:
+def sparse_to_indicator(sp_input: SparseTensorLike, vocab_size: TensorLike, name: str | None = None) -> Any:
     """`tf.sparse.to_indicator`: whether each id is present."""
     sp_input = sparse(sp_input)
     with name_scope(name, "SparseToIndicator", [sp_input]) as scope:
@@ -79,12 +81,12 @@ def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None)
 # --- texts ----------------------------------------------------------------------------------------------------------
 
 
-def serialize_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Any:
+def serialize_sparse(sp_input: SparseTensorLike, name: str | None = None, out_type: Any = dtypes.string) -> Any:
     """`tf.io.serialize_sparse`: its three tensors as texts."""
     return gen("SerializeSparse")(*parts(sparse(sp_input)), out_type, name=name)
 
 
-def serialize_many_sparse(sp_input: Any, name: str | None = None, out_type: Any = dtypes.string) -> Any:
+def serialize_many_sparse(sp_input: SparseTensorLike, name: str | None = None, out_type: Any = dtypes.string) -> Any:
     """`tf.io.serialize_many_sparse`: each row's three tensors as texts."""
     return gen("SerializeManySparse")(*parts(sparse(sp_input)), out_type, name=name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.grouping import with_dependencies
-from placesim.tf1.graphs.tensor_likes import ShapeLike
+from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.arithmetic import parts, sparse, sparse_reorder
-from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
+from placesim.tf1.sparse.values import IndexedSlices, SparseTensor, SparseTensorLike
 from placesim.tf1.types import dtypes
 
 tf = namespace("")
@@ -24,7 +25,7 @@ tf = namespace("")
 
 def sparse_concat(
     axis: Any,
-    sp_inputs: Any,
+    sp_inputs: Sequence[SparseTensorLike],
     name: str | None = None,
     expand_nonconcat_dim: bool = False,
     concat_dim: object = None,
@@ -61,7 +62,7 @@ def _widened(shapes: list[Any], axis: int) -> list[Any]:
     return [tf.concat([most[:axis], shape[axis : axis + 1], most[axis + 1 :]], axis=0) for shape in shapes]
 
 
-def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
+def sparse_reshape(sp_input: SparseTensorLike, shape: ShapeLike, name: str | None = None) -> SparseTensor:
     """`tf.sparse.reshape`: one size may be -1.  Raises ValueError for another number of elements."""
     sp_input = sparse(sp_input)
     wanted = tf.cast(shape, dtypes.int64)
@@ -73,7 +74,7 @@ def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> Sparse
         return SparseTensor(indices, tf.identity(sp_input.values), dims)
 
 
-def _fitting(sizes: list[int], wanted: list[int]) -> list[int]:
+def _fitting(sizes: Sequence[Any], wanted: list[int]) -> list[int]:
     """The wanted sizes, -1 being what is left.  Raises ValueError."""
     if wanted.count(-1) > 1:
         raise ValueError(f"At most one dimension can be inferred (-1). Found: {wanted}")
@@ -88,7 +89,7 @@ def _fitting(sizes: list[int], wanted: list[int]) -> list[int]:
     return wanted
 
 
-def sparse_reset_shape(sp_input: Any, new_shape: ShapeLike | None = None) -> SparseTensor:
+def sparse_reset_shape(sp_input: SparseTensorLike, new_shape: ShapeLike | None = None) -> SparseTensor:
     """`tf.sparse.reset_shape`: the least shape, or one that is not smaller.  Raises ValueError."""
     sp_input = sparse(sp_input)
     indices, values, old = (tf.identity(part) for part in parts(sp_input))
@@ -113,7 +114,7 @@ def sparse_reset_shape(sp_input: Any, new_shape: ShapeLike | None = None) -> Spa
     return SparseTensor(indices, values, wanted)
 
 
-def sparse_retain(sp_input: Any, to_retain: object) -> SparseTensor:
+def sparse_retain(sp_input: SparseTensorLike, to_retain: object) -> SparseTensor:
     """`tf.sparse.retain`: the selected elements."""
     sp_input = sparse(sp_input)
     chosen = tf.convert_to_tensor(to_retain)
@@ -127,9 +128,9 @@ def sparse_retain(sp_input: Any, to_retain: object) -> SparseTensor:
 
 def sparse_split(
     keyword_required: object = None,
-    sp_input: Any = None,
-    num_split: Any = None,
-    axis: Any = None,
+    sp_input: SparseTensorLike | None = None,
+    num_split: int | None = None,
+    axis: int | None = None,
     name: str | None = None,
     split_dim: object = None,
 ) -> list[SparseTensor]:
@@ -146,7 +147,7 @@ def sparse_split(
     return [SparseTensor(*found) for found in zip(indices, values, shapes, strict=True)]
 
 
-def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -> SparseTensor:
+def sparse_transpose(sp_input: SparseTensor, perm: TensorLike | None = None, name: str | None = None) -> SparseTensor:
     """`tf.sparse.transpose`."""
     with name_scope(name, "SparseTranspose", [sp_input]):
         rank = sp_input.shape.rank
@@ -167,7 +168,7 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
         return sparse_reorder(SparseTensor(indices, sp_input.values, shape))
 
 
-def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> SparseTensor:
+def sparse_expand_dims(sp_input: SparseTensor, axis: Any = None, name: str | None = None) -> SparseTensor:
     """`tf.sparse.expand_dims`."""
     axis = -1 if axis is None else axis
     with name_scope(name, "expand_dims", [sp_input]):
@@ -187,7 +188,7 @@ def sparse_expand_dims(sp_input: Any, axis: Any = None, name: str | None = None)
         return SparseTensor(indices, sp_input.values, shape)
 
 
-def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> IndexedSlices:
+def sparse_mask(a: IndexedSlices, mask_indices: TensorLike, name: str | None = None) -> IndexedSlices:
     """`tf.sparse_mask`: slices without those at some places."""
     with name_scope(name, "sparse_mask", [a, mask_indices]) as scope:
         kept, places = gen("ListDiff")(a.indices, mask_indices, dtypes.int32)

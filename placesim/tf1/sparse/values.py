@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, OwningGraph, Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import convert_to_tensor, register_tensor_conversion_function
 from placesim.tf1.types import dtypes
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
 class IndexedSlicesValue(NamedTuple):
@@ -81,7 +81,7 @@ class SparseTensor:
 
     __module__ = "tensorflow.python.framework.sparse_tensor"  # as it is printed
 
-    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+    def __init__(self, indices: TensorLike, values: TensorLike, dense_shape: TensorLike | None) -> None:
         self._told_shape: TensorShape | None = None
         with get_default_graph().name_scope("SparseTensor"):
             self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
@@ -135,7 +135,7 @@ class SparseTensor:
             self._told_shape = constant_value_as_shape(self._dense_shape)
         return self._told_shape
 
-    def set_shape(self, shape: ShapeLike) -> None:
+    def set_shape(self, shape: StaticShapeLike) -> None:
         """Refine the static shape.  Raises ValueError for a conflict."""
         self._told_shape = self.shape.merge_with(shape)
 
@@ -143,7 +143,7 @@ class SparseTensor:
         """Static shape of the dense tensor."""
         return self.shape
 
-    def with_values(self, new_values: Any) -> SparseTensor:
+    def with_values(self, new_values: TensorLike) -> SparseTensor:
         """Other values at the same indices."""
         return SparseTensor(self._indices, new_values, self._dense_shape)
 
@@ -155,7 +155,7 @@ class SparseTensor:
 
     __div__ = __truediv__
 
-    def _combined(self, op: str, name: str, other: Any) -> SparseTensor:
+    def _combined(self, op: str, name: str, other: object) -> SparseTensor:
         from placesim.tf1.graphs.default_graph_scopes import name_scope
         from placesim.tf1.ops.generated_functions import gen
 
@@ -167,6 +167,10 @@ class SparseTensor:
         return f"SparseTensor(indices={self._indices}, values={self._values}, dense_shape={self._dense_shape})"
 
     __repr__ = __str__
+
+
+SparseTensorLike: TypeAlias = SparseTensor | SparseTensorValue
+"""`SparseTensor.from_value` takes it."""
 
 
 def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.formats.tensorflow.messages import message_class
@@ -124,7 +124,7 @@ def replica_device_setter(
     worker_device: str = "/job:worker",
     merge_devices: bool = True,
     cluster: object = None,
-    ps_ops: Any = None,
+    ps_ops: Sequence[str] | None = None,
     ps_strategy: object = None,
 ) -> Callable[[Any], str] | None:
     """A device function; None without parameter servers.  Raises TypeError for a strategy that is not callable."""

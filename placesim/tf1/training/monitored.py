@@ -7,7 +7,7 @@ step, `CoordinatedSession` ends the threads of queues with it, and `RecoverableS
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -26,7 +26,9 @@ class _MonitoredBase:
 
     StepContext = StepContext
 
-    def __init__(self, session_creator: Any, hooks: Any, should_recover: bool, stop_grace_period_secs: float = 120) -> None:
+    def __init__(
+        self, session_creator: Any, hooks: Sequence[Any] | None, should_recover: bool, stop_grace_period_secs: float = 120
+    ) -> None:
         self._graph_was_finalized = tf.get_default_graph().finalized
         self._hooks = hooks or []
         for hook in self._hooks:
@@ -111,7 +113,10 @@ class MonitoredSession(_MonitoredBase):
     __module__ = "tensorflow.python.training.monitored_session"
 
     def __init__(
-        self, session_creator: SessionCreator | None = None, hooks: Any = None, stop_grace_period_secs: float = 120
+        self,
+        session_creator: SessionCreator | None = None,
+        hooks: Sequence[Any] | None = None,
+        stop_grace_period_secs: float = 120,
     ) -> None:
         super().__init__(session_creator, hooks, True, stop_grace_period_secs)
 
@@ -123,13 +128,13 @@ class SingularMonitoredSession(_MonitoredBase):
 
     def __init__(
         self,
-        hooks: Any = None,
+        hooks: Sequence[Any] | None = None,
         scaffold: Scaffold | None = None,
         master: str = "",
         config: Any = None,
-        checkpoint_dir: Any = None,
+        checkpoint_dir: str | None = None,
         stop_grace_period_secs: float = 120,
-        checkpoint_filename_with_path: object = None,
+        checkpoint_filename_with_path: str | None = None,
     ) -> None:
         creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
         super().__init__(creator, hooks, False, stop_grace_period_secs)
@@ -142,10 +147,10 @@ class SingularMonitoredSession(_MonitoredBase):
 def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
     master: str = "",
     is_chief: bool = True,
-    checkpoint_dir: object = None,
+    checkpoint_dir: str | None = None,
     scaffold: Scaffold | None = None,
-    hooks: Any = None,
-    chief_only_hooks: Any = None,
+    hooks: Sequence[Any] | None = None,
+    chief_only_hooks: Sequence[Any] | None = None,
     save_checkpoint_secs: object = USE_DEFAULT,
     save_summaries_steps: object = USE_DEFAULT,
     save_summaries_secs: object = USE_DEFAULT,

@@ -11,7 +11,7 @@ from typing import Any
 from placesim.tf1.session import watching
 
 
-def run_own(session: Any, fetches: Any, otherwise: object) -> Any:
+def run_own(session: Any, fetches: object, otherwise: object) -> Any:
     """The values of fetches; `otherwise` where steps aren't computed."""
     if not watching.computes_steps():
         return otherwise

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from placesim.tf1.queues.queue_runners import Coordinator
+from placesim.tf1.session.stacks import RunningSession
+
 
 class SessionRunArgs(NamedTuple):
     """Additions to the caller's request: fetches in any structure, feeds, and RunOptions."""
@@ -53,7 +56,7 @@ class SessionRunHook:
     def begin(self) -> None:
         """Before the session is made: the graph may still be added to."""
 
-    def after_create_session(self, session: object, coord: object) -> None:
+    def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
         """After the session was made, or made again; the graph is finalized."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
@@ -63,5 +66,5 @@ class SessionRunHook:
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """After a step that raised nothing."""
 
-    def end(self, session: object) -> None:
+    def end(self, session: RunningSession) -> None:
         """At the end of a session that ends without an exception."""

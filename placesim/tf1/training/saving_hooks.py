@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.files.events import FileWriter
+from placesim.tf1.saving.saver import Saver
 from placesim.tf1.session import watching
 from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
+from placesim.tf1.training.scaffold import Scaffold
 from placesim.tf1.training.step_hooks import SecondOrStepTimer, step_reader
 
 
@@ -34,13 +38,13 @@ class CheckpointSaverHook(SessionRunHook):
 
     def __init__(
         self,
-        checkpoint_dir: Any,
+        checkpoint_dir: str,
         save_secs: float | None = None,
         save_steps: int | None = None,
-        saver: Any = None,
+        saver: Saver | None = None,
         checkpoint_basename: str = "model.ckpt",
-        scaffold: Any = None,
-        listeners: Any = None,
+        scaffold: Scaffold | None = None,
+        listeners: Sequence[CheckpointSaverListener] | None = None,
         save_graph_def: bool = True,
     ) -> None:
         tf.logging.info("Create CheckpointSaverHook.")
@@ -152,7 +156,7 @@ class SummarySaverHook(SessionRunHook):
         save_steps: int | None = None,
         save_secs: float | None = None,
         output_dir: Any = None,
-        summary_writer: Any = None,
+        summary_writer: FileWriter | None = None,
         scaffold: Any = None,
         summary_op: object = None,
     ) -> None:
@@ -216,7 +220,7 @@ class ProfilerHook(SessionRunHook):
         self,
         save_steps: int | None = None,
         save_secs: float | None = None,
-        output_dir: Any = "",
+        output_dir: str = "",
         show_dataflow: bool = True,
         show_memory: bool = False,
     ) -> None:

@@ -30,11 +30,11 @@ class Scaffold:
 
     def __init__(
         self,
-        init_op: Any = None,
-        init_feed_dict: Any = None,
+        init_op: object = None,
+        init_feed_dict: object = None,
         init_fn: Callable[..., Any] | None = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
+        ready_op: object = None,
+        ready_for_local_init_op: object = None,
         local_init_op: object = None,
         summary_op: object = None,
         saver: object = None,

@@ -26,8 +26,8 @@ class ChiefSessionCreator(SessionCreator):
         scaffold: Scaffold | None = None,
         master: str = "",
         config: Any = None,
-        checkpoint_dir: Any = None,
-        checkpoint_filename_with_path: Any = None,
+        checkpoint_dir: str | None = None,
+        checkpoint_filename_with_path: str | None = None,
     ) -> None:
         self._scaffold = scaffold or Scaffold()
         self._master, self._config = master, config

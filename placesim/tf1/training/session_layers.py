@@ -13,6 +13,7 @@ import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1 import errors
 from placesim.tf1.queues.queue_runners import Coordinator
+from placesim.tf1.session.stacks import FeedDict
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 _LOST = (errors.AbortedError, errors.UnavailableError)
@@ -92,7 +93,7 @@ class _Layer:
         """One step."""
         return self._inner.run(*args, **kwargs)
 
-    def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Any) -> Any:
+    def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Callable[..., Any] | None) -> Any:
         """A function of a StepContext, which may run several steps."""
         run = self.run if run_with_hooks is None else run_with_hooks
         return step_fn(StepContext(raw_session, run))
@@ -109,7 +110,9 @@ class HookedSession(_Layer):
     def _wants_end(self) -> bool:
         return self._stops
 
-    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+    def run(
+        self, fetches: object, feed_dict: FeedDict | None = None, options: object = None, run_metadata: object = None
+    ) -> Any:
         """Run a step with the hooks' additional fetches."""
         if self.should_stop():
             raise RuntimeError("Run called even after should_stop requested.")
@@ -124,7 +127,7 @@ class HookedSession(_Layer):
         self._stops = self._stops or context.stop_requested
         return found["caller"]
 
-    def _ask_hooks(self, context: SessionRunContext, asked: dict[Any, Any], feed_dict: Any, options: object) -> Any:
+    def _ask_hooks(self, context: SessionRunContext, asked: dict[Any, Any], feed_dict: FeedDict | None, options: object) -> Any:
         """Adds the hooks' fetches and options; all feeds."""
         feeds: dict[Any, Any] = {}
         for hook in self._hooks:
@@ -146,7 +149,7 @@ class HookedSession(_Layer):
         return feeds
 
 
-def _check_feeds(first: Any, second: Any, message: str) -> None:
+def _check_feeds(first: FeedDict, second: FeedDict, message: str) -> None:
     both = [key for key in first if key in second]
     if both:
         raise RuntimeError(f"{message} Conflict(s): {both}")
@@ -179,7 +182,7 @@ class CoordinatedSession(_Layer):
         finally:
             super().close()
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """One step; where it fails because a thread has failed, the thread's exception."""
         try:
             return self._inner.run(*args, **kwargs)
@@ -220,11 +223,11 @@ class RecoverableSession(_Layer):
         self.close()
         self._inner = None
 
-    def run(self, *args: Any, **kwargs: Any) -> Any:
+    def run(self, *args: object, **kwargs: object) -> Any:
         """One step, again in a new session where its task is lost."""
         return self._persevering(lambda: self._inner.run(*args, **kwargs))
 
-    def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Any) -> Any:
+    def run_step_fn(self, step_fn: Callable[..., Any], raw_session: Any, run_with_hooks: Callable[..., Any] | None) -> Any:
         """The function's steps, all of them again in a new session where a task is lost."""
         return self._persevering(lambda: self._inner.run_step_fn(step_fn, raw_session(), run_with_hooks))
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1 import errors
+from placesim.tf1.graphs.graph import Graph
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.session import watching
 from placesim.tf1.training.own_steps import run_own
 
@@ -16,10 +19,10 @@ class SessionManager:
 
     def __init__(
         self,
-        local_init_op: Any = None,
-        ready_op: Any = None,
-        ready_for_local_init_op: Any = None,
-        graph: Any = None,
+        local_init_op: Operation | Tensor | None = None,
+        ready_op: Operation | Tensor | None = None,
+        ready_for_local_init_op: Operation | Tensor | None = None,
+        graph: Graph | None = None,
         recovery_wait_secs: float = 30,
         local_init_run_options: object = None,
         local_init_feed_dict: object = None,
@@ -49,7 +52,7 @@ class SessionManager:
         max_wait_secs: float = 7200,
         config: object = None,
         init_feed_dict: object = None,
-        init_fn: Any = None,
+        init_fn: Callable[[Any], object] | None = None,
     ) -> Any:
         """Session with restored or initialized variables.  Raises RuntimeError if it is not ready afterwards."""
         session, is_loaded = self._restored(

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.queues.queue_runners import Coordinator, LooperThread, QueueRunner
 from placesim.tf1.session import watching
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training import initializing
 from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.session_manager import SessionManager
@@ -34,7 +36,7 @@ class Supervisor:
 
     def __init__(
         self,
-        graph: Any = None,
+        graph: Graph | None = None,
         ready_op: Any = USE_DEFAULT,
         ready_for_local_init_op: Any = USE_DEFAULT,
         is_chief: bool = True,
@@ -273,7 +275,7 @@ class Supervisor:
         self._started_threads.extend(found)
         return found
 
-    def start_queue_runners(self, sess: object, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
+    def start_queue_runners(self, sess: RunningSession, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
         """The threads of the graph's queues, or of those given."""
         runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS) if queue_runners is None else queue_runners
         found = [thread for runner in runners for thread in runner.create_threads(sess, self._coord, daemon=True, start=True)]
@@ -303,13 +305,21 @@ class Supervisor:
 
     # --- the end
 
-    def loop(self, timer_interval_secs: float | None, target: object, args: object = None, kwargs: object = None) -> Any:
+    def loop(
+        self,
+        timer_interval_secs: float | None,
+        target: Callable[..., object] | None,
+        args: Sequence[object] | None = None,
+        kwargs: Mapping[str, object] | None = None,
+    ) -> Any:
         """A thread that calls a function every so many seconds, None: again and again."""
         found = LooperThread(self._coord, timer_interval_secs, target=target, args=args, kwargs=kwargs)
         found.start()
         return found
 
-    def stop(self, threads: Any = None, close_summary_writer: bool = True, ignore_live_threads: bool = False) -> None:
+    def stop(
+        self, threads: Sequence[Any] | None = None, close_summary_writer: bool = True, ignore_live_threads: bool = False
+    ) -> None:
         """Stop all threads and raise their exceptions."""
         self._coord.request_stop()
         try:

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.session import watching
+from placesim.tf1.session.stacks import FeedDict
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 
@@ -24,7 +26,7 @@ class NanLossDuringTrainingError(RuntimeError):
 class NanTensorHook(SessionRunHook):
     """Ends training once a loss is no number: by NanLossDuringTrainingError, or quietly."""
 
-    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+    def __init__(self, loss_tensor: Tensor, fail_on_nan_loss: bool = True) -> None:
         self._loss, self._raises = loss_tensor, fail_on_nan_loss
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
@@ -45,7 +47,7 @@ class NanTensorHook(SessionRunHook):
 class FinalOpsHook(SessionRunHook):
     """Fetches something at the end of the session."""
 
-    def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
+    def __init__(self, final_ops: object, final_ops_feed_dict: FeedDict | None = None) -> None:
         self._final_ops, self._feeds = final_ops, final_ops_feed_dict
         self._values: Any = None
 

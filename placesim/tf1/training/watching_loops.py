@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from placesim.tf1.app import logging
+from placesim.tf1.files.gfile import StrPath
 from placesim.tf1.saving.states import latest_checkpoint
+from placesim.tf1.training.supervisor import Supervisor
 
 _POLL_SECONDS = 1.0
 """Between two looks at the directory, as TensorFlow has it."""
 
 
 def basic_train_loop(
-    supervisor: Any,
+    supervisor: Supervisor,
     train_step_fn: Callable[..., Any],
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
@@ -27,7 +29,7 @@ def basic_train_loop(
 
 
 def checkpoints_iterator(
-    checkpoint_dir: object,
+    checkpoint_dir: StrPath,
     min_interval_secs: float = 0,
     timeout: float | None = None,
     timeout_fn: Callable[[], Any] | None = None,
@@ -52,7 +54,7 @@ def checkpoints_iterator(
             return
 
 
-def _wait_for_another(directory: object, last: str | None, timeout: float | None) -> str | None:
+def _wait_for_another(directory: StrPath, last: str | None, timeout: float | None) -> str | None:
     """Path of a checkpoint other than the last; None after the timeout."""
     logging.info("Waiting for new checkpoint at %s", directory)
     until = None if timeout is None else time.time() + timeout

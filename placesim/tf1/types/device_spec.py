@@ -25,11 +25,11 @@ class DeviceSpec:
 
     def __init__(
         self,
-        job: Any = None,
-        replica: Any = None,
-        task: Any = None,
-        device_type: Any = None,
-        device_index: Any = None,
+        job: object = None,
+        replica: str | int | None = None,
+        task: str | int | None = None,
+        device_type: object = None,
+        device_index: str | int | None = None,
     ) -> None:
         self.job, self.replica, self.task = job, replica, task
         self.device_type, self.device_index = device_type, device_index
@@ -39,7 +39,7 @@ class DeviceSpec:
         return self._job
 
     @job.setter
-    def job(self, value: Any) -> None:
+    def job(self, value: object) -> None:
         self._job = None if value is None else str(value)
 
     @property
@@ -47,7 +47,7 @@ class DeviceSpec:
         return self._replica
 
     @replica.setter
-    def replica(self, value: Any) -> None:
+    def replica(self, value: str | int | None) -> None:
         self._replica = None if value is None else int(value)
 
     @property
@@ -55,7 +55,7 @@ class DeviceSpec:
         return self._task
 
     @task.setter
-    def task(self, value: Any) -> None:
+    def task(self, value: str | int | None) -> None:
         self._task = None if value is None else int(value)
 
     @property
@@ -63,7 +63,7 @@ class DeviceSpec:
         return self._device_type
 
     @device_type.setter
-    def device_type(self, value: Any) -> None:
+    def device_type(self, value: object) -> None:
         value = None if value is None else str(value)
         self._device_type = value.upper() if value in ("cpu", "gpu") else value
 
@@ -72,7 +72,7 @@ class DeviceSpec:
         return self._device_index
 
     @device_index.setter
-    def device_index(self, value: Any) -> None:
+    def device_index(self, value: str | int | None) -> None:
         self._device_index = None if value is None else int(value)
 
     @property
@@ -133,7 +133,7 @@ class DeviceSpec:
 DeviceSpecV1 = DeviceSpecV2 = DeviceSpec
 
 
-def canonical_name(device: Any) -> str:
+def canonical_name(device: DeviceSpec | str | None) -> str:
     """The canonical text of a device that is given as text, as a spec, or not at all.  Raises ValueError."""
     if device is None:
         return ""
@@ -142,7 +142,7 @@ def canonical_name(device: Any) -> str:
     return format_spec(parse(device))
 
 
-def merge_device(spec: Any) -> Callable[[Any], str]:
+def merge_device(spec: DeviceSpec | str | None) -> Callable[[Any], str]:
     """A device function that merges a spec under what an op has already."""
     parsed = spec.parsed if isinstance(spec, DeviceSpec) else parse(spec or "")
 
@@ -159,7 +159,7 @@ def check_valid(spec: str) -> None:
     parse(spec)
 
 
-def is_device_spec(value: Any) -> bool:
+def is_device_spec(value: object) -> bool:
     """Whether a value is a DeviceSpec of either version."""
     return isinstance(value, DeviceSpec)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex, TypeAlias
 
+DimensionLike: TypeAlias = "Dimension | SupportsIndex | None"
+"""`as_dimension` takes it: a Dimension, a whole number of Python or numpy, or None for an unknown size."""
 _UNKNOWN = object()
 
 
@@ -58,17 +60,17 @@ class Dimension:
             raise ValueError("Cannot hash a Dimension of unknown value.")
         return hash(self._value)
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: DimensionLike) -> bool:
         """Whether both may be one."""
         other = as_dimension(other)
         return self._value is None or other._value is None or self._value == other._value
 
-    def assert_is_compatible_with(self, other: Any) -> None:
+    def assert_is_compatible_with(self, other: DimensionLike) -> None:
         """Raise ValueError if both are known and differ."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Dimensions {self} and {other} are not compatible")
 
-    def merge_with(self, other: Any) -> Dimension:
+    def merge_with(self, other: DimensionLike) -> Dimension:
         """Merged size. Raises ValueError."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
@@ -82,73 +84,74 @@ class Dimension:
             return NotImplemented
         return unknown if None in (self._value, size) else compute(self._value, size)  # type: ignore[arg-type]
 
-    def _calculated(self, other: Any, compute: Callable[[int, int], int]) -> Any:
+    def _calculated(self, other: DimensionLike, compute: Callable[[int, int], int]) -> Dimension:
         found = self._with(other, compute, unknown=_UNKNOWN)
         return found if found is NotImplemented else Dimension(None if found is _UNKNOWN else found)
 
-    def _compare(self, other: Any, compute: Callable[[int, int], bool]) -> Any:
-        return self._with(as_dimension(other), compute, unknown=None)
+    def _compare(self, other: DimensionLike, compute: Callable[[int, int], bool]) -> bool | None:
+        found: bool | None = self._with(as_dimension(other), compute, unknown=None)
+        return found
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, operator.add)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: DimensionLike) -> Dimension:
         return self + other
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, operator.sub)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, lambda a, b: b - a)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, operator.mul)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: DimensionLike) -> Dimension:
         return self * other
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, operator.floordiv)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, lambda a, b: b // a)
 
-    def __div__(self, other: Any) -> Any:
+    def __div__(self, other: DimensionLike) -> Dimension:
         return self // other
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: object) -> NoReturn:
         raise TypeError(f"unsupported operand type(s) for /: 'Dimension' and '{type(other).__name__}', please use // instead")
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: object) -> NoReturn:
         raise TypeError(f"unsupported operand type(s) for /: '{type(other).__name__}' and 'Dimension', please use // instead")
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, operator.mod)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: DimensionLike) -> Dimension:
         return self._calculated(other, lambda a, b: b % a)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: DimensionLike) -> bool | None:
         return self._compare(other, operator.lt)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: DimensionLike) -> bool | None:
         return self._compare(other, operator.le)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: DimensionLike) -> bool | None:
         return self._compare(other, operator.gt)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: DimensionLike) -> bool | None:
         return self._compare(other, operator.ge)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Dimension, (self._value,)
 
 
-def as_dimension(value: Any) -> Dimension:
+def as_dimension(value: DimensionLike) -> Dimension:
     """A Dimension of a number, None or a Dimension."""
     return value if isinstance(value, Dimension) else Dimension(value)
 
 
-def dimension_value(dimension: Any) -> int | None:
+def dimension_value(dimension: Dimension | int | None) -> int | None:
     """`tf.compat.dimension_value`."""
     return dimension.value if isinstance(dimension, Dimension) else dimension

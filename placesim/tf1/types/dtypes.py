@@ -106,7 +106,7 @@ class DType:
             info = ml_dtypes.finfo if self.is_floating else ml_dtypes.iinfo
             return getattr(info(self.element.numpy), which)
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: object) -> bool:
         """Whether a tensor of the other type can be used for this one."""
         found = as_dtype(other)
         return self.as_datatype_enum in (found.as_datatype_enum, found.base_dtype.as_datatype_enum)

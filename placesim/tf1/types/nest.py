@@ -8,17 +8,17 @@ from typing import Any
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 
 
-def is_nested(value: Any) -> bool:
+def is_nested(value: object) -> bool:
     """Whether a value is a structure, not a leaf."""
     return isinstance(value, list | tuple | Mapping | MappingView | range)
 
 
-def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
+def flatten(structure: object, expand_composites: bool = False) -> list[Any]:
     """The leaves; of a dictionary in the order of its sorted keys.  With `expand_composites` the tensors of sparse values."""
     return list(_leaves(structure, expand_composites))
 
 
-def _leaves(structure: Any, expands: bool) -> Iterator[Any]:
+def _leaves(structure: object, expands: bool) -> Iterator[Any]:
     if is_nested(structure):
         for part in parts(structure):
             yield from _leaves(part, expands)
@@ -57,7 +57,7 @@ def with_components(composite: IndexedSlices | SparseTensor, tensors: Sequence[A
     return SparseTensor(*tensors) if isinstance(composite, SparseTensor) else IndexedSlices(*tensors)
 
 
-def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
+def pack_sequence_as(structure: object, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
     """The structure with other leaves.  Raises ValueError if their number is another."""
     rest = iter(flat_sequence)
     try:
@@ -92,7 +92,7 @@ def _packed(structure: Any, rest: Iterator[Any], expands: bool) -> Any:
     return next(rest)
 
 
-def map_structure(func: Callable[..., Any], *structures: Any, expand_composites: bool = False) -> Any:
+def map_structure(func: Callable[..., Any], *structures: object, expand_composites: bool = False) -> Any:
     """Structure of the function's results for corresponding leaves.  Raises ValueError or TypeError for different
     structures.
     """
@@ -109,7 +109,7 @@ class _Difference(Exception):
         self.kind = kind
 
 
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+def assert_same_structure(nest1: object, nest2: object, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raise ValueError for structures of different form, TypeError for different sequence types."""
     try:
         _compare(nest1, nest2, check_types)
@@ -150,21 +150,21 @@ def _compare(first: Any, second: Any, checks_types: bool) -> None:
         _compare(one, other, checks_types)
 
 
-def _kind(structure: Any) -> type:
+def _kind(structure: object) -> type:
     return dict if isinstance(structure, Mapping) else type(structure)
 
 
-def _type_name(structure: Any) -> str:
+def _type_name(structure: object) -> str:
     return type(structure).__name__
 
 
-def _described(structure: Any) -> str:
+def _described(structure: object) -> str:
     # TensorFlow's own class of a graph's tensors is called so
     name = type(structure).__name__
     return f"type={'SymbolicTensor' if name == 'Tensor' else name} str={structure}"
 
 
-def _dotted(structure: Any) -> str:
+def _dotted(structure: object) -> str:
     return str(map_structure(lambda leaf: _DOT, structure))
 
 

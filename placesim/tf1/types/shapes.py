@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
 
 from placesim.ops.kernels.shapes import Dims
-from placesim.tf1.types.dimensions import Dimension, as_dimension
+from placesim.tf1.types.dimensions import Dimension, DimensionLike, as_dimension
+
+StaticShapeLike: TypeAlias = "TensorShape | Iterable[DimensionLike] | DimensionLike"
+"""`as_shape` takes it: a shape, its sizes, or one size; None for a shape of which nothing is known."""
 
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
@@ -98,10 +101,10 @@ class TensorShape:
             return unknown_shape()
         return unknown_shape(rank=stop - start)
 
-    def __add__(self, other: Any) -> TensorShape:
+    def __add__(self, other: StaticShapeLike) -> TensorShape:
         return self.concatenate(other)
 
-    def __radd__(self, other: Any) -> TensorShape:
+    def __radd__(self, other: StaticShapeLike) -> TensorShape:
         return as_shape(other).concatenate(self)
 
     def __eq__(self, other: object) -> Any:
@@ -157,7 +160,7 @@ class TensorShape:
 
         return write_shape(Shape(self.sizes))
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: StaticShapeLike) -> bool:
         """Whether both may be one."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None:
@@ -165,12 +168,12 @@ class TensorShape:
         same_rank = len(self.sizes) == len(other.sizes)
         return same_rank and all(a < 0 or b < 0 or a == b for a, b in zip(self.sizes, other.sizes, strict=True))
 
-    def assert_is_compatible_with(self, other: Any) -> None:
+    def assert_is_compatible_with(self, other: StaticShapeLike) -> None:
         """Raise ValueError for incompatible shapes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are incompatible")
 
-    def assert_same_rank(self, other: Any) -> None:
+    def assert_same_rank(self, other: StaticShapeLike) -> None:
         """Raise ValueError if both ranks are known and differ."""
         other = as_shape(other)
         if self.rank is not None and other.rank is not None and self.rank != other.rank:
@@ -181,7 +184,7 @@ class TensorShape:
         if self.rank not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
-    def merge_with(self, other: Any) -> TensorShape:
+    def merge_with(self, other: StaticShapeLike) -> TensorShape:
         """Merged shape. Raises ValueError."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None:
@@ -193,7 +196,7 @@ class TensorShape:
         except ValueError:
             raise ValueError(f"Shapes {self} and {other} are not compatible") from None
 
-    def concatenate(self, other: Any) -> TensorShape:
+    def concatenate(self, other: StaticShapeLike) -> TensorShape:
         """This shape's dimensions, then the other's."""
         other = as_shape(other)
         return unknown_shape() if self.sizes is None or other.sizes is None else TensorShape.of(self.sizes + other.sizes)
@@ -217,7 +220,7 @@ class TensorShape:
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
-    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+    def most_specific_compatible_shape(self, other: StaticShapeLike) -> TensorShape:
         """Common sizes of both; the rest is unknown."""
         other = as_shape(other)
         if self.sizes is None or other.sizes is None or len(self.sizes) != len(other.sizes):
@@ -233,7 +236,7 @@ class TensorShape:
         return all(o in (-1, s) for s, o in zip(self.sizes, other.sizes, strict=True))
 
 
-def _size(value: Any) -> int:
+def _size(value: DimensionLike) -> int:
     if value.__class__ is int and value >= 0:
         return int(value)
     found = as_dimension(value)._value
@@ -244,7 +247,7 @@ def _dimension(size: int) -> Dimension:
     return Dimension(None if size < 0 else size)
 
 
-def as_shape(value: Any) -> TensorShape:
+def as_shape(value: object) -> TensorShape:
     """Convert any shape-like value to a TensorShape."""
     return value if isinstance(value, TensorShape) else TensorShape(value)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.sparse.values import SparseTensor, SparseTensorValue
 from placesim.tf1.types import dtypes
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
 class TypeSpec:
@@ -29,7 +30,7 @@ class TypeSpec:
     def __hash__(self) -> int:
         return hash((type(self), self._parts()))
 
-    def is_compatible_with(self, spec_or_value: Any) -> bool:
+    def is_compatible_with(self, spec_or_value: object) -> bool:
         """Whether a value, or the values of another spec, match this spec."""
         other = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_of(spec_or_value)
         if type(other) is not type(self) or not isinstance(other, _ShapedSpec) or not isinstance(self, _ShapedSpec):
@@ -58,7 +59,7 @@ class _ShapedSpec(TypeSpec):
 
     __slots__ = ("_dtype", "_shape")
 
-    def __init__(self, shape: Any = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(self, shape: StaticShapeLike | None = None, dtype: DTypeLike = dtypes.float32) -> None:
         self._shape = TensorShape(shape)
         self._dtype = dtypes.as_dtype(dtype)
 
@@ -83,12 +84,12 @@ class TensorSpec(_ShapedSpec):
 
     __slots__ = ("_name",)
 
-    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
+    def __init__(self, shape: StaticShapeLike, dtype: DTypeLike = dtypes.float32, name: str | None = None) -> None:
         super().__init__(shape, dtype)
         self._name = name
 
     @classmethod
-    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+    def from_spec(cls, spec: _ShapedSpec, name: str | None = None) -> TensorSpec:
         """The spec of another one's shape and type."""
         return cls(spec.shape, spec.dtype, name or getattr(spec, "name", None))
 
@@ -125,7 +126,7 @@ class SparseTensorSpec(_ShapedSpec):
         return f"SparseTensorSpec({self._shape!r}, {self._dtype!r})"
 
 
-def type_spec_of(value: Any) -> TypeSpec:
+def type_spec_of(value: object) -> TypeSpec:
     """The spec of a value.  Raises TypeError or ValueError for what is no tensor and can be none."""
     spec = getattr(value, "_type_spec", None)
     if isinstance(spec, TypeSpec):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.variables.resource import HandledVariable, scatter_rows
@@ -19,7 +20,7 @@ _REFERENCES = ("Variable", "VariableV2", "AutoReloadVariable")
 # --- assigning ------------------------------------------------------------------------------------------------------
 
 
-def _is_reference(ref: Any) -> bool:
+def _is_reference(ref: Tensor | Variable) -> bool:
     return bool(ref.dtype._is_ref_dtype)
 
 
@@ -122,7 +123,7 @@ def all_variables() -> Any:
 # --- initializing ---------------------------------------------------------------------------------------------------
 
 
-def variables_initializer(var_list: Any, name: str = "init") -> Any:
+def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
     """An op that runs the initializers of variables."""
     if not var_list:
         return tf.no_op(name=name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
@@ -58,7 +59,7 @@ def get_local_variable(
     initializer: object = None,
     regularizer: object = None,
     trainable: bool = False,
-    collections: Any = None,
+    collections: Sequence[str] | None = None,
     caching_device: object = None,
     partitioner: object = None,
     validate_shape: bool = True,

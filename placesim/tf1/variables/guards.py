@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from placesim.tf1.graphs.tensor import Tensor
+from placesim.tf1.graphs.tensor import Operation, Tensor
 
 _LEFT_ALONE = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp", "If")
 _HOLDERS = ("Variable", "VariableV2", "VarHandleOp")
@@ -69,5 +69,5 @@ def _is_cyclic(value: Tensor) -> bool:
     return False
 
 
-def _sources(op: Any) -> list[Any]:
+def _sources(op: Operation) -> list[Any]:
     return [*(item.op for item in op.inputs), *op.control_inputs]

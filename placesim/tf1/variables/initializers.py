@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import placesim.tf1 as tf
 from placesim.graph.variables import fan_in_and_out
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.types.dtypes import as_dtype
 
 TRUNCATED_STDDEV = 0.87962566103423978
@@ -40,7 +40,7 @@ class Initializer:
         """Initializer from the result of `get_config`."""
         return cls(**config)
 
-    def _dtype(self, dtype: Any) -> Any:
+    def _dtype(self, dtype: DTypeLike | None) -> Any:
         return self.dtype if dtype is None else as_dtype(dtype)
 
 
@@ -49,10 +49,10 @@ class _FillInitializer(Initializer):
 
     function = ""
 
-    def __init__(self, dtype: Any = "float32") -> None:
+    def __init__(self, dtype: DTypeLike = "float32") -> None:
         self.dtype = as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         return getattr(tf, self.function)(shape, self._dtype(dtype))
 
 
@@ -73,7 +73,7 @@ class Constant(Initializer):
 
     fields = ("value", "dtype")
 
-    def __init__(self, value: Any = 0, dtype: Any = "float32", verify_shape: bool = False) -> None:
+    def __init__(self, value: Any = 0, dtype: DTypeLike = "float32", verify_shape: bool = False) -> None:
         import numpy as np
 
         if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
@@ -81,7 +81,9 @@ class Constant(Initializer):
             raise TypeError(f"Invalid type for initial value={value} of type: {type(value).__name__}. Expected {kinds}.")
         self.value, self.dtype, self.verify_shape = value, as_dtype(dtype), verify_shape
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None, verify_shape: bool | None = None) -> Any:
+    def __call__(
+        self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None, verify_shape: bool | None = None
+    ) -> Any:
         verify = self.verify_shape if verify_shape is None else verify_shape
         return tf.constant(self.value, self._dtype(dtype), shape=shape, verify_shape=verify)
 
@@ -91,10 +93,12 @@ class RandomUniform(Initializer):
 
     fields = ("minval", "maxval", "seed", "dtype")
 
-    def __init__(self, minval: Any = 0.0, maxval: Any = None, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(
+        self, minval: TensorLike = 0.0, maxval: TensorLike | None = None, seed: int | None = None, dtype: DTypeLike = "float32"
+    ) -> None:
         self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, as_dtype(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         return tf.random_uniform(shape, self.minval, self.maxval, self._dtype(dtype), seed=self.seed)
 
 
@@ -104,10 +108,12 @@ class RandomNormal(Initializer):
     fields = ("mean", "stddev", "seed", "dtype")
     function = "random_normal"
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(
+        self, mean: TensorLike = 0.0, stddev: TensorLike = 1.0, seed: int | None = None, dtype: DTypeLike = "float32"
+    ) -> None:
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         return getattr(tf, self.function)(shape, self.mean, self.stddev, self._dtype(dtype), seed=self.seed)
 
 
@@ -122,10 +128,10 @@ class UniformUnitScaling(Initializer):
 
     fields = ("factor", "seed", "dtype")
 
-    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike = "float32") -> None:
         self.factor, self.seed, self.dtype = factor, seed, _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: object = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         inputs = float(math.prod(_sizes(_whole(shape, partition_info))[:-1]))
         limit = math.sqrt(3 / max(inputs, 1.0)) * self.factor
         return tf.random_uniform(shape, -limit, limit, self._dtype(dtype), seed=self.seed)
@@ -142,7 +148,7 @@ class VarianceScaling(Initializer):
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
         seed: int | None = None,
-        dtype: Any = "float32",
+        dtype: DTypeLike = "float32",
     ) -> None:
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
@@ -155,7 +161,7 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution, seed
         self.dtype = _floating(dtype)
 
-    def __call__(self, shape: ShapeLike, dtype: Any = None, partition_info: object = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         fan_in, fan_out = fan_in_and_out(_sizes(_whole(shape, partition_info)))
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
         variance = self.scale / max(1.0, fan)
@@ -173,7 +179,7 @@ class GlorotUniform(VarianceScaling):
 
     fields = ("seed", "dtype")
 
-    def __init__(self, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(self, seed: int | None = None, dtype: DTypeLike = "float32") -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
 
@@ -182,7 +188,7 @@ class GlorotNormal(VarianceScaling):
 
     fields = ("seed", "dtype")
 
-    def __init__(self, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(self, seed: int | None = None, dtype: DTypeLike = "float32") -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
 
 
@@ -191,10 +197,10 @@ class Orthogonal(Initializer):
 
     fields = ("gain", "seed", "dtype")
 
-    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike = "float32") -> None:
         self.gain, self.seed, self.dtype = gain, seed, _floating(dtype)
 
-    def __call__(self, shape: ShapeLike, dtype: Any = None, partition_info: object = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: object = None) -> Any:
         sizes = _sizes(shape)
         if len(sizes) < 2:
             _refuse_vector(shape)
@@ -212,10 +218,10 @@ class Identity(Initializer):
 
     fields = ("gain", "dtype")
 
-    def __init__(self, gain: float = 1.0, dtype: Any = "float32") -> None:
+    def __init__(self, gain: float = 1.0, dtype: DTypeLike = "float32") -> None:
         self.gain, self.dtype = gain, _floating(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: ShapeLike, dtype: DTypeLike | None = None, partition_info: Any = None) -> Any:
         whole = _sizes(_whole(shape, partition_info))
         if len(whole) != 2:
             _refuse_vector(shape)
@@ -244,21 +250,27 @@ lecun_uniform = _scaled(1.0, "fan_in", "uniform")
 class KerasRandomNormal(RandomNormal):
     """`tf.keras.initializers.RandomNormal`."""
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(
+        self, mean: TensorLike = 0.0, stddev: TensorLike = 0.05, seed: int | None = None, dtype: DTypeLike = "float32"
+    ) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
 
 class KerasRandomUniform(RandomUniform):
     """`tf.keras.initializers.RandomUniform`."""
 
-    def __init__(self, minval: Any = -0.05, maxval: Any = 0.05, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(
+        self, minval: TensorLike = -0.05, maxval: TensorLike = 0.05, seed: int | None = None, dtype: DTypeLike = "float32"
+    ) -> None:
         super().__init__(minval, maxval, seed, dtype)
 
 
 class KerasTruncatedNormal(TruncatedNormal):
     """`tf.keras.initializers.TruncatedNormal`."""
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 0.05, seed: int | None = None, dtype: Any = "float32") -> None:
+    def __init__(
+        self, mean: TensorLike = 0.0, stddev: TensorLike = 0.05, seed: int | None = None, dtype: DTypeLike = "float32"
+    ) -> None:
         super().__init__(mean, stddev, seed, dtype)
 
 
@@ -307,7 +319,7 @@ def _sizes(shape: ShapeLike) -> Sequence[int]:
     return tf.TensorShape(shape).as_list()  # type: ignore[no-any-return]
 
 
-def _whole(shape: Any, partition_info: Any) -> Any:
+def _whole(shape: ShapeLike, partition_info: Any) -> Any:
     return shape if partition_info is None else partition_info.full_shape
 
 

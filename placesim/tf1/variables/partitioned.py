@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
+from placesim.tf1.types.dtypes import DType
 from placesim.tf1.types.shapes import TensorShape
 
 
@@ -57,7 +58,9 @@ def slices(shape: list[int], parts: Sequence[int]) -> Iterator[tuple[list[int], 
 class PartitionedVariable:
     """The shards of one variable; as a tensor they are concatenated, anew for each use."""
 
-    def __init__(self, name: str, shape: Any, dtype: Any, variable_list: Sequence[Any], partitions: Sequence[int]) -> None:
+    def __init__(
+        self, name: str, shape: ShapeLike, dtype: DType, variable_list: Sequence[Any], partitions: Sequence[int]
+    ) -> None:
         self.name, self.dtype = name, dtype
         self._shape, self._partitions = TensorShape(shape), list(partitions)
         self._shards = sorted(variable_list, key=lambda shard: shard._get_save_slice_info().var_offset)
@@ -123,7 +126,7 @@ class PartitionedVariable:
         ]
 
 
-def _convert(variable: PartitionedVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _convert(variable: PartitionedVariable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         asked = f"requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'"
         raise ValueError(f"Incompatible type conversion {asked}")
@@ -159,7 +162,7 @@ def variable_axis_size_partitioner(
     if max_shards and max_shards < 1:
         raise ValueError("max_shards must be positive.")
 
-    def partitioner(shape: Any, dtype: Any) -> list[int]:
+    def partitioner(shape: TensorShape, dtype: DType) -> list[int]:
         size = shape[axis].value
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size
         row = max((shape.num_elements() // size) * element, 1.0)
@@ -175,7 +178,7 @@ def min_max_variable_partitioner(
 ) -> Callable[..., list[int]]:
     """As many shards along an axis as keep each at `min_slice_size` bytes or more, at most `max_partitions`."""
 
-    def partitioner(shape: Any, dtype: Any) -> list[int]:
+    def partitioner(shape: Any, dtype: DType) -> list[int]:
         element = bytes_per_string_element if dtype.base_dtype == tf.string else dtype.size
         count = max(1, shape.num_elements() * element // min_slice_size)
         return _along(shape, axis, min(max_partitions, shape[axis].value, int(count)))

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.variable import (
     SaveSliceInfo,
@@ -36,9 +37,9 @@ class RefVariable(Variable):
         self,
         initial_value: Any = None,
         trainable: bool | None = None,
-        collections: Any = None,
+        collections: Sequence[str] | None = None,
         validate_shape: bool = True,
-        caching_device: Any = None,
+        caching_device: object = None,
         name: str | None = None,
         variable_def: VariableDef | None = None,
         dtype: Any = None,
@@ -64,7 +65,9 @@ class RefVariable(Variable):
                 self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape), validate_shape)
             add_to_collections(self, collections)
 
-    def _make(self, scope: str, value: TensorLike, dtype: Any, shape: TensorShape | None, validate_shape: bool) -> None:
+    def _make(
+        self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None, validate_shape: bool
+    ) -> None:
         with ExitStack() as labelled:
             if callable(value):
                 labelled.enter_context(self.graph.builder.class_attr(scope[:-1]))
@@ -126,7 +129,7 @@ class RefVariable(Variable):
     def eval(self, session: object = None) -> Any:
         return self._reference.eval(session=session)
 
-    def set_shape(self, shape: ShapeLike) -> None:
+    def set_shape(self, shape: StaticShapeLike) -> None:
         self._reference.set_shape(shape)
         self._snapshot.set_shape(shape)
 
@@ -192,7 +195,7 @@ for _kind in _ND_SCATTERS:
     setattr(RefVariable, "scatter_nd_" + _kind, _scatter_nd("ScatterNd" + _kind.capitalize()))
 
 
-def _convert(variable: RefVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _convert(variable: RefVariable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         asked = f"requested to type '{dtype.name}' for variable of type '{variable.dtype.name}'"
         raise ValueError(f"Incompatible type conversion {asked}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
-from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.types.dtypes import DType
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 from placesim.tf1.variables.guards import guarded
 from placesim.tf1.variables.reference import refuse_control_flow
 from placesim.tf1.variables.variable import (
@@ -79,7 +80,7 @@ class HandledVariable(Variable):
     def initialized_value(self) -> Any:
         raise NotImplementedError
 
-    def set_shape(self, shape: ShapeLike) -> None:
+    def set_shape(self, shape: StaticShapeLike) -> None:
         self._shape = self._shape.merge_with(shape)
 
     def assign(self, value: Any, use_locking: object = None, name: str | None = None, read_value: bool = True) -> Any:
@@ -112,7 +113,7 @@ class HandledVariable(Variable):
         """Control dependencies of changes and reads."""
         return tf.control_dependencies([])
 
-    def _after(self, op: object) -> ChangedVariable:
+    def _after(self, op: Operation) -> ChangedVariable:
         return ChangedVariable(self, op)
 
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Any:
@@ -143,9 +144,9 @@ class ResourceVariable(HandledVariable):
         self,
         initial_value: Any = None,
         trainable: bool | None = None,
-        collections: Any = None,
+        collections: Sequence[str] | None = None,
         validate_shape: bool = True,
-        caching_device: Any = None,
+        caching_device: object = None,
         name: str | None = None,
         variable_def: VariableDef | None = None,
         dtype: Any = None,
@@ -172,7 +173,7 @@ class ResourceVariable(HandledVariable):
                 self._make(scope, initial_value, dtype, None if shape is None else TensorShape(shape))
             add_to_collections(self, collections)
 
-    def _make(self, scope: str, value: TensorLike, dtype: Any, shape: TensorShape | None) -> None:
+    def _make(self, scope: str, value: TensorLike, dtype: DTypeLike | None, shape: TensorShape | None) -> None:
         own = scope[:-1]
         with self.graph.builder.class_attr(own):
             with tf.name_scope("Initializer"), tf.device(None):
@@ -226,7 +227,7 @@ class ResourceVariable(HandledVariable):
 class ChangedVariable(HandledVariable):
     """A variable after a modifying op: reads wait for the op, and running it runs the op."""
 
-    def __init__(self, variable: HandledVariable, op: Any) -> None:
+    def __init__(self, variable: HandledVariable, op: Operation) -> None:
         self.handle, self._dtype, self._shape = variable.handle, variable._dtype, variable._shape
         self.graph, self.initializer, self.initial_value = variable.graph, op, None
         self.trainable, self.constraint = variable.trainable, variable.constraint
@@ -290,7 +291,7 @@ for _kind in _ND_SCATTERS:
     setattr(HandledVariable, "scatter_nd_" + _kind, _scatter_nd("ResourceScatterNd" + _kind.capitalize()))
 
 
-def _convert(variable: HandledVariable, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _convert(variable: HandledVariable, dtype: DType | None = None, name: str | None = None, as_ref: bool = False) -> Any:
     if dtype is not None and not dtype.is_compatible_with(variable.dtype):
         found = f"`tf.Variable of type {variable.dtype.name}. (Variable: {variable})"
         raise ValueError(f"Incompatible type conversion requested to type {dtype.name} for {found}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.graph import get_default_graph
-from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike
 from placesim.tf1.variables.store import VariableStore
 from placesim.tf1.variables.variable import VariableAggregation, VariableSynchronization
 
@@ -48,13 +48,13 @@ class VariableScope:
 
     def __init__(
         self,
-        reuse: Any,
+        reuse: object,
         name: str = "",
-        initializer: Any = None,
-        regularizer: Any = None,
-        caching_device: Any = None,
+        initializer: InitializerLike | None = None,
+        regularizer: Callable[[Any], Any] | None = None,
+        caching_device: object = None,
         partitioner: object = None,
-        custom_getter: Any = None,
+        custom_getter: Callable[..., Any] | None = None,
         name_scope: str = "",
         dtype: DTypeLike | None = None,
         use_resource: bool | None = None,
@@ -76,10 +76,10 @@ class VariableScope:
         """From here on variables are only found, never made."""
         self.reuse = True
 
-    def set_initializer(self, initializer: object) -> None:
+    def set_initializer(self, initializer: InitializerLike | None) -> None:
         self.initializer = initializer
 
-    def set_regularizer(self, regularizer: object) -> None:
+    def set_regularizer(self, regularizer: Callable[[Any], Any] | None) -> None:
         self.regularizer = regularizer
 
     def set_caching_device(self, caching_device: object) -> None:
@@ -91,10 +91,10 @@ class VariableScope:
     def set_dtype(self, dtype: DTypeLike) -> None:
         self.dtype = dtype
 
-    def set_use_resource(self, use_resource: Any) -> None:
+    def set_use_resource(self, use_resource: bool | None) -> None:
         self.use_resource = use_resource
 
-    def set_custom_getter(self, custom_getter: object) -> None:
+    def set_custom_getter(self, custom_getter: Callable[..., Any] | None) -> None:
         self.custom_getter = custom_getter
 
     def get_collection(self, name: str) -> list[Any]:
@@ -114,7 +114,7 @@ class VariableScope:
         """`tf.get_variable` in this scope, in a store of one's own."""
         return var_store.get(self, name, {**_DEFAULTS, **arguments})
 
-    def _reopened(self, name: str, name_scope: str, reuse: Any, settings: dict[str, Any]) -> VariableScope:
+    def _reopened(self, name: str, name_scope: str, reuse: object, settings: dict[str, Any]) -> VariableScope:
         """A scope with these settings where they are not None, else this one's."""
         kept = {key: getattr(self, key) if settings[key] is None else settings[key] for key in _INHERITED}
         getter = settings["custom_getter"]
@@ -188,12 +188,12 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
         self,
         name_or_scope: Any,
         default_name: str | None = None,
-        values: Any = None,
-        initializer: Any = None,
-        regularizer: Any = None,
+        values: Sequence[object] | None = None,
+        initializer: InitializerLike | None = None,
+        regularizer: Callable[[Any], Any] | None = None,
         caching_device: object = None,
         partitioner: object = None,
-        custom_getter: Any = None,
+        custom_getter: Callable[..., Any] | None = None,
         reuse: object = None,
         dtype: DTypeLike | None = None,
         use_resource: bool | None = None,
@@ -266,7 +266,7 @@ class variable_scope:  # noqa: N801 -- TensorFlow's name
 
 
 @contextmanager
-def _current(scopes: _Scopes, given: Any, name_scope: str, reuse: Any, settings: dict[str, Any]) -> Iterator[VariableScope]:
+def _current(scopes: _Scopes, given: Any, name_scope: str, reuse: object, settings: dict[str, Any]) -> Iterator[VariableScope]:
     """Makes a scope the current one; leaving it puts the counts of default names back."""
     outer = scopes.current
     if isinstance(given, VariableScope):
@@ -291,7 +291,7 @@ def _current(scopes: _Scopes, given: Any, name_scope: str, reuse: Any, settings:
         scopes.current = outer
 
 
-def _graph_of(values: Any) -> Any:
+def _graph_of(values: Sequence[object] | None) -> Any:
     for value in values or ():
         graph = getattr(value, "graph", None)
         if graph is not None:
@@ -300,14 +300,14 @@ def _graph_of(values: Any) -> Any:
 
 
 def variable_op_scope(
-    values: TensorLike,
+    values: Sequence[object],
     name_or_scope: object,
     default_name: str | None = None,
-    initializer: object = None,
-    regularizer: object = None,
+    initializer: InitializerLike | None = None,
+    regularizer: Callable[[Any], Any] | None = None,
     caching_device: object = None,
     partitioner: object = None,
-    custom_getter: object = None,
+    custom_getter: Callable[..., Any] | None = None,
     reuse: object = None,
     dtype: DTypeLike | None = None,
     use_resource: bool | None = None,

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike
-from placesim.tf1.types.dtypes import as_dtype
+from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, ShapeLike
+from placesim.tf1.types.dtypes import DType, as_dtype
 from placesim.tf1.types.shapes import TensorShape
 from placesim.tf1.variables.initializers import GlorotUniform, Zeros
 from placesim.tf1.variables.partitioned import PartitionedVariable, PartitionInfo, partition, slices
@@ -76,15 +76,15 @@ class VariableStore:
     def find_or_make(
         self,
         name: str,
-        shape: Any = None,
-        dtype: Any = None,
-        initializer: Any = None,
+        shape: ShapeLike | None = None,
+        dtype: DType | None = None,
+        initializer: InitializerLike | None = None,
         regularizer: object = None,
         reuse: object = None,
         trainable: bool | None = None,
         collections: object = None,
         caching_device: object = None,
-        partitioner: Any = None,
+        partitioner: Callable[..., Any] | None = None,
         validate_shape: bool = True,
         use_resource: bool | None = None,
         constraint: object = None,
@@ -122,7 +122,15 @@ class VariableStore:
 
     # --- one variable ---
 
-    def _single(self, name: str, shape: Any, dtype: DTypeLike, initializer: object, part: object, rest: dict[str, Any]) -> Any:
+    def _single(
+        self,
+        name: str,
+        shape: ShapeLike | None,
+        dtype: DType,
+        initializer: InitializerLike | None,
+        part: object,
+        rest: dict[str, Any],
+    ) -> Any:
         reuse, regularizer = rest["reuse"], rest["regularizer"]
         shape = TensorShape(shape)
         is_value = initializer is not None and not callable(initializer)
@@ -147,7 +155,13 @@ class VariableStore:
     # --- a partitioned one ---
 
     def _partitioned(
-        self, name: str, shape: Any, dtype: Any, initializer: Any, partitioner: Any, rest: dict[str, Any]
+        self,
+        name: str,
+        shape: Any,
+        dtype: DType,
+        initializer: InitializerLike | None,
+        partitioner: Callable[..., Any] | None,
+        rest: dict[str, Any],
     ) -> PartitionedVariable:
         reuse = rest["reuse"]
         if name in self.variables:
@@ -190,7 +204,7 @@ class VariableStore:
             return tf.slice(value, offset, size), None
 
 
-def _check_found(name: str, found: Any, shape: TensorShape, dtype: Any, reuse: object) -> Any:
+def _check_found(name: str, found: Any, shape: TensorShape, dtype: DType, reuse: object) -> Any:
     if not reuse:
         raise ValueError(
             f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope? "
@@ -206,7 +220,7 @@ def _check_found(name: str, found: Any, shape: TensorShape, dtype: Any, reuse: o
     return found
 
 
-def _origin(variable: Any) -> str:
+def _origin(variable: Variable) -> str:
     """Origin of a variable, as the end of TensorFlow's message."""
     frames = variable.op.traceback
     if not frames:
@@ -222,7 +236,7 @@ def _refuse_missing(name: str) -> None:
 
 
 def _check_parts(
-    name: str, found: PartitionedVariable, shape: TensorShape, dtype: Any, parts: object, reuse: object
+    name: str, found: PartitionedVariable, shape: TensorShape, dtype: DType, parts: object, reuse: object
 ) -> PartitionedVariable:
     if reuse is False:
         hint = "Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"

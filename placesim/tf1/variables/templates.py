@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import placesim.tf1 as tf
@@ -14,7 +14,7 @@ def make_template(
     func_: Callable[..., Any],
     create_scope_now_: bool = False,
     unique_name_: str | None = None,
-    custom_getter_: object = None,
+    custom_getter_: Callable[..., Any] | None = None,
     **kwargs: object,
 ) -> Template:
     """A `Template` of a function, with `kwargs` already given."""
@@ -27,7 +27,12 @@ class Template:
     """Calls a function in one variable scope of its own; all calls but the first reuse the variables."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], create_scope_now: bool, unique_name: str | None, custom_getter: Any
+        self,
+        name: str,
+        function: Callable[..., Any],
+        create_scope_now: bool,
+        unique_name: str | None,
+        custom_getter: Callable[..., Any] | None,
     ) -> None:
         self._name, self._function, self._unique_name = name, function, unique_name
         self._custom_getter = custom_getter
@@ -50,12 +55,12 @@ class Template:
         with tf.variable_scope(self._scope, reuse=self._has_variables):
             return self._later(args, kwargs) if self._has_variables else self._first(args, kwargs)
 
-    def _first(self, args: Any, kwargs: Any) -> Any:
+    def _first(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         result = self._function(*args, **kwargs)
         self._has_variables = True
         return result
 
-    def _later(self, args: Any, kwargs: Any) -> Any:
+    def _later(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Any:
         before = len(tf.get_collection("trainable_variables"))
         result = self._function(*args, **kwargs)
         made = tf.get_collection("trainable_variables")[before:]

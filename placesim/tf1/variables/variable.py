@@ -10,8 +10,10 @@ from typing import Any, ClassVar
 
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
-from placesim.tf1.types.shapes import TensorShape
+from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.session.stacks import RunningSession
+from placesim.tf1.sparse.values import IndexedSlices
+from placesim.tf1.types.shapes import StaticShapeLike, TensorShape
 
 
 class VariableSynchronization(enum.Enum):
@@ -149,7 +151,7 @@ class Variable(metaclass=VariableMetaclass):
         """Its value in `session`, else in the default one."""
         return self.value().eval(session=session)
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: object, session: RunningSession | None = None) -> None:
         """Assign a numpy value in `session` at once.  Raises ValueError without a session."""
         where = session or tf.get_default_session()
         if where is None:
@@ -157,7 +159,7 @@ class Variable(metaclass=VariableMetaclass):
         assign = self.initializer
         where.run(assign, feed_dict={assign.inputs[1]: value})
 
-    def set_shape(self, shape: ShapeLike) -> None:
+    def set_shape(self, shape: StaticShapeLike) -> None:
         """Refine the static shape."""
         raise NotImplementedError
 
@@ -170,7 +172,7 @@ class Variable(metaclass=VariableMetaclass):
     def sparse_read(self, indices: TensorLike, name: str | None = None) -> Any:
         raise AttributeError
 
-    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def batch_scatter_update(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
         return tf.batch_scatter_update(self, sparse_delta.indices, sparse_delta.values, use_locking=use_locking, name=name)
 
     def gather_nd(self, indices: TensorLike, name: str | None = None) -> Any:

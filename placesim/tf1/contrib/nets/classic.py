@@ -11,6 +11,7 @@ from placesim.tf1.contrib.kernels import conv2d, fully_connected
 from placesim.tf1.contrib.outputs import convert_collection_to_dict
 from placesim.tf1.contrib.regularizers import l2_regularizer
 from placesim.tf1.contrib.shaping import dropout, max_pool2d, repeat
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
@@ -54,7 +55,7 @@ def overfeat_arg_scope(weight_decay: float = 0.0005) -> Any:
         return scope
 
 
-def _squeezed(net: Any, points: dict[str, Any], opened: Any, spatial_squeeze: bool, last: str) -> tuple[Any, dict[str, Any]]:
+def _squeezed(net: Tensor, points: dict[str, Any], opened: Any, spatial_squeeze: bool, last: str) -> tuple[Any, dict[str, Any]]:
     """The logits without their two dimensions of size 1."""
     if spatial_squeeze:
         net = tf.squeeze(net, [1, 2], name=f"{last}/squeezed")

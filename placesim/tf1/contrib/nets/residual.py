@@ -13,6 +13,7 @@ from placesim.tf1.contrib.kernels import conv2d
 from placesim.tf1.contrib.outputs import collect_named_outputs, convert_collection_to_dict, last_dimension
 from placesim.tf1.contrib.regularizers import l2_regularizer
 from placesim.tf1.contrib.shaping import max_pool2d, softmax
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
 
@@ -95,7 +96,7 @@ def resnet_arg_scope(
 
 @add_arg_scope
 def bottleneck_v1(
-    inputs: Any,
+    inputs: Tensor,
     depth: int,
     depth_bottleneck: int,
     stride: int,
@@ -117,7 +118,7 @@ def bottleneck_v1(
 
 @add_arg_scope
 def bottleneck_v2(
-    inputs: Any,
+    inputs: Tensor,
     depth: int,
     depth_bottleneck: int,
     stride: int,
@@ -194,7 +195,7 @@ def _network(name: str, unit: Callable[..., Any], is_second: bool) -> Callable[.
     return network
 
 
-def _root(net: Any, output_stride: int | None, is_second: bool) -> tuple[Any, int | None]:
+def _root(net: TensorLike, output_stride: int | None, is_second: bool) -> tuple[Any, int | None]:
     """The first convolution and pool, which have a stride of 4 together."""
     if output_stride is not None:
         if output_stride % 4:

@@ -9,7 +9,6 @@ import numpy as np
 from placesim.tf1.gradients.registry import GradientFunction, text_of
 from placesim.tf1.gradients.slices import dense, evaluated
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
@@ -85,7 +84,7 @@ def _masks(op: Operation) -> dict[str, int]:
     return {mask: op.get_attr(mask) for mask in _MASKS}
 
 
-def _known(tensor: TensorLike) -> Any:
+def _known(tensor: Tensor) -> Any:
     value = constant_value(tensor)
     return tensor if value is None else value
 
@@ -109,7 +108,7 @@ def _strided_slice_update(op: Operation, grad: Tensor) -> list[Any]:
     return [x_grad, None, None, None, _summed_to(value_grad, value)]
 
 
-def _summed_to(grad: Tensor, tensor: TensorLike) -> Any:
+def _summed_to(grad: Tensor, tensor: Tensor) -> Any:
     output_shape, input_shape = tf.shape(grad), tf.shape(tensor)
     axes = gen("BroadcastGradientArgs")(output_shape, input_shape)[1]
     return tf.reshape(tf.reduce_sum(grad, axes, keepdims=True), input_shape)

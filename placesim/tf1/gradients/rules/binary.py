@@ -9,7 +9,6 @@ from placesim.tf1.gradients.broadcasting import reduced, reductions, same_static
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
@@ -132,26 +131,26 @@ def _partial(rule: Callable[[Any, Any, Any], tuple[Any, Any]]) -> GradientFuncti
     return gradient
 
 
-def _is_not_zero(x: Any) -> Any:
+def _is_not_zero(x: Tensor) -> Any:
     return tf.cast(tf.not_equal(x, tf.cast(0.0, x.dtype)), x.dtype)
 
 
-def _xlogy(x: TensorLike, y: TensorLike, shapes: object) -> tuple[Any, Any]:
+def _xlogy(x: Tensor, y: Tensor, shapes: object) -> tuple[Any, Any]:
     of_x = gen("Xlogy")(_is_not_zero(x), y)
     return of_x, gen("Xdivy")(x, y)
 
 
-def _xlog1py(x: Any, y: Any, shapes: object) -> tuple[Any, Any]:
+def _xlog1py(x: Tensor, y: Tensor, shapes: object) -> tuple[Any, Any]:
     of_x = gen("Xlog1py")(_is_not_zero(x), y)
     return of_x, gen("Xdivy")(x, y + 1.0)
 
 
-def _xdivy(x: Any, y: Any, shapes: object) -> tuple[Any, Any]:
+def _xdivy(x: Tensor, y: Tensor, shapes: object) -> tuple[Any, Any]:
     of_x = gen("Xdivy")(_is_not_zero(x), y)
     return of_x, gen("Xdivy")(tf.negative(x), y**2)
 
 
-def _igamma(a: Any, x: Any, shapes: object) -> tuple[Any, Any]:
+def _igamma(a: Tensor, x: Tensor, shapes: object) -> tuple[Any, Any]:
     of_a = gen("IgammaGradA")(a, x)
     return of_a, tf.exp(-x + (a - 1) * tf.log(x) - tf.lgamma(a))
 
@@ -164,7 +163,7 @@ def _igammac(op: Operation, grad: Tensor) -> list[Any]:
 _IGAMMA = _partial(_igamma)
 
 
-def _next_after(x: Any, y: Any, shapes: Any) -> tuple[Any, Any]:
+def _next_after(x: Tensor, y: Tensor, shapes: Any) -> tuple[Any, Any]:
     return tf.ones(shapes[0], dtype=x.dtype), tf.zeros(shapes[1], dtype=y.dtype)
 
 

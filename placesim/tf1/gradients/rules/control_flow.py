@@ -11,7 +11,6 @@ from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import get_default_graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
@@ -53,7 +52,7 @@ def _as_slices(part: Any) -> IndexedSlices:
     return IndexedSlices(part, tf.range(0, shape[0]), shape)
 
 
-def _switched(grad: Tensor, pred: TensorLike, name: str | None = None) -> list[Any]:
+def _switched(grad: Tensor, pred: Tensor, name: str | None = None) -> list[Any]:
     """A gradient led to the side of `pred`: false, true."""
     with get_default_graph().colocate_with(grad, ignore_existing=True):
         if not isinstance(grad, IndexedSlices):
@@ -119,7 +118,7 @@ def _merge_gradient(op: Operation, grad: Tensor, _: object) -> list[Any]:
     return [gen("Switch")(grad, condition)[1] for condition in conditions]
 
 
-def _exit(op: Any, grad: Any) -> Any:
+def _exit(op: Any, grad: Tensor) -> Any:
     loop = _grad_loop()
     if not loop.back_prop:
         return None
@@ -136,9 +135,9 @@ def _exit(op: Any, grad: Any) -> Any:
         ]
     for part, source in zip(entered, parts, strict=True):
         if part is not None:
-            part.graph.shapes.settle(part.op.node.id, source.sizes)  # type: ignore[union-attr]
+            part.graph.shapes.settle(part.op.node.id, source.sizes)
             loop.enters.append(part)
-    return entered[0] if len(entered) == 1 else IndexedSlices(*entered)  # type: ignore[arg-type]
+    return entered[0] if len(entered) == 1 else IndexedSlices(*entered)
 
 
 def _enter(op: Operation, grad: Tensor) -> Any:

@@ -129,7 +129,7 @@ def _is_passed(tensor: Tensor, output: Tensor) -> bool:
     return output is tensor or (output.op.type == "Identity" and output.op.inputs[0] is tensor)
 
 
-def _loop_gradient(op: Operation, *grads: Any) -> list[Any]:
+def _loop_gradient(op: Operation, *grads: Tensor | IndexedSlices | None) -> list[Any]:
     bodies: list[FunctionGraph] | None = getattr(op, "bodies", None)
     if bodies is None:
         raise not_there("gradients of an imported loop", "the Python function that made it has one")
@@ -157,7 +157,7 @@ def _loop_gradient(op: Operation, *grads: Any) -> list[Any]:
     return found
 
 
-def _seed(grad: Tensor, inside: Tensor, entering: Tensor, leaving: Tensor) -> Any:
+def _seed(grad: Tensor | IndexedSlices | None, inside: Tensor, entering: Tensor, leaving: Tensor) -> Any:
     """The gradient that a loop variable's last value received, None if it can't have one."""
     if not is_trainable(inside):
         return None

@@ -9,7 +9,6 @@ from placesim.tf1.gradients.rules.variables import variable_shape
 from placesim.tf1.gradients.slices import dense
 from placesim.tf1.graphs.default_graph_scopes import colocate_with
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.sparse.values import IndexedSlices
@@ -17,7 +16,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf = namespace("")
 
 
-def _rows(grad: Tensor, indices: Any, table_shape: Any, is_resource: bool = False) -> IndexedSlices:
+def _rows(grad: Tensor, indices: Tensor, table_shape: Tensor, is_resource: bool = False) -> IndexedSlices:
     """Gradient of a table read at `indices`; that of a resource's rows is made dense as the input of a reshape."""
     count = tf.expand_dims(tf.size(indices), 0)
     values_shape = tf.concat([count, table_shape[1:]], 0)
@@ -32,7 +31,7 @@ def _gather(op: Operation, grad: Tensor) -> list[Any]:
     return [_rows(grad, indices, table_shape), None]
 
 
-def _gather_along_axis(op: Any, grad: Any) -> list[Any]:
+def _gather_along_axis(op: Any, grad: Tensor) -> list[Any]:
     table, indices, axis = op.inputs
     with colocate_with(table):
         table_shape = tf.shape(table)
@@ -61,7 +60,7 @@ def _gather_along_axis(op: Any, grad: Any) -> list[Any]:
     return [tf.reshape(table_grad, tf.shape(table)), None, None]
 
 
-def _sum_rows(table_shape: object, values: TensorLike, indices: TensorLike, batch_dims: int, rows: object) -> Any:
+def _sum_rows(table_shape: object, values: Tensor, indices: Tensor, batch_dims: int, rows: object) -> Any:
     """The values summed by the row that they were read from, for each batch on its own."""
     count = tf.expand_dims(tf.size(indices), 0)
     if batch_dims:
@@ -80,7 +79,7 @@ def _sum_rows(table_shape: object, values: TensorLike, indices: TensorLike, batc
     return summed
 
 
-def _batch_indices(table_shape: object, indices: Any, batch_dims: int) -> Any:
+def _batch_indices(table_shape: object, indices: Tensor, batch_dims: int) -> Any:
     """The indices into the table whose batches are laid one after another."""
     dtype = indices.dtype.base_dtype
     sizes = tf.cast(table_shape, dtype)
@@ -100,7 +99,7 @@ def _gather_nd(op: Operation, grad: Tensor) -> list[Any]:
     return [_scattered(grad, indices, tf.shape(table, out_type=indices.dtype)), None]
 
 
-def _scattered(grad: Any, indices: Any, table_shape: Any) -> Any:
+def _scattered(grad: Tensor, indices: Tensor, table_shape: Tensor) -> Any:
     sizes = None if indices.shape.rank is None else indices.shape.as_list()
     if sizes is not None and len(sizes) == 2 and sizes[-1] == 1:
         return IndexedSlices(grad, tf.squeeze(indices, axis=-1), table_shape)

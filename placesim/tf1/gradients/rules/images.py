@@ -99,7 +99,7 @@ def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.transpose(summed, (2, 0, 1, 3))]
 
 
-def _volume_patches(op: Any, grad: Any) -> list[Any]:
+def _volume_patches(op: Any, grad: Tensor) -> list[Any]:
     """Sparse matrix from patches to voxels, whose sizes are static."""
     sizes: list[Any] = op.inputs[0].get_shape().as_list()
     _, planes, rows, columns, _ = sizes

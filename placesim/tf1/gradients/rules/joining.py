@@ -8,7 +8,6 @@ from typing import Any
 from placesim.tf1.control_flow.contexts import output_context
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import constant
@@ -32,14 +31,14 @@ def _shapes(tensors: Sequence[Any]) -> list[Any]:
     return shapes
 
 
-def _axis_here(grad: Any, axis: Any) -> Any:
+def _axis_here(grad: Tensor, axis: Tensor) -> Any:
     """The axis; a constant of another loop or branch than the gradient is made again, so that it needn't be led there."""
     if axis.op.type != "Const" or output_context(axis.op) is output_context(grad.op):
         return axis
     return constant(constant_value(axis), dtype=axis.dtype)
 
 
-def _concat_parts(grad: Tensor, axis: TensorLike, values: Sequence[Any]) -> list[Any]:
+def _concat_parts(grad: Tensor, axis: Tensor, values: Sequence[Any]) -> list[Any]:
     if len(values) == 1:
         return [grad]
     if isinstance(grad, IndexedSlices):
@@ -54,7 +53,7 @@ def _concat_parts(grad: Tensor, axis: TensorLike, values: Sequence[Any]) -> list
     return [tf.slice(grad, begin, size) for begin, size in zip(offsets, shapes, strict=True)]
 
 
-def _concat_slices(grad: IndexedSlices, axis: TensorLike, values: Sequence[Any]) -> list[Any]:
+def _concat_slices(grad: IndexedSlices, axis: Tensor, values: Sequence[Any]) -> list[Any]:
     """Gradient of a concat whose result was gathered from."""
     positive = axis % tf.rank(values[0])
     known = constant_value(axis)
@@ -85,7 +84,7 @@ def _concat_slices(grad: IndexedSlices, axis: TensorLike, values: Sequence[Any])
     return parts
 
 
-def _concat_columns(grad: IndexedSlices, axis: TensorLike, shapes: Sequence[Any]) -> list[Any]:
+def _concat_columns(grad: IndexedSlices, axis: Tensor, shapes: Sequence[Any]) -> list[Any]:
     """Every tensor has all of the rows, and of each row its columns."""
     rank = tf.shape(shapes[0])
     before = tf.zeros(tf.expand_dims(axis, 0), dtype="int32")

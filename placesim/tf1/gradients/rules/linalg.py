@@ -9,7 +9,7 @@ from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.gradients.rules.reductions import kept_dims_shape
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -40,7 +40,7 @@ def _batch_products(op: Operation, grad: Tensor, marked: bool) -> tuple[Any, Any
     of_x = {"grad_x": True} if marked else {}
     of_y = {"grad_y": True} if marked else {}
 
-    def multiply(a: TensorLike, b: TensorLike, **attrs: object) -> Any:
+    def multiply(a: Tensor, b: Tensor, **attrs: object) -> Any:
         return gen("BatchMatMulV2")(a, b, name="MatMul", **attrs)
 
     if not turned_x:
@@ -63,7 +63,7 @@ def _batch_matmul_broadcast(op: Operation, grad: Tensor) -> list[Any]:
     return _reduced_batches(op.inputs[0], op.inputs[1], x_grad, y_grad)
 
 
-def _reduced_batches(x: Any, y: Any, x_grad: Any, y_grad: Any) -> list[Any]:
+def _reduced_batches(x: Tensor, y: Tensor, x_grad: Tensor, y_grad: Tensor) -> list[Any]:
     """The gradients summed over the batch dimensions that were broadcast."""
     of_x, of_y = x.shape, y.shape
     if of_x.rank is not None and of_y.rank is not None:
@@ -81,7 +81,7 @@ def _sparse_matmul(op: Operation, grad: Tensor) -> list[Any]:
     turned_a, turned_b = op.get_attr("transpose_a"), op.get_attr("transpose_b")
     is_sparse = {a.name: op.get_attr("a_is_sparse"), b.name: op.get_attr("b_is_sparse"), grad.name: grad.op.type == "ReluGrad"}
 
-    def multiply(x: Any, y: Any, dtype: DTypeLike, turned_x: bool = False, turned_y: bool = False) -> Any:
+    def multiply(x: Tensor, y: Tensor, dtype: DTypeLike, turned_x: bool = False, turned_y: bool = False) -> Any:
         x_sparse, y_sparse = is_sparse[x.name], is_sparse[y.name]
         if turned_y:
             y = tf.transpose(y)
@@ -230,7 +230,7 @@ def _triangular_solution(op: Operation, grad: Tensor) -> list[Any]:
 # --- factorisations ----------------------------------------------------------------------------------------------------------
 
 
-def _halved_diagonal(matrix: TensorLike) -> Any:
+def _halved_diagonal(matrix: Tensor) -> Any:
     return tf.matrix_set_diag(matrix, 0.5 * tf.matrix_diag_part(matrix))
 
 
@@ -246,7 +246,7 @@ def _cholesky(op: Operation, grad: Tensor) -> Any:
     return result * 0.5
 
 
-def _qr(op: Any, q_grad: Any, r_grad: Any) -> Any:
+def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
     q, r = op.outputs
     if q.dtype.is_complex:
         raise NotImplementedError("QrGrad not implemented for dtype: complex")
@@ -256,7 +256,7 @@ def _qr(op: Any, q_grad: Any, r_grad: Any) -> Any:
     if rows > columns and q.shape.as_list()[-2] == q.shape.as_list()[-1]:
         raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true.")
 
-    def behind(x: TensorLike, triangle: object) -> Any:
+    def behind(x: Tensor, triangle: object) -> Any:
         """x times the triangle's inverse's adjoint."""
         return tf.linalg.adjoint(tf.linalg.triangular_solve(triangle, tf.linalg.adjoint(x), lower=False, adjoint=False))
 
@@ -280,7 +280,7 @@ def _qr(op: Any, q_grad: Any, r_grad: Any) -> Any:
     return tf.concat([square_or_tall(q, square, of_q, square_grad), of_rest], axis=-1)
 
 
-def _safe_reciprocal(x: Any) -> Any:
+def _safe_reciprocal(x: Tensor) -> Any:
     return x * tf.reciprocal(x * x + 1e-20)
 
 
@@ -300,7 +300,7 @@ def _self_adjoint_eig(op: Operation, values_grad: Tensor, vectors_grad: Tensor) 
         return _halved_diagonal(result)
 
 
-def _svd(op: Any, s_grad: Any, u_grad: Any, v_grad: Any) -> Any:
+def _svd(op: Any, s_grad: Tensor, u_grad: Tensor, v_grad: Tensor) -> Any:
     matrix, s = op.inputs[0], op.outputs[0]
     with_vectors, full = op.get_attr("compute_uv"), op.get_attr("full_matrices")
     s_grad_matrix = tf.matrix_diag(s_grad)

@@ -7,7 +7,6 @@ from typing import Any
 from placesim.tf1.gradients.registry import GradientFunction, attrs_of, text_of
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.generated_functions import gen
@@ -153,11 +152,11 @@ def _fused_batch_norm_grad(op: Operation, *grads: object) -> list[Any]:
 # --- cross entropies ---------------------------------------------------------------------------------------------------------
 
 
-def _broadcast_mul(vector: object, matrix: TensorLike) -> Any:
+def _broadcast_mul(vector: object, matrix: Tensor) -> Any:
     return tf.expand_dims(vector, -1) * matrix
 
 
-def _is_zero(tensor: Any) -> bool:
+def _is_zero(tensor: Tensor) -> bool:
     """Whether a gradient is nothing: the zeros that stand for an output that nobody differentiated."""
     if tensor.op.type in ("ZerosLike", "Zeros"):
         return True
@@ -165,7 +164,7 @@ def _is_zero(tensor: Any) -> bool:
     return value is not None and not value.any()
 
 
-def _softmax_cross_entropy(op: Operation, loss_grad: Any, backprop_grad: Any) -> list[Any]:
+def _softmax_cross_entropy(op: Operation, loss_grad: Tensor, backprop_grad: Tensor) -> list[Any]:
     logits, backprop = op.inputs[0], op.outputs[1]
     grad = _broadcast_mul(loss_grad, backprop)
     if backprop_grad is not None and not _is_zero(backprop_grad):
@@ -220,7 +219,7 @@ def _nth_element(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.divide(chosen, count) * spread, None]
 
 
-def _approx_top_k(op: Any, grad: Any, _: Any) -> Any:
+def _approx_top_k(op: Any, grad: Tensor, _: object) -> Any:
     """The gradient goes to the places that were chosen, told by an index for each dimension."""
     x, places = op.inputs[0], op.outputs[1]
     sizes, chosen = x.shape.as_list(), places.shape.as_list()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
-from placesim.tf1.graphs.tensor import Operation
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 
@@ -47,7 +46,7 @@ def gru_step(op: Operation, *grads: object) -> list[Any]:
     r, u, c, _ = op.outputs
     found = gen("GRUBlockCellGrad")(x, h_prev, w_ru, w_c, b_ru, b_c, r, u, c, grads[3])
 
-    def products(inputs: TensorLike, gates: object) -> tuple[Any, Any]:
+    def products(inputs: Tensor, gates: object) -> tuple[Any, Any]:
         return tf.matmul(tf.concat([x, inputs], 1), gates, transpose_a=True), gen("BiasAddGrad")(gates)
 
     w_ru_grad, b_ru_grad = products(h_prev, found.d_r_bar_u_bar)

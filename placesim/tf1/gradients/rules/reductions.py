@@ -18,7 +18,7 @@ from placesim.tf1.ops.generated_functions import gen
 tf = namespace("")
 
 
-def kept_dims_shape(input_shape: Any, axes: Any) -> Any:
+def kept_dims_shape(input_shape: Tensor, axes: Tensor) -> Any:
     """The shape of a reduction that keeps its dimensions: an array where both are constants, else nodes."""
     sizes, axes_known = constant_value(input_shape), constant_value(axes)
     if sizes is not None and axes_known is not None:
@@ -31,7 +31,7 @@ def kept_dims_shape(input_shape: Any, axes: Any) -> Any:
     return tf.dynamic_stitch([tf.range(rank), positive], [input_shape, tf.ones(axes_shape, input_shape.dtype)])
 
 
-def _sum(op: Any, grad: Any) -> list[Any]:
+def _sum(op: Any, grad: Tensor) -> list[Any]:
     x, axes = op.inputs
     sizes = None if x.shape.rank is None else tuple(x.shape.as_list())
     known = None if sizes is None else constant_value(axes)
@@ -71,7 +71,7 @@ def _static_spread(graph: object, sizes: tuple[int, ...], axes: np.ndarray) -> t
     return found
 
 
-def _mean(op: Any, grad: Any) -> list[Any]:
+def _mean(op: Any, grad: Tensor) -> list[Any]:
     spread = _sum(op, grad)[0]
     x, output = op.inputs[0], op.outputs[0]
     if x.shape.is_fully_defined() and output.shape.is_fully_defined():

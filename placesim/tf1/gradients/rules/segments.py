@@ -6,7 +6,6 @@ from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices
@@ -14,7 +13,7 @@ from placesim.tf1.sparse.values import IndexedSlices
 tf = namespace("")
 
 
-def _rows_of(values: TensorLike, ids: TensorLike) -> Any:
+def _rows_of(values: Tensor, ids: Tensor) -> Any:
     return tf.gather(values, ids)
 
 
@@ -56,7 +55,7 @@ def _segment_extreme(op: Operation, grad: Tensor) -> list[Any]:
     return [tf.where_v2(chosen, _rows_of(shared, ids), zeros), None]
 
 
-def _without_zeros(family: str, data: TensorLike, grad: Tensor, *segments: object) -> tuple[Any, Any, Any, Any]:
+def _without_zeros(family: str, data: Tensor, grad: Tensor, *segments: object) -> tuple[Any, Any, Any, Any]:
     """Mask of zeros in the data, the data with ones there, the gradient, and the products of that data.
 
     The gradient is zero for a segment of several zeros: each of its elements has a zero beside it.
@@ -77,7 +76,9 @@ def _segment_product(op: Operation, grad: Tensor) -> list[Any]:
     return [_rows_of(grad, ids) * partial, None]
 
 
-def _unsorted_rows(values: TensorLike, ids: Any, ids_or_zero: object = None, known: object = None) -> tuple[Any, Any, Any]:
+def _unsorted_rows(
+    values: Tensor, ids: Tensor | None, ids_or_zero: object = None, known: object = None
+) -> tuple[Any, Any, Any]:
     """Rows of `values` by segment, zero for negative segments; with the mask and the clipped ids."""
     if ids_or_zero is None:
         ids_or_zero = tf.maximum(ids, tf.zeros_like(ids))

@@ -14,7 +14,6 @@ import numpy as np
 from placesim.tf1.gradients.registry import GradientFunction
 from placesim.tf1.graphs.default_graph_scopes import control_dependencies
 from placesim.tf1.graphs.tensor import Operation, Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
@@ -63,44 +62,44 @@ def _late_from_output(op_name: str) -> GradientFunction:
     return _late(lambda grad, y: gen(op_name)(y, grad), of_output=True)
 
 
-def _one(tensor: Any) -> Any:
+def _one(tensor: Tensor) -> Any:
     return constant(1, dtype=tensor.dtype)
 
 
-def _one_minus_square(grad: Tensor, x: TensorLike) -> Any:
+def _one_minus_square(grad: Tensor, x: Tensor) -> Any:
     squared = tf.square(x)
     return tf.subtract(_one(grad), squared)
 
 
-def _inverse_of_root(grad: Tensor, x: TensorLike) -> Any:
+def _inverse_of_root(grad: Tensor, x: Tensor) -> Any:
     return tf.reciprocal(tf.sqrt(_one_minus_square(grad, x)))
 
 
-def _acos(grad: Tensor, x: TensorLike) -> Any:
+def _acos(grad: Tensor, x: Tensor) -> Any:
     factor = _inverse_of_root(grad, x)
     return -grad * factor
 
 
-def _atan(grad: Tensor, x: TensorLike) -> Any:
+def _atan(grad: Tensor, x: Tensor) -> Any:
     squared = tf.square(x)
     return grad * tf.reciprocal(tf.add(_one(grad), squared))
 
 
-def _angle(grad: Tensor, x: TensorLike, y: TensorLike) -> Any:
+def _angle(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     real, imaginary = tf.real(x), tf.imag(x)
     inverse = tf.reciprocal(tf.complex(imaginary, real))
     return -tf.complex(grad, constant(0, dtype=grad.dtype)) * inverse
 
 
-def _cos(grad: Tensor, x: TensorLike) -> Any:
+def _cos(grad: Tensor, x: Tensor) -> Any:
     return -grad * tf.sin(x)
 
 
-def _tan(grad: Tensor, x: TensorLike) -> Any:
+def _tan(grad: Tensor, x: Tensor) -> Any:
     return tf.square(tf.reciprocal(tf.cos(x))) * grad
 
 
-def _square(grad: Any, x: Any) -> Any:
+def _square(grad: Tensor, x: Tensor) -> Any:
     return tf.multiply(grad, tf.multiply(x, constant(2.0, dtype=x.dtype)))
 
 
@@ -109,23 +108,23 @@ def _sign(op: Operation, grad: Tensor) -> Any:
     return tf.zeros_like(x)
 
 
-def _spence(grad: Tensor, x: Any, y: TensorLike) -> Any:
+def _spence(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     slope = tf.log(x) / (1 - x)
     at_one = tf.equal(x, 1.0)
     return grad * gen("Select")(at_one, -tf.ones_like(x), slope)
 
 
-def _bessel_i1(grad: Any, x: Any, y: Any) -> Any:
+def _bessel_i1(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     return grad * tf.where_v2(tf.equal(x, 0.0), tf.cast(1.0, x.dtype), tf.math.bessel_i0(x) - tf.div(y, x))
 
 
-def _bessel_i1e(grad: Tensor, x: Any, y: TensorLike) -> Any:
+def _bessel_i1e(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     at_zero = tf.equal(x, 0.0)
     half = tf.cast(0.5, x.dtype)
     return grad * tf.where_v2(at_zero, half, tf.math.bessel_i0e(x) - y * (tf.sign(x) + tf.reciprocal(x)))
 
 
-def _bessel_j1(grad: Any, x: Any, y: Any) -> Any:
+def _bessel_j1(grad: Tensor, x: Tensor, y: Tensor) -> Any:
     return grad * tf.where_v2(tf.equal(x, 0.0), tf.cast(0.5, x.dtype), tf.math.bessel_j0(x) - tf.div(y, x))
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 
 
-def variable_shape(handle: Any, out_type: DTypeLike = "int32", with_dtype: bool = False) -> Any:
+def variable_shape(handle: Tensor, out_type: DTypeLike = "int32", with_dtype: bool = False) -> Any:
     """Shape of a handle's variable, a Const if known; with its type on request."""
     known = handle.graph.shapes.handle(handle.node_ref)
     dims = None if known is None else known[1]
