@@ -149,7 +149,7 @@ def snapshot_of(name: str, outcome: Outcome) -> Snapshot:
 
 
 def body_failure(body: CalledBody) -> str:
-    """Why a body can't be placed, in one line."""
+    """Reason, in one line, that a body can't be placed."""
     assert body.error is not None
     return f"{body.path}, called by {body.call}, cannot be placed: {failure_of(body.error).summary}"
 

@@ -29,7 +29,7 @@ from placesim.placement.node_constraints import NodeConstraints
 
 
 class Cause(IntEnum):
-    """Why two groups became one."""
+    """Cause of joining two groups."""
 
     EDGE = 0
     LABEL = 1
@@ -50,7 +50,7 @@ class Union(NamedTuple):
 
 
 class GroupConflict(NamedTuple):
-    """Why the groups of nodes `x` and `y` could not become one: `reason` is empty if no device type can run both."""
+    """Cause of a failed join of the groups of nodes `x` and `y`: `reason` is empty if no device type can run both."""
 
     x: int
     y: int

@@ -206,7 +206,7 @@ class _Causes:
         self._seen: dict[int, int] = {}
 
     def of(self, phase: int) -> BeginCause:
-        """Why a phase began no earlier; sends and other things that take nothing are looked through."""
+        """Cause of a phase's start time; sends and other things that take nothing are looked through."""
         count = len(self._step)
         task, before = phase % count, self._waited_for[phase]
         if before == NOWHERE:

@@ -1,4 +1,4 @@
-"""Why nodes are where they are, for the command line and Python callers: a snapshot and patterns -> a report."""
+"""Reasons for the devices of nodes, for the command line and Python callers: a snapshot and patterns -> a report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ExplainReport(Reading):
 
     @property
     def error(self) -> ExplainedError | ReportedError | None:
-        """Why the graph can't be placed, or of a written report that it could not."""
+        """Cause of a placement error; of a written report, the error alone."""
         return self._error if self._is_live else self._failure
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ FunctionKey = tuple[str, str, str]
 
 
 def expansion_problem(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]) -> str:
-    """Why these nodes may not be read with the functions that they call; empty if they may."""
+    """Reason not to read these nodes with the functions that they call; empty if they may."""
     if not functions:
         return ""
     called = {key: _calls(function.node, functions) for key, function in functions.items()}

@@ -138,7 +138,7 @@ class Inquiry:
         return self.placement_error(with_edits)
 
     def placement_error(self, with_edits: bool = True) -> ExplainedError | None:
-        """Why the graph can't be placed; None if it can."""
+        """Explain the error of a graph that can't be placed; None if there is none."""
         error = self._placement.error
         if error is None:
             return None

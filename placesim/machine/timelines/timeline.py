@@ -39,7 +39,7 @@ class WorkloadTimeline:
 
 
 class Wait(Enum):
-    """Why something began no earlier."""
+    """Reason for the start time of something."""
 
     NOTHING = "nothing"
     INPUT = "input"

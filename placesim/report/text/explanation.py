@@ -281,7 +281,7 @@ def format_brief(found: Proof) -> StyledText:
 
 
 def brief_reason(found: Proof) -> str:
-    """Why, in some words."""
+    """Reason in a few words."""
     if found.rule not in ("default", "none"):
         return found.choice
     if found.overridden is not None:
