@@ -1,10 +1,10 @@
-"""placesim: where TensorFlow would put every op of a graph on a machine, and what happens then.
+"""placesim: where would TensorFlow place every op of a graph on a machine, and what happens next?
 
     report = placesim.run("graph.yaml", gpu=2)
     print(report.text(), report.results["MatMul:0"])
 
-`placesim.machine(gpu=2)` is a function, although the package of this name holds the rules for machines: that package is loaded
-before the function takes its name here.
+`placesim.machine(gpu=2)` is a function.  The package `placesim.machine` is loaded first, and the function then replaces that
+name.
 """
 
 from placesim.core.process.interrupts import end_on_interrupt, is_own_process

@@ -1,4 +1,4 @@
-"""Errors with the report of what was established before them, for Python callers."""
+"""Errors for Python callers, with a `report` of the results up to the error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def with_error_reports(function: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
-    """The function, whose errors have a `report` of the outcome that a session ended with."""
+    """Decorator that adds a `report` of the session's outcome to the errors of a function."""
 
     @wraps(function)
     def called(*args: Parameters.args, **options: Parameters.kwargs) -> Found:

@@ -1,6 +1,6 @@
 """Predictions for Python callers: step times, sweeps over options, and plans.
 
-Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
+Heavy imports happen inside the functions, so that the package starts as fast as a shell tool.
 """
 
 from __future__ import annotations
@@ -28,9 +28,8 @@ Number = TypeVar("Number", int, float)
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
     """Predict the time of a graph's steps on the machine; the last one runs `steps` times, if given.
 
-    Nothing is computed, so that sizes must be known: `shape` and `batch` settle what placeholders leave open.  Raises what
-    the command line reports as an error; for a device that runs out of memory the exception's `report` has the times without
-    limits.
+    Nothing is computed, so all sizes must be known: `shape` and `batch` set those of placeholders.  Raises the command line's
+    errors; if a device runs out of memory, the exception's `report` has the times without limits.
     """
     from placesim.report.time_report import TimeReport
     from placesim.studies.time_study import study_time
@@ -56,12 +55,12 @@ def sweep(
     examples: int | None = None,
     **options: Unpack[OptionValues],
 ) -> Iterator[dict[str, Any]]:
-    """A row for each combination of the values in `over`, in their order, each as soon as those before it are there.
+    """Yield a row for each combination of the values in `over`, in order, as soon as it and those before it are finished.
 
-    Keys are those of `placesim sweep`, with a list, a range or a text such as `1..8` for each; a row holds its settings and
-    then what came of it by name, `error` where it failed.  `jobs` is how many processes simulate: without it one, or
-    as many as there is room for on the Dask cluster that `scheduler` is the address of.  Raises UsageError for keys and values
-    that mean nothing, what is wrong with all combinations alike, and UnavailableError if the cluster can't be had.
+    Keys are those of `placesim sweep`; a value is a list, a range or a text such as `1..8`.  A row has its settings and results
+    by name, and `error` if it failed.  `jobs` is the number of processes: by default one, or as many as the Dask cluster at the
+    address `scheduler` has room for.  Raises UsageError for invalid keys and values, errors common to all combinations, and
+    UnavailableError if the cluster can't be reached.
     """
     from placesim.report.text.sweep import row_document
     from placesim.runtime.cluster.connection_settings import Connection
@@ -104,13 +103,13 @@ def plan(
     """Search for the best placement of a graph, and compare it with TensorFlow's own, the annotations, single devices and round
     robin.
 
-    `objective` is `latency` (a step's seconds), `throughput` (the busiest device's) or `memory` (the highest peak, in bytes);
-    `free` are patterns of the nodes whose own devices may be given up, `*` all.  The search takes `seconds`, or `evaluations`
-    in each of its lanes, which then gives one plan for one `seed`; `jobs` processes search, and none of them imports the
-    caller's script; with the address of a `scheduler` they are on its Dask cluster.  With `page` the report has one.
+    `objective` is `latency` (seconds of a step), `throughput` (seconds of the busiest device) or `memory` (highest peak in
+    bytes).  Requests of nodes that match a pattern in `free` are dropped (`*`: all).  The search takes `seconds`, or
+    `evaluations` per lane, in which case a `seed` always gives the same plan.  `jobs` processes search, on the Dask cluster at
+    the address `scheduler` if given; they do not import the caller's script.  With `page`, the report has a page.
 
-    Raises what the command line reports as an error: ResourceExhaustedError if nothing fits, whose `report` says what would;
-    UsageError for a value that means nothing.
+    Raises the command line's errors: ResourceExhaustedError if nothing fits, with remedies in its `report`; UsageError for an
+    invalid value.
     """
     from placesim.core.errors import ResourceExhaustedError
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure

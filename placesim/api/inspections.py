@@ -1,6 +1,6 @@
 """Questions about a placement for Python callers: explanations, checks, differences, pictures and conversions.
 
-Nothing heavy is imported before a function is called, so that the package starts as fast as a shell tool.
+Heavy imports happen inside the functions, so that the package starts as fast as a shell tool.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Rule = str | Mapping[str, Any]
 
 EDITS = 8
-"""Default number of edits of a node in the text."""
+"""Default number of edits shown per node."""
 
 
 @with_options
@@ -37,12 +37,11 @@ def explain(
 ) -> ExplainReport:
     """Explain why nodes are on their devices, and which edits would move them.
 
-    `nodes` are names, ids, shell patterns or scopes that end in `/`; without one every node is explained briefly.  At most
-    `edits` edits of a node stand in the text, 0 tries none.  With `cost` also what each takes in a step; None finds that out
-    where it is quickly found.  For a graph that can't be placed the report's `error` has the conflict and the edits that mend
-    it.
+    `nodes` are names, ids, shell patterns or scopes that end in `/`; without any, all nodes are explained briefly.  `edits`
+    limits the edits per node (0: none).  `cost` adds each node's predicted time; None does so if it is cheap to compute.  For a
+    graph that can't be placed, the report's `error` has the conflict and possible fixes.
 
-    Raises UsageError, with the nearest name, for a node that there is not, and what is wrong with the graph or the options.
+    Raises UsageError for an unknown node, with the nearest name, and the errors of the graph and the options.
     """
     from placesim.report.explain_report import explain_snapshot
 
@@ -62,12 +61,12 @@ def check(
     policy: str | PurePath | Mapping[str, Any] | None = None,
     **options: Unpack[OptionValues],
 ) -> CheckReport:
-    """Check a placement against a policy: the report's `findings` list the broken rules, and `is_kept` says whether there are
+    """Check a placement against a policy: the report's `findings` list the violations, and `is_kept` says whether there are
     none.
 
-    Each of `rules` is what an entry of a policy's `rules` is, or a text as `--rule` takes it: `"no-soft-fallback"`,
-    `"max-transfers=10"`, `{"max-transfers": 10}`.  `policy` is a file, or its content as a mapping.  A graph that can't be
-    placed is a finding.  Raises GraphFileError or UsageError for a policy, a rule or a graph that is wrong.
+    A rule in `rules` is an entry of a policy, or a text as for `--rule`: `"no-soft-fallback"`, `"max-transfers=10"`,
+    `{"max-transfers": 10}`.  `policy` is a file or its content as a mapping.  A graph that can't be placed is a finding.
+    Raises GraphFileError or UsageError for an invalid policy, rule or graph.
     """
     from placesim.core.version import __version__
     from placesim.inspection.checking.rules import check_snapshot
@@ -96,13 +95,12 @@ def diff(
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> DiffReport:
-    """Compare two placements: nodes that moved, came or went, transfers, peaks of memory, the step's time, errors.
+    """Compare two placements: moved, new and removed nodes, transfers, memory peaks, step times and errors.
 
-    Without `after` the graph is compared with itself under other options.  `before_options` and `after_options` hold for one
-    side each, over `options`, which hold for both.  `memory` and `time` say whether those are compared; None does so where
-    they are quickly found.  With `page` the steps of both are simulated and the report has a page that shows them one above the
-    other, which a notebook shows.  Raises UsageError if there is nothing to compare, for a page of what holds no steps, and
-    what is wrong with a graph or an option.
+    Without `after`, the graph is compared with itself under other options.  `before_options` and `after_options` apply to one
+    side, on top of `options`.  `memory` and `time` enable these comparisons; None does so if they are cheap.  With `page`, the
+    steps of both are simulated, and the report has a page with both, which a notebook shows.  Raises UsageError if there is
+    nothing to compare or a side has no steps for a page, and the errors of graphs and options.
     """
     from placesim.inspection.difference import compare
     from placesim.report.inspection_reports import DiffReport
@@ -148,12 +146,11 @@ def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels:
 def show(
     source: Source | Report, *, depth: int | None = None, memory: bool | None = None, **options: Unpack[OptionValues]
 ) -> ShowReport:
-    """A placement to be looked at: its name scopes by device, and what is copied between devices.
+    """Show a placement: its name scopes by device, and the copies between devices.
 
-    A notebook shows the report's page, which needs no network; it is also `text`, `svg`, `png`, `dot`, `mermaid` and a
-    `document`, with scopes opened down to `depth`.  `memory` says whether the page tells what each device holds; None does so
-    where that is quickly found.  Raises what is wrong with the graph or the options; a graph that can't be placed is shown as
-    far as it was.
+    A notebook shows the report's page, which needs no network.  The report also has `text`, `svg`, `png`, `dot`, `mermaid` and
+    `document`, with scopes open down to `depth`.  `memory` adds memory use to the page; None does so if it is cheap to compute.
+    Raises the errors of the graph and the options; a graph that can't be placed is shown as far as it was placed.
     """
     from placesim.inspection.picturing.picture import picture_of
     from placesim.report.inspection_reports import ShowReport
@@ -165,7 +162,7 @@ def show(
 
 
 class ConvertedGraph(NamedTuple):
-    """A graph in another form; `notes` say what that has no place for, as sentences."""
+    """A graph in another format; `notes` are sentences on what the format can't hold."""
 
     form: str
     content: bytes
@@ -196,11 +193,10 @@ def convert(
     """Convert a graph to YAML, JSON or a GraphDef, or an ONNX model to one with devices; the result is also written to `out`,
     if given.
 
-    `format` is `yaml`, `json`, `pb`, `pbtxt` or, for a `source` that is an ONNX model, `onnx`; without it the ending of `out`
-    tells, and YAML is what there is without either.  Of YAML `nodes` says how nodes are written: `exact` by scopes where they
-    make the very same nodes, `raw` as NodeDefs, `scopes` by scopes also where attrs that equal their defaults get lost.  With
-    `placed` nodes ask for the devices that they were placed on.  Raises UsageError for a form or a path that means nothing,
-    and what is wrong with the graph or the options.
+    `format` is `yaml`, `json`, `pb`, `pbtxt` or, for an ONNX source, `onnx`; the default is the extension of `out`, else YAML.
+    `nodes` selects the form of nodes in YAML: `exact` uses scopes if they give exactly the same nodes, `raw` writes NodeDefs,
+    `scopes` uses scopes even if attrs equal to their defaults are lost.  With `placed`, nodes request the devices on which they
+    were placed.  Raises UsageError for an invalid format or path, and the errors of the graph and the options.
     """
     from placesim.core.files.writer import WholeFiles
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
@@ -270,7 +266,7 @@ def _name(source: Any) -> str:
 
 
 def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """A side as its line says it: the name, and what is said of this side alone."""
+    """Label of a side: its name, and the options that differ from the other side's."""
     own = ", ".join(f"{key}={value}" for key, value in side.items() if other.get(key) != value)
     return f"{name} ({own})" if own else name
 

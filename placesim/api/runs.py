@@ -39,11 +39,11 @@ def run(
     tls_key: str | None = None,
     **options: Unpack[OptionValues],
 ) -> Report:
-    """Load, place and execute a graph: a path, an open file, or the mapping itself.
+    """Load, place and execute a graph, given as a path, an open file or a mapping.
 
-    With `engine="dask"` it runs on workers of a Dask cluster: those of a `scheduler`, which `worker` says devices of (as
-    `DEVICE=ADDRESS`, or a mapping), or workers of its own on this machine.  Options are named as the command line's flags.
-    Raises what the command line reports as an error, with what was established before it as the exception's `report`.
+    With `engine="dask"`, it runs on workers of a Dask cluster: those of a `scheduler`, assigned to devices by `worker`
+    (`DEVICE=ADDRESS`, or a mapping), or new ones on this machine.  Options are named like the command line's flags.  Raises the
+    command line's errors, with the results up to the error as the exception's `report`.
     """
     chosen = make_options(options)
     bindings = worker.items() if isinstance(worker, Mapping) else ()
@@ -70,7 +70,7 @@ def _sessions_on(connection: Connection) -> AbstractContextManager[Callable[...,
 @with_options
 @with_error_reports
 def place(source: Source, **options: Unpack[OptionValues]) -> Report:
-    """The same without execution: no kernels, feeds or values are needed."""
+    """Place a graph without executing it: no kernels, feeds or values are needed."""
     chosen = make_options({"log_placement": True, **options})
     return _checked(simulate(load(source, None, chosen), chosen, SimulationStage.PARTITIONED))
 
@@ -80,8 +80,8 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
     """Dry-run a graph's steps: the report's `memory` has the peak of each device.
 
-    With `execute=True` they are computed, for sizes that depend on values.  Raises what running out of memory raises, with what
-    was established before it as the exception's `report`.
+    With `execute=True` the steps are executed, for sizes that depend on values.  Raises TensorFlow's error if a device runs out
+    of memory, with the results up to the error as the exception's `report`.
     """
     chosen = make_options({"execute": False, **options})
     stage = SimulationStage.EXECUTED if chosen.execute else SimulationStage.WALKED
@@ -100,10 +100,10 @@ def devices(
     process: GpuProcess | None = None,
     log: Callable[[GpuLogLine], None] = lambda line: None,
 ) -> tuple[Device, ...]:
-    """The devices of a simulated machine in the order of `session.list_devices()`.
+    """List the devices of a simulated machine in the order of `session.list_devices()`.
 
-    With `graph` they are those of its session: its machine, where it says one, under its `config`.  `tensorflow` is the release
-    that makes them, and `log` is told what that logs meanwhile.  Raises what it raises then.
+    With `graph`, they are those of a session with the graph's machine and `config`.  `tensorflow` is the release, and `log`
+    receives its log messages.  Raises TensorFlow's errors for the session.
     """
     given = {"environment": environment or {}, "process": process}
     options = make_options(

@@ -34,8 +34,8 @@ def assert_placement(
 ) -> CheckReport:
     """Assert that `placesim.check` finds nothing, and return its report.
 
-    Raises AssertionError with a line for each finding, and what `placesim.check` raises; UsageError if there is no rule and
-    no policy either: nothing would be held.
+    Raises AssertionError with a line for each finding, the errors of `placesim.check`, and UsageError without any rule or
+    policy.
     """
     from placesim.core.errors import UsageError
 

@@ -51,7 +51,7 @@ def current_settings() -> CommandSettings:
 def same_setting(name: str, argument: str) -> str:
     """Command line of another command for the same graph and machine.
 
-    Empty for a script with arguments of its own, behind which nothing can stand.
+    Empty for a script with its own arguments, after which no options can follow.
     """
     context = click.get_current_context()
     if current_settings().script_arguments:
@@ -113,7 +113,7 @@ GENERAL_OPTIONS = (
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups, and its exit codes."""
+    """A command whose help has its options in groups and its exit codes."""
 
     def __init__(self, *arguments: Any, exits: Mapping[int, str] = EXITS, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -197,5 +197,5 @@ def is_from_environment(name: str) -> bool:
 
 
 def command(name: str, exits: Mapping[int, str] = EXITS) -> Callable[[Callable[..., Any]], Command]:
-    """A function as the command of that name; `exits` are its exit codes, where they mean something of their own."""
+    """Decorator that makes a function the command `name`; `exits` are its specific exit codes."""
     return click.command(name, cls=Command, exits=exits)

@@ -25,7 +25,7 @@ from placesim.core.files.reader import open_file
 
 PREFIX = "PLACESIM_"
 CONFIG = "PLACESIM_CONFIG"
-"""Names the one file of settings; empty for none."""
+"""Environment variable with the path of the only settings file; empty for none."""
 FILE = "placesim.toml"
 _PROJECT = "pyproject.toml"
 _TABLE = ("tool", "placesim")
@@ -57,7 +57,7 @@ class DefaultOrigin(NamedTuple):
 
     @property
     def place(self) -> str:
-        """As messages say it."""
+        """Place for messages."""
         if self.file is None:
             return self.name
         line = _line_of(self.file.text, (*self.file.above, *self.keys))
@@ -76,7 +76,7 @@ class Words(NamedTuple):
 
 
 class Default(NamedTuple):
-    """A value as click takes it, the key that sets it, and where that stands."""
+    """A value for click, with its key and its place."""
 
     value: Any
     key: str
@@ -146,7 +146,7 @@ def _breach(param: click.Option, value: Any, folder: Path) -> str:
 
 
 def _stays_inside(param: Option, text: str, folder: Path) -> bool:
-    """Whether all files that a value names lie in a folder."""
+    """Whether all files named by a value lie in a folder."""
     try:
         return all(is_inside(Path(path), folder) for path in param.files(text))
     except UsageError:  # the command says what is wrong with it
@@ -196,7 +196,7 @@ def _words_of_all(commands: Sequence[str]) -> list[str]:
 
 
 def _read() -> Iterator[SettingsFile]:
-    """The files of settings: the user's own, then the nearest; or the one that the environment names."""
+    """Read the settings files: the user's own, then the nearest; or only the one named by the environment."""
     named = os.environ.get(CONFIG)
     if named is not None:
         one = _parsed(Path(named), Path(named).name == _PROJECT, is_found=False) if named else None
@@ -230,7 +230,7 @@ def _nearest() -> SettingsFile | None:
 
 
 def _parsed(path: Path, is_project: bool, is_found: bool) -> SettingsFile | None:
-    """None for a project's file that says nothing of placesim."""
+    """Parse a settings file; None for a project file without a placesim table."""
     try:
         with open_file(path) as file:
             data = file.read(MAX_BYTES + 1)
@@ -277,7 +277,7 @@ def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
 
 
 def unknown_variables(command: click.Command, name: str, commands: Sequence[str]) -> Iterator[str]:
-    """A sentence for each variable that could be meant for us and sets nothing, of any command."""
+    """Message for each environment variable that looks like an option but sets none, in any command."""
     own = _variables(command, name)
     for variable in sorted(os.environ):
         if not variable.startswith(PREFIX) or variable in own or variable == CONFIG:
@@ -307,7 +307,7 @@ def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
 
 
 def _shown(path: Path) -> str:
-    """As short as it can be said from here."""
+    """Shortest form of a path, relative to the current directory if possible."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The one place that prints errors: runs a command, and turns what it raises into text on standard error and an exit code."""
+"""Runs a command, prints its error on standard error, and returns the exit code; no other module prints errors."""
 
 from __future__ import annotations
 

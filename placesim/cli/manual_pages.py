@@ -1,6 +1,6 @@
 """Pages of the manual by topic, and their sections and numbered rules.
 
-Most lie in `manual/`; a page of what tables hold is made from them, section by section, when it is read.
+Most pages are files in `manual/`; pages about tables are generated section by section when they are read.
 """
 
 from __future__ import annotations
@@ -109,9 +109,9 @@ def _filled(outline: str, sections: Sections) -> Iterator[str]:
 
 
 def find_sections(text: str, wanted: str) -> str:
-    """The section or the rule of a number, else the section of a heading, else all that have `wanted` in their headings.
+    """Section or rule with a number, else the section with that heading, else all sections whose heading contains `wanted`.
 
-    A rule stands under the heading of its section; "" where there is nothing.
+    A rule is shown under its section's heading; "" if nothing is found.
     """
     lines, parts = text.splitlines(), read_parts(text)
     number = plain_number(wanted)
@@ -131,7 +131,7 @@ def _parts_named(parts: Sequence[Part], wanted: str) -> list[Part]:
 
 
 def plain_number(text: str) -> str:
-    """A rule's number as it is compared: `7.2c (i)` is `7.2ci`."""
+    """Normalise a rule's number for comparison: `7.2c (i)` becomes `7.2ci`."""
     return re.sub(r"^(section|rule)\b|appendix|[\s().]+$|[\s()]", "", text.strip().lower())
 
 

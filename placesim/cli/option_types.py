@@ -1,4 +1,4 @@
-"""Options that stand in groups, and options that take one of a few words."""
+"""Options in groups, and options that accept one of a few words."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         self.words = tuple(words)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The words, as the help lists them."""
+        """The words, for the help."""
         return "|".join(self.words)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:

@@ -271,7 +271,7 @@ def shape_option(purpose: str = "") -> Callable[[Command], Command]:
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
-    """`--shape` and `--batch`; `purpose` says what alone they are for."""
+    """`--shape` and `--batch`; `purpose` says what they affect."""
     text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
     batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
     return together(shape_option(purpose), batch)
@@ -336,7 +336,7 @@ def output_option(text: str = "Output file; its extension selects the format.") 
 
 
 def page_option(text: str) -> Callable[[Command], Command]:
-    """`--html`; the text says what the page shows."""
+    """`--html`; `text` describes the page."""
     return option("--html", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
@@ -357,9 +357,9 @@ def time_option(text: str) -> Callable[[Command], Command]:
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that the command line names, feeds by tensor; a repeatable one that it doesn't is an empty tuple.
+    """Options named on the command line, with feeds by tensor; a repeatable option that is missing is an empty tuple.
 
-    Among them is what a script is given as its arguments.  Raises UsageError for a feed that means nothing.
+    They include a script's arguments.  Raises UsageError for an invalid feed.
     """
     found = {name: value for name, value in values.items() if value is not None and value != ()}
     if "feeds" in found:
@@ -371,11 +371,11 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_shell(options: Mapping[str, Any]) -> SimulationOptions:
-    """Options by name, in the environment of the user's shell.  Raises UsageError for what means nothing."""
+    """Options by name, in the environment of the user's shell.  Raises UsageError for invalid values."""
     return make_options({"environment": shell_environment(), **options})
 
 
 def take_record(values: dict[str, Any], kind: Callable[..., Record], **known: Any) -> Record:
-    """A record whose fields are options: their values are taken out of the others."""
+    """Make a record whose fields are options, removing their values from `values`."""
     named = [name for name in signature(kind).parameters if name in values and name not in known]
     return kind(**{name: values.pop(name) for name in named}, **known)

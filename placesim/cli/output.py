@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether to write for a person: on a terminal, or where FORCE_COLOR says so."""
+    """Whether to write for a person: on a terminal, or if FORCE_COLOR is set."""
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
@@ -84,7 +84,7 @@ def unwritable(path: Path | None, error: Exception) -> UsageError:
 
 
 def check_writable(path: Path) -> None:
-    """UsageError for a file that can't be written, before the work whose result it shall hold."""
+    """Raise UsageError for an output file that can't be written, before the work begins."""
     try:
         if path.exists() and not path.is_file():
             return  # a pipe is not to be opened twice

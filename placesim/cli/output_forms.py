@@ -49,7 +49,7 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
 
 
 def table_option(*names: str) -> Callable[[Any], Any]:
-    """`--table`, one of a report's tables; the first is the one that CSV has."""
+    """`--table`: one of a report's tables; CSV writes the first by default."""
     text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
     return option("--table", type=Word(names), help=text, group=REPORT, folder_values="any")
 
@@ -66,9 +66,9 @@ def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
 
 
 class Target(NamedTuple):
-    """Destination and format of a result; `output` is None for standard output, `opens` if a browser shows it.
+    """Destination and format of a result; `output` is None for standard output, `opens` shows it in a browser.
 
-    `table` is the one of several tables that is wanted.
+    `table` selects one of several tables.
     """
 
     form: str
@@ -99,10 +99,9 @@ open_option = option(
 def find_target(
     forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
 ) -> Target:
-    """Choose the format: `--format`, else the file's extension, else text: the one rule of all commands that write reports.
+    """Choose the format: `--format`, else the file's extension, else text.  All commands that write reports use this rule.
 
-    Raises UsageError for an ending that no form has, for a page on a terminal, for `--open` of what is no page, and for
-    `--table` of what is no table.
+    Raises UsageError for an unknown extension, a page on a terminal, `--open` without a page, and `--table` without a table.
     """
     if opens and output is None and form in (None, *OPENED):
         form = form or "html"
@@ -123,7 +122,7 @@ def find_target(
 
 
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
-    """Has the target's form write the subject, to where it goes."""
+    """Write the subject in the target's format to its destination."""
     from placesim.cli.output import write_content, write_styled
     from placesim.cli.progress import show_stages
 

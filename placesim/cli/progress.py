@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 PATIENCE_SECONDS = 0.5
 TICK_SECONDS = 0.2
-"""Between two looks whether a bar is due while the work tells nothing, as in a long kernel."""
+"""Interval of checks whether to show a bar while the work reports nothing, as in a long kernel."""
 
 
 class TerminalProgress:
-    """Shows how far each of some things is, such as steps and the nodes of the one that runs; it erases itself at the end."""
+    """Progress bars for nested counters, such as steps and the nodes of the current one; they disappear at the end."""
 
     def __init__(self) -> None:
         self._started: float | None = None
@@ -47,7 +47,7 @@ class TerminalProgress:
 
     @property
     def is_up(self) -> bool:
-        """Whether a bar is seen now."""
+        """Whether a bar is visible."""
         return self._bar is not None
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class TerminalProgress:
         Thread(target=self._tick, args=(self._ended,), name="placesim-progress", daemon=True).start()
 
     def _tick(self, ended: Event) -> None:
-        """Put the bar up where the work itself says nothing for a while."""
+        """Show the bar when the work reports nothing for a while."""
         while not ended.wait(TICK_SECONDS):
             if self._watcher is not None:
                 if time.monotonic() - self._cleared >= TICK_SECONDS:
@@ -162,7 +162,7 @@ _shown: list[TerminalProgress] = []
 def show_stages(what: str) -> Iterator[None]:
     """Context with a progress bar for its stages: the counts if known, and the elapsed time.
 
-    Within another such block it is a part of that.  Where it is interrupted it says so on the terminal that saw the bar.
+    Inside another such context it is nested in its bar.  After an interrupt, the terminal with the bar shows a message.
     """
     if _shown or not sys.stderr.isatty() or current_settings().quiet:
         with report_stage(what):

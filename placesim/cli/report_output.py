@@ -127,7 +127,7 @@ class ReportWriter:
         self.finish(_read(outcome))
 
     def settle(self) -> None:
-        """Write what has waited for a while beneath a progress bar."""
+        """Write the text that was held back below a progress bar."""
         with InterruptDelay():
             self._out.settle()
 
@@ -262,7 +262,7 @@ class _StyledText(str):
 
 
 class _Text:
-    """The log, the results as they are printed, the summary."""
+    """The log, the printed results and the summary."""
 
     tells_annotations = True
 
@@ -332,7 +332,7 @@ class _Json:
         self._before = ""
 
     def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
-        """Whether all placements and transfers are there: they stand before results."""
+        """Whether all placements and transfers are known, which come before the results."""
         from placesim.studies.simulation.simulation import Growth
 
         return so_far.growth is Growth.NOTHING
@@ -385,7 +385,7 @@ class _JsonLines:
         return self._placed(report, is_first=False)
 
     def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
-        """Rows since the last such line; the first has all keys."""
+        """New rows since the last such line; the first line has all keys."""
         from placesim.report.document import json_text
 
         new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}

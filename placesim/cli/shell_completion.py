@@ -144,7 +144,7 @@ def answer_completion(instruction: str) -> int:
 
 
 class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter's type that also knows what may stand there."""
+    """A parameter type with completions."""
 
     def __init__(self, kind: click.ParamType, find: Finder) -> None:  # type: ignore[type-arg]
         self.name = kind.name
@@ -192,7 +192,7 @@ def _completed_words(command: click.Command, param: click.Parameter) -> str:
 
 
 _FILES = ("FILE", "DIR", "PREFIX")
-"""Placeholders of options whose value is a path."""
+"""Metavars of options whose value is a path."""
 _FILE_ARGUMENTS = ("graph", "graphs", "a", "b", "out")
 _ARGUMENTS = {
     "explain nodes": "nodes",

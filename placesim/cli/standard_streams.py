@@ -73,7 +73,7 @@ def reader_is_gone() -> bool:
 
 
 def write_complaint(text: str) -> None:
-    """Write to standard error, if that can be done, after what has been printed."""
+    """Write to standard error, if possible, after flushing the output."""
     settle_output()
     try:
         sys.stderr.write(text)

@@ -1,7 +1,7 @@
 """TensorFlow's element types: name, number, size and numpy type.
 
-Numpy is imported only when an array type is asked for, so that names can be used without it.
-Quantized types are held as the integers they are made of.  Source of names and numbers: TensorFlow's `types.proto`.
+Numpy is imported only for array types, so that names can be used without it.  Quantized types are stored as integers.  Source
+of names and numbers: TensorFlow's `types.proto`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The supported releases of TensorFlow, each with a row of rules that differ between releases.
 
-Whoever acts on such a rule reads it from the release that it was given, with the registry of ops or the machine; nothing asks
-which release it is.  A rule has the number that it has in `placesim manual placement`; section 13 there lists the differences.
+Code reads a rule from the release that it was given with the registry or the machine, and never checks which release it is.
+Rules have the numbers of `placesim manual placement`; its section 13 lists the differences.
 """
 
 from __future__ import annotations

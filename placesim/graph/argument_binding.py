@@ -75,9 +75,9 @@ Converter = Callable[[Any, str, DataType | None, DataType | None], Operand]
 def bind(
     definition: OpDef | LibraryFunction, attrs: Attrs, inputs: Sequence[Operand | VariableNodes | Any], convert: Converter
 ) -> OpBinding:
-    """Match inputs to arguments, make tensors of literals and variables by `convert`, infer what attrs are not given.
+    """Match inputs to arguments, convert literals and variables to tensors, and infer missing attrs.
 
-    Raises GraphBuildError, in TensorFlow's own words where it has them.
+    Raises GraphBuildError, with TensorFlow's message if it has one.
     """
     if isinstance(definition, LibraryFunction):
         definition = function_definition(definition)
@@ -85,7 +85,7 @@ def bind(
 
 
 class _Binder:
-    """One op's inputs on their way to arguments; `inferred_from` says which argument settled an attr."""
+    """Binds one op's inputs to its arguments; `inferred_from` is the argument that determined each attr."""
 
     def __init__(self, definition: OpDef, attrs: Attrs, inputs: Sequence[Any], convert: Converter) -> None:
         self.definition = definition

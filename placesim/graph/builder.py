@@ -56,7 +56,7 @@ class _NamesOver(dict[str, int]):
 
 
 class _Controller(NamedTuple):
-    """A control scope: what its ops wait for, and the ops made inside it."""
+    """A control-dependency scope: its control inputs, and the ops made inside it."""
 
     inputs: tuple[int, ...]
     members: set[int]
@@ -89,7 +89,7 @@ class ScopedGraphBuilder:
         self.on_node: Callable[[Node], None] | None = None
         self.leaves_marks = False
         self.is_of_function = False
-        """Whether the graph is the body of a function that stands in a file."""
+        """Whether the graph is the body of a function in a graph file."""
         self.last_number = -1
         """The last of the file's own numbers: the names of functions that its entries make hold them."""
         self.view: Any = None
@@ -102,9 +102,10 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def device(self, device: str | DeviceName | DeviceFunction | None) -> Iterator[None]:
-        """`tf.device`: merged into the enclosing device, the inner winning field by field; None clears it (2.1).
+        """`tf.device`: merged into the enclosing device, field by field, with inner fields winning; None clears it (2.1).
 
-        A function is asked for every node; it gives the device as a text, which replaces what scopes further in gave (2.1.4).
+        A device function is called for every node and returns the device as a text, which replaces that of inner scopes
+        (2.1.4).
         """
         spec = parse_python_spec(device) if isinstance(device, str) else device
         saved = self._device_scopes
@@ -373,7 +374,7 @@ class ScopedGraphBuilder:
         return self._append(full_name, found[0], found[1], nodes, slots, controls, location, device)
 
     def device_text(self, device: str | None) -> str:
-        """The requested device of a node that asks for this inside the current scopes.  Raises GraphBuildError."""
+        """Requested device of a node inside the current scopes.  Raises GraphBuildError."""
         found = self._device_texts.get(device)
         if found is None:
             spec = ANY if device is None else enclose(parse_python_spec(device), self._device)
@@ -381,7 +382,7 @@ class ScopedGraphBuilder:
         return found
 
     def intern(self, op: str, attrs: Attrs) -> Attrs:
-        """The one mapping of this content; a mapping that holds a tensor is not shared."""
+        """Shared mapping with this content; mappings with a tensor are not shared."""
         if not attrs:
             return self._empty_attrs
         try:
@@ -560,7 +561,7 @@ def _kind(value: Any) -> Any:
 
 
 def colocation_groups(node: Node) -> tuple[str, ...]:
-    """A node's own `loc:@` labels, else the one that its name makes (2.2.3)."""
+    """A node's own `loc:@` labels, or the implicit one of its name (2.2.3)."""
     labels = node.attrs.get("_class", ())
     own = tuple(label for label in labels if str(label).startswith("loc:@")) if isinstance(labels, tuple) else ()
     return own or ("loc:@" + node.name,)

@@ -11,7 +11,7 @@ from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 
 
 class AttrListError(GraphBuildError):
-    """A list of types of which one is an attr of the function; `position` is the node's."""
+    """A list of types that contains an attr of the function; `position` is the node's."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -27,12 +27,11 @@ def write_function(
     attrs: Attrs,
     names: Mapping[int, str] | None = None,
 ) -> LibraryFunction:
-    """The function of a body's graph.
+    """Make a library function from a body's graph.
 
-    `arguments` are the nodes that stand for its arguments, each with its name, in order; `results` what it gives;
-    `controls` the nodes that run with every call; `names` those of the nodes in the function, where the graph has others.
-    Attrs that nodes leave to their defaults are written with them, as TensorFlow writes a function.
-    Raises AttrListError for a list of types of which one is an attr of the function: a FunctionDef can't say it.
+    `arguments` maps argument nodes to names, in order; `results` are the outputs; `controls` are nodes that run in every call;
+    `names` are the nodes' names in the function if they differ.  Default attrs are written out, as TensorFlow does.  Raises
+    AttrListError for a list of types that contains an attr of the function, which a FunctionDef can't express.
     """
     known = names or {node.id: node.name for node in graph.nodes}
     writer = _Writer(graph, arguments, known)

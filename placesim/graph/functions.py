@@ -1,4 +1,4 @@
-"""Function bodies: an entry of the library -> a graph of its own, with `_Arg` and `_Retval` nodes."""
+"""Function bodies: a library function instantiated as a graph with `_Arg` and `_Retval` nodes."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def open_body(graph: Graph, function: LibraryFunction) -> OpenBody:
 
 
 def function_definition(function: LibraryFunction) -> OpDef:
-    """A function as the definition of an op of its name: its arguments and results, and the attrs that give their types."""
+    """Definition of an op for a function: its arguments, results, and the attrs for their types."""
     inputs, outputs = (
         tuple(ArgDef(arg.name, arg.dtype, arg.type_attr) for arg in args) for args in (function.inputs, function.outputs)
     )

@@ -22,7 +22,7 @@ from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry, load_registry
 
 COLUMNS = 4096
-"""A node's location is packed as `line * COLUMNS + column`; columns beyond are given as the last one."""
+"""Factor of packed locations, `line * COLUMNS + column`; larger columns are stored as the largest one."""
 FILE_POSITIONS = 1 << 40
 """A location in the n-th of a graph's further files has n times this added to it."""
 
@@ -329,7 +329,7 @@ class Graph:
         return Location(self.files[index - 1] if index else self.file, *divmod(place, COLUMNS))
 
     def full_attrs(self, node: Node) -> dict[str, AttrValue]:
-        """A node's attrs with the defaults of those that it does not give."""
+        """A node's attrs, including defaults."""
         definition = node.signature.definition
         if definition is None:
             return dict(node.attrs)
@@ -344,7 +344,7 @@ class Graph:
         return {name: as_held_by_kernel(value) for name, value in attrs.items()}
 
     def input_texts(self, node: Node) -> list[str]:
-        """A node's inputs as a NodeDef spells them."""
+        """A node's inputs in NodeDef notation."""
         texts = [self.tensor_name(ref) for ref in node.inputs]
         return texts + ["^" + self.nodes[i].name for i in node.control_inputs]
 

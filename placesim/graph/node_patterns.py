@@ -36,5 +36,5 @@ def find_matching_names(pattern: str, graph: Graph) -> Sequence[str]:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text has a shell pattern's characters, so that it may stand for several names."""
+    """Whether a text contains characters of a shell pattern, so that it may match several names."""
     return any(character in text for character in "*?[")

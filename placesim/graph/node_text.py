@@ -28,7 +28,7 @@ def function_tag(name: str) -> str:
 
 
 def replace_tags(message: str, spell: Callable[[str], str], kinds: Iterable[str] = ("node",)) -> str:
-    """The message with each node's tag as `spell` gives its name; `kinds` are `node`, `colocation_node`, `function_node`."""
+    """Replace each node tag in a message by `spell(name)`; `kinds` are `node`, `colocation_node`, `function_node`."""
     return _TAG.sub(lambda found: spell(found[2]) if found[1] in kinds else found[0], message)
 
 

@@ -1,4 +1,4 @@
-"""Settings of a graph file beside its nodes: config, inventory and session steps, as values."""
+"""Contents of a graph file other than nodes: config, inventory and session steps, as values."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def file_of_feed(value: Any) -> str | None:
 
 
 class GeneratedFeed(NamedTuple):
-    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform` of a shape, with a seed.
+    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform`, with a shape and a seed.
 
-    `figures` are `mean` and `stddev` of the one, `minval` and `maxval` of the other, as far as they were given.
+    `figures` are the given ones of `mean` and `stddev`, or of `minval` and `maxval`.
     """
 
     kind: str
@@ -47,9 +47,9 @@ class GeneratedFeed(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A name to fetch: `x:0` or a name with an output is fetched, one without is a target, and so is `^x`.
+    """A name to fetch: `x:0`, or a node with an output; a node without outputs, and `^x`, is a target.
 
-    `label` is what the result is called where that is not its name.
+    `label` is the result's name if it differs.
     """
 
     name: str
@@ -76,10 +76,10 @@ class ThreadPoolOptions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """ConfigProto's fields that mean something here, by their own names, with TensorFlow's defaults.
+    """Fields of ConfigProto that affect the simulation, by their own names, with TensorFlow's defaults.
 
-    `gpu_options_location` is where a file says its `gpu_options`.  Two are none of its own: `memory_limit`, the bytes that a
-    run may allocate, None for what the machine has free; and `fuses_ops`, whether ops may be computed together.
+    `gpu_options_location` is the place of `gpu_options` in the file.  Two fields are placesim's: `memory_limit`, the bytes that
+    a run may allocate (None: the machine's free memory), and `fuses_ops`, whether ops may be computed together.
     """
 
     allow_soft_placement: bool = False
@@ -107,13 +107,12 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """Everything a file says.
+    """The content of a graph file.
 
-    `steps` is None if the file names none (then every sink is fetched); `each_step` are those of a script one by one, where
-    what was fed to repetitions differs, for who computes them; `inventory` is None if it has no `devices`.  `is_raw`
-    says that the nodes are a GraphDef's; `initial_values` are variables' values by name that came with a saved model; `rest`
-    is what else a GraphDef said (debug info, gradients of functions, fields of the future), as the bytes of one; `doubts` are
-    what may not be meant, each with its place.
+    `steps` is None if the file names none (then every sink is fetched).  `each_step` lists a script's steps singly if
+    repetitions have different feeds.  `inventory` is None without `devices`.  `is_raw` marks nodes from a GraphDef.
+    `initial_values` are the variables' values in a saved model.  `rest` has the other parts of a GraphDef (debug info, function
+    gradients, unknown fields), serialised.  `doubts` are warnings with their places.
     """
 
     name: str

@@ -1,4 +1,6 @@
-"""Expand a variable into nodes: those of `tf.compat.v1.get_variable`, of both kinds, and their initializers (12.1, 12.2)."""
+"""Expansion of a variable into nodes like those of `tf.compat.v1.get_variable`, of both kinds, with initializers (12.1,
+12.2).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from placesim.graph.graph import Node, TensorRef
 from placesim.ops.attributes import Shape
 
 DEFAULT_SEED = 87654321
-"""The graph's seed that TensorFlow uses where only an op's seed is given."""
+"""Graph seed that TensorFlow uses if only an op's seed is given."""
 _CONST_ELEMENTS = 1000
 """`zeros` and `ones` of fewer elements are one Const, of more a Fill."""
 
@@ -134,7 +136,7 @@ def _finish_resource(
 
 
 def add_initial_value(builder: ScopedGraphBuilder, shape: Sequence[int], dtype: DataType, initializer: InitializerSpec) -> Node:
-    """The nodes that make a variable's initial value, inside the current scope; gives the last."""
+    """Add the nodes of a variable's initial value inside the current scope, and return the last."""
     kind, values = initializer
     if kind == "constant":
         return builder.constant(values["constant"], dtype, shape)

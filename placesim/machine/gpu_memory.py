@@ -1,7 +1,6 @@
-"""GPUs, a session's options and the environment -> the GPUs that TensorFlow makes and the allocator of each (10.1, 10.3).
+"""GPUs that TensorFlow makes for a session's options and environment, with the allocator of each (10.1, 10.3).
 
-This is the one place where a memory limit is computed.  What an allocator does with it is `placesim.memory`'s concern, which
-knows no devices.
+Memory limits are computed only here.  Allocators themselves are in `machine.memory`, which knows no devices.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ class GpuLogLine(NamedTuple):
 
 
 class GpuMemory(NamedTuple):
-    """A GPU of TensorFlow's, and all that its allocator is made from.
+    """A GPU of TensorFlow's, with the settings of its allocator.
 
-    `tf_id` is the i of `GPU:i`; `visible_id` the GPU's place among those that the session sees, `platform_id` the driver's
-    number of it; several virtual devices share both.  `memory_limit` in bytes; `retries` says whether a failed allocation is
-    tried again, `garbage_collection` whether free regions are given back before, `fragmentation_fraction` what share of the
-    limit a chunk may be larger than what was asked for (0: the allocator's own rule).  `allocator` is what TF_GPU_ALLOCATOR
-    puts in the place of, or around, the BFC allocator; empty: nothing.
+    `tf_id` is the i of `GPU:i`, `visible_id` the GPU's index among the visible ones, `platform_id` its number in the driver;
+    virtual devices of a GPU share the last two.  `memory_limit` is in bytes.  `retries`: whether a failed allocation is
+    retried.  `garbage_collection`: whether free regions are returned first.  `fragmentation_fraction`: share of the limit by
+    which a chunk may exceed the request (0: the allocator's default).  `allocator`: the allocator that TF_GPU_ALLOCATOR uses
+    instead of, or around, the BFC allocator; empty for none.
     """
 
     tf_id: int
@@ -65,10 +64,10 @@ class GpuMemory(NamedTuple):
 
 
 class GpuProcess:
-    """The GPUs' allocators of one simulated process.
+    """GPU allocators of one simulated process.
 
-    The first session of a process makes them; a later one gets them as they are, whatever its own options say (10.3.5).
-    `allocators` holds, by the device's full name, what accounts for its memory, for as long as the process lives.
+    The first session of a process makes them; later ones reuse them, whatever their own options are (10.3.5).  `allocators` has
+    the memory account of each device, by full name, for the lifetime of the process.
     """
 
     def __init__(self) -> None:
@@ -80,7 +79,7 @@ class GpuProcess:
         return self._made.get(device)
 
     def keep(self, device: str, memory: GpuMemory) -> GpuMemory:
-        """Remember a device's allocator; the one that was first is what counts."""
+        """Remember a device's allocator unless there is one already; returns the one in use."""
         return self._made.setdefault(device, memory)
 
 
@@ -290,7 +289,7 @@ def _check_priorities(options: GpuOptions, visible: tuple[int, ...]) -> None:
 
 
 def count_gpus(gpus: int, most: int | None, options: GpuOptions) -> int:
-    """An upper bound of the devices that a task with so many GPUs gets."""
+    """Upper bound on the devices of a task with `gpus` GPUs."""
     if not gpus:
         return 0
     wanted = gpus if most is None else min(most, gpus)
@@ -335,7 +334,7 @@ def make_gpus(
 
 
 def _check_mapping(tf_id: int, platform_id: int, earlier: GpuMemory | None) -> None:
-    """10.1.6: in one process a number stands for one GPU."""
+    """Check that a device number stands for one GPU in a process (10.1.6)."""
     if earlier is not None and earlier.platform_id != platform_id:
         raise AlreadyExistsError(
             f"TensorFlow device (GPU:{tf_id}) is being mapped to multiple devices ({platform_id} now, and "

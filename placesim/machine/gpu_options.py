@@ -28,7 +28,7 @@ class VirtualDevices(NamedTuple):
 
 
 class GpuOptions(NamedTuple):
-    """`gpu_options` of a session's config by the names of its fields, those of `experimental` among them."""
+    """Fields of a session's `gpu_options`, including those of `experimental`."""
 
     allow_growth: bool = False
     per_process_gpu_memory_fraction: float = 0.0
@@ -43,7 +43,7 @@ class GpuOptions(NamedTuple):
 
 
 GPU_OPTIONS = ("allow_growth", "per_process_gpu_memory_fraction", "visible_device_list", "allocator_type")
-"""The fields that stand in `gpu_options` itself."""
+"""Fields of `gpu_options` itself."""
 EXPERIMENTAL_GPU_OPTIONS = tuple(name for name in GpuOptions._fields if name not in GPU_OPTIONS)
 """The fields that stand under `experimental`."""
 
@@ -83,9 +83,9 @@ class GpuEnvironment(NamedTuple):
 
 
 class DeviceOptions(NamedTuple):
-    """All that a session says of the devices that it opens; `location` is where a file says its `gpu_options`.
+    """A session's device settings; `location` is the place of `gpu_options` in the file.
 
-    `release` is the TensorFlow that opens them.
+    `release` is the simulated TensorFlow release.
     """
 
     gpu: GpuOptions = GpuOptions()

@@ -39,11 +39,11 @@ FAMILIES = (
     "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",
     "pooling gradient",
 )  # fmt: skip
-"""Families of kernels, each with a factor of its own."""
+"""Kernel families, each with its own factor."""
 
 
 class MeasuredFigure(NamedTuple):
-    """A figure, and by what factor it was less and more at times."""
+    """A figure, with the factors to its low and high measurements."""
 
     value: float
     low: float = 1.0
@@ -54,9 +54,9 @@ class MeasuredFigure(NamedTuple):
 class HostProfile:
     """Measured times of numpy and of placesim's executors on a host.
 
-    `seconds` are those of `SECONDS`, and the shares of `SHARES`, `spreads` by what share each differs from run to run; `caches`
-    the bytes from which on what lies among as many comes from further away; `families` how many times longer than these say a
-    family's kernels take, with its spread; `about` how it came about.
+    `seconds` are the entries of `SECONDS` and `SHARES`, and `spreads` their relative variation between runs.  `caches` are data
+    sizes in bytes from which accesses reach the next cache level.  `families` are the factors of kernel families to the sum of
+    these figures, with spreads.  `about` describes the measurement.
     """
 
     seconds: Mapping[str, float]

@@ -45,8 +45,8 @@ class TaskInventory(NamedTuple):
 class Device(NamedTuple):
     """One device: full name, type, memory limit in bytes, and the driver's description (empty for a CPU).
 
-    `gpu` is what its allocator is made from, where it is a GPU; `host_limit` the bytes that a CPU was given by the inventory,
-    `host` what is known of its task's host.
+    `gpu` has a GPU's allocator settings, `host_limit` a CPU's memory from the inventory in bytes, `host` the host model of its
+    task.
     """
 
     name: str

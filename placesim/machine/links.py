@@ -148,7 +148,7 @@ def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
 
 
 def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> list[LinkEnd]:
-    """The ends that no task of the machine has; `GPU:*` may stand for none."""
+    """Ends that no task of the machine has; `GPU:*` may match none."""
     return [
         end
         for end in entry.ends
@@ -157,10 +157,10 @@ def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> lis
 
 
 def resolve_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[tuple[Vertex, ...]]:
-    """The ends of each link that an entry stands for, on a machine with these tasks.
+    """Ends of each link that an entry describes, on a machine with these tasks.
 
-    Two ends for each pair that it names, once; for a medium all of its ends.  What the machine has no more (with `--gpu 1`,
-    say) is left out.
+    There are two ends per named pair, or all ends of a medium.  Ends that the machine lacks (with `--gpu 1`, for example) are
+    left out.
     """
     is_open = any(end.is_open for end in entry.ends)
     seen: set[tuple[Vertex, ...]] = set()

@@ -22,11 +22,11 @@ MAX_TIMEOUT = MAX_DIM // 1000
 """Maximum timeout in seconds, since a ConfigProto stores milliseconds in 64 bits."""
 MAX_STEPS = 1 << 40
 MAX_ITERATIONS = 1 << 20
-"""Each iteration of a loop is walked through."""
+"""Maximum iteration count, since each iteration is dry-run."""
 _KERNEL_DEVICES = ("CPU", "GPU")
-"""The types of device that a machine here can have."""
+"""Device types of the simulated machine."""
 MACHINE = ("cpu", "gpu", "gpu_model", "inventory")
-"""Options that say what a graph file says under `devices`."""
+"""Options that replace a graph file's `devices`."""
 RANGES = {
     "cpu": (0, MAX_COUNT),
     "gpu": (0, MAX_COUNT),
@@ -37,40 +37,42 @@ RANGES = {
     "checkpoint_every": (1, MAX_DIM),
     "checkpoint_keep": (0, MAX_DIM),
 }
-"""The least and the most of options that are whole numbers."""
+"""Smallest and largest values of options that are whole numbers."""
 _LISTS = {
     "link": "a list of ENDS=BANDWIDTH",
     "device": "a mapping or a list of PATTERN=DEVICE",
     "shape": "a mapping or a list of NAME=1,2,3",
     "iterations": "a mapping or a list of NAME=N",
 }
-"""Options that may not be a single text."""
+"""Options that must be a list or mapping instead of a single text."""
 Paths = str | PurePath | Sequence[str | PurePath]
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationOptions:
-    """Options by the names of the command line's flags; None leaves what the file says.
+    """Options named like the command line's flags; None keeps the file's setting.
 
-    `tensorflow` is the release of TensorFlow to be, such as "1.15". `inventory` is a file with a `devices:` document or that
-    document itself, `profile` one such or several, of which the host and the GPUs' figures are taken, `link` are links as
-    `A-B=25GB/s@2us`; `timeout` is in seconds, `memory_limit` in bytes or a text with a unit; `no_memory_limit` lets devices
-    hold more than they have, and `report_tensor_allocations_upon_oom` has TensorFlow list what they hold when they can't.
-    `shape` and `batch` settle open dimensions of placeholders where nothing is computed: shapes by name, as a mapping or as
-    `NAME=1,2,3`, and the first dimension of all others. There `iterations` says how often loops run that nothing else fixes, as
-    a mapping or as `NAME=N`, and `assume_unknown` is taken for each dimension that stays open. `tag`, `signature` and
-    `checkpoint` choose among what a file of TensorFlow's offers; `clear_devices` drops the devices that its nodes ask for, then
-    `device` sets them: patterns over node names to devices, as a mapping or as `PATTERN=DEVICE`; `layer_assignment` says which
-    layers of an ONNX model ask for which devices, `allow_unknown` are the types of device, as `cpu,gpu` or as a list, on which
-    ops of one are placed that placesim does not know. Beside its own folder the graph may read what lies in `allow_read`, and
-    write what lies in `allow_write`; `allow_all_files` leaves nothing out. Of a Python script `until` says how far it runs
-    before its graph is taken, and `arguments` is what it finds in `sys.argv` behind its name. `environment` are the environment
-    variables of the simulated process, which is a new one unless `process` holds one in which sessions were before; neither has
-    a flag, and the command line gives the first.
-
-    With `checkpoint_every`, a number of steps, `checkpoint` is also what the names of checkpoints begin with that a run writes,
-    of which it keeps `checkpoint_keep` (0 for all); with `restart` it goes on from the newest of them.
-    `no_fusion` has each op computed by itself, `optimize` what depends on constants alone computed once for all steps.
+    - `tensorflow`: TensorFlow release to simulate, such as "1.15".
+    - `inventory`: a file with a `devices:` document, or the document.  `profile`: one or several, for the host's and the GPUs'
+      figures.  `link`: links as `A-B=25GB/s@2us`.
+    - `timeout`: seconds.  `memory_limit`: bytes, or a text with a unit.  `no_memory_limit`: let devices exceed their memory.
+      `report_tensor_allocations_upon_oom`: let TensorFlow list the tensors of a device that runs out of memory.
+    - `shape`, `batch`: unknown dimensions of placeholders, where nothing is computed: shapes by name, as a mapping or as
+      `NAME=1,2,3`, and the first dimension of all others.  `iterations`: iteration counts of loops with an unknown one, as a
+      mapping or as `NAME=N`.  `assume_unknown`: size of each remaining unknown dimension.
+    - `tag`, `signature`, `checkpoint`: selection in a TensorFlow file.
+    - `clear_devices`: drop all device requests.  `device`: then request devices by node name patterns, as a mapping or as
+      `PATTERN=DEVICE`.
+    - `layer_assignment`: requested devices of an ONNX model's layers.  `allow_unknown`: device types with kernels for unknown
+      ONNX ops, as `cpu,gpu` or as a list.
+    - `allow_read`, `allow_write`: paths that the graph may read or write, beside reading its own folder.  `allow_all_files`:
+      any file.
+    - `until`: point at which a Python script's graph is taken.  `arguments`: its `sys.argv[1:]`.
+    - `environment`: environment variables of the simulated process.  `process`: a process with earlier sessions, by default a
+      new one.  The command line passes its own environment.
+    - `checkpoint_every`: write checkpoints every so many steps, named after `checkpoint`.  `checkpoint_keep`: number to keep, 0
+      for all.  `restart`: continue from the newest.
+    - `no_fusion`: compute each op separately.  `optimize`: fold constants once for all steps.
     """
 
     log_placement: bool | None = None
@@ -118,7 +120,7 @@ class SimulationOptions:
 
     @property
     def release(self) -> Release:
-        """The release that `tensorflow` names; the current one where it names none.  Raises UsageError for no release."""
+        """Release named by `tensorflow`, by default the current one.  Raises UsageError for an unknown one."""
         return CURRENT if self.tensorflow is None else find_release(self.tensorflow)
 
     @property
@@ -138,12 +140,12 @@ class SimulationOptions:
 
     @property
     def is_saved(self) -> bool:
-        """Whether a run writes checkpoints, or goes on from one."""
+        """Whether a run writes checkpoints or continues from one."""
         return self.checkpoint_every is not None or self.restart
 
     @property
     def initial_checkpoint(self) -> Any:
-        """The checkpoint that variables have their first values from; one that a run is to write need not be there."""
+        """Checkpoint with the initial values of variables; one that the run will write need not exist."""
         if self.is_saved and not Path(f"{self.checkpoint}.index").exists():
             return None
         return self.checkpoint
@@ -155,14 +157,14 @@ class SimulationOptions:
 
     @property
     def device_patterns(self) -> tuple[tuple[str, str], ...]:
-        """`device` as pairs of pattern and device, in the order given.  Raises UsageError for a text without `=`."""
+        """`device` as pairs of pattern and device, in the given order.  Raises UsageError for a text without `=`."""
         if isinstance(self.device, Mapping):
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
 
     @property
     def unknown_devices(self) -> tuple[str, ...]:
-        """`allow_unknown` as a tuple of TensorFlow's names.  Raises UsageError for what is no type of device."""
+        """`allow_unknown` as a tuple of TensorFlow's device types.  Raises UsageError for an unknown type."""
         given = self.allow_unknown.split(",") if isinstance(self.allow_unknown, str) else self.allow_unknown
         found = tuple(str(word).strip().upper() for word in given if str(word).strip())
         for word in found:
@@ -173,13 +175,13 @@ class SimulationOptions:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """`shape` by name.  Raises UsageError for what is no shape."""
+        """`shape` by name.  Raises UsageError for an invalid shape."""
         given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
         return {name: _dims(name, dims) for name, dims in given}
 
     @property
     def loop_counts(self) -> dict[str, int]:
-        """`iterations` by name.  Raises UsageError for what is no number."""
+        """`iterations` by name.  Raises UsageError for an invalid number."""
         given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
         return {name: _count(name, count) for name, count in given}
 
@@ -236,9 +238,9 @@ _OPTION_PARAMETERS: list[Parameter] = []
 
 
 def with_options(function: Function) -> Function:
-    """A function of `**options` with all of them in its signature and its docstring, where `help` and notebooks look.
+    """Show all simulation options in the signature and docstring of a function of `**options`, for `help` and notebooks.
 
-    An editor that reads the text has them from `OptionValues`.
+    Editors that analyse the source take them from `OptionValues`.
     """
     own = signature(function)
     if not _OPTION_PARAMETERS:
@@ -255,7 +257,7 @@ def with_options(function: Function) -> Function:
 
 
 def make_options(values: Mapping[str, Any]) -> SimulationOptions:
-    """Options by name, checked.  Raises UsageError for a name or a value that means nothing."""
+    """Make checked options from values by name.  Raises UsageError for an invalid name or value."""
     known = [option.name for option in fields(SimulationOptions)]
     for name in values:
         if name not in known:

@@ -18,15 +18,15 @@ from placesim.machine.gpu_options import shell_environment
 from placesim.machine.options import MACHINE, OptionValues, SimulationOptions, make_options
 
 VARIABLES = {f"PLACESIM_{name.upper()}": name for name in MACHINE}
-"""Environment variables, and the options that they stand for."""
+"""Environment variables and the options that they set."""
 _COUNTS = ("cpu", "gpu")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Options of `placesim.run` that say what sessions run on and how; the GPUs of a process are shared by its sessions.
+    """Simulation options of sessions; the sessions of a process share its GPUs.
 
-    `is_overridden` where a command line says how many devices there are, whatever the program says.
+    `is_overridden` is set if a command line determines the devices, overriding the program.
     """
 
     options: SimulationOptions
@@ -41,9 +41,9 @@ _overriding: dict[str, Any] = {}
 
 @contextmanager
 def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
-    """Sessions that are made inside run on this machine; options are named as the command line's flags.
+    """Context whose sessions run on this machine; options are named like the command line's flags.
 
-    Threads that are started inside see it too.  Raises UsageError for an option that means nothing.
+    Threads started inside use it too.  Raises UsageError for an invalid option.
     """
     entered = Machine(make_options({"environment": shell_environment(), **values}))
     _entered.append(entered)

@@ -63,7 +63,7 @@ class _Reader(NamedTuple):
 
 
 def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
-    """The calls whose function returns a resource, by runtime id; raises InvalidArgumentError for an unknown function."""
+    """Calls whose function returns a resource, by runtime id; raises InvalidArgumentError for an unknown function."""
     if not any(signature.op in CALLS for signature in graph.signatures.all()):
         return {}
     calls = (node for i in order if (node := graph.nodes[i]).op in CALLS)

@@ -42,7 +42,7 @@ class CandidateSearch:
         return devices if possible == devices else possible
 
     def _find_softly(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
-        """7.2c: without the requested type and id, and then without those of resources."""
+        """Drop the requested type and id, then those of resources (7.2c)."""
         for step in _SOFT_STEPS:
             # Type and id go together (7.4): a GPU that is not there may leave a CPU, not another GPU.
             key = (soften(found, step), found.types)

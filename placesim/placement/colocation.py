@@ -95,7 +95,7 @@ Note = tuple[int, OverriddenRequest] | MovedGroup | str
 
 
 class NoCandidates(Exception):  # never seen outside: it becomes TensorFlow's sentence
-    """A group that no device can take; `node` is the member that was asked about."""
+    """A group without an allowed device; `node` is the member being placed."""
 
     def __init__(self, node: int) -> None:
         super().__init__(node)
@@ -105,10 +105,9 @@ class NoCandidates(Exception):  # never seen outside: it becomes TensorFlow's se
 class ColocationGraph:
     """The nodes of a graph on a device set, each in its own group until groups are joined.
 
-    `order` is the runtime's; `assigned` gives the full device name of nodes that are placed already; `default_device` is a
-    device that is preferred wherever it can be.  `own` knows what each node alone may be placed on, and `constraints` holds
-    what its group may be, at the index of the group's root; it is filled by the first step.  `bodies` is what was
-    found of the functions that are called, shared with the graphs of their bodies.
+    `order` is the runtime's; `assigned` has the full device names of nodes placed already; `default_device` is preferred
+    wherever possible.  `own` has the constraints of single nodes, and `constraints` those of groups, at the index of the
+    group's root, filled by the first step.  `bodies` has the called functions, shared with their bodies' graphs.
     """
 
     def __init__(
@@ -165,8 +164,8 @@ class ColocationGraph:
     def tie(self, source: int, node_id: int, cause: Cause, detail: str | int) -> GroupConflict | None:
         """Join the group of a node with that of its source; returns the conflict, or None on success (5.6).
 
-        A request of the node's group that is at odds with the other's gives way.  Raises TieConflict if the devices are
-        assigned, or those of resources.
+        A conflicting request of the node's group is overridden.  Raises TieConflict if the devices are assigned, or belong to
+        resources.
         """
         source_root, root = self.root(source), self.root(node_id)
         if source_root != root:

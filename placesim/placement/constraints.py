@@ -134,10 +134,10 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 
 
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
-    """Constraints that remain for a group that refers to another: a request in conflict with the other's gives way (5.6).
+    """Constraints of a group after it is joined with its source: its conflicting request is overridden (5.6).
 
-    `nested` says that two devices are at odds already where neither says all that the other says.  Raises TieConflict if
-    what they are assigned, or generate, is at odds.
+    With `nested`, two devices conflict if neither specialises the other.  Raises TieConflict for conflicting assigned or
+    resource devices.
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]

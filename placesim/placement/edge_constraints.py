@@ -17,7 +17,7 @@ from placesim.placement.group_messages import conflict_message, incompatible_edg
 def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
     """Colocate every node with the source of its reference and resource edges, by runtime id, except nodes in `passed_over`.
 
-    Raises InvalidArgumentError if what stands at the two ends can't be together.
+    Raises InvalidArgumentError if the two ends of an edge are incompatible.
     """
     ties_datasets = groups.graph.registry.rules.ties_datasets
     slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
@@ -44,7 +44,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, detail: str | int) -> None:
     """Colocate a node with its source; a conflicting request of the node, even a hard one, is dropped.
 
-    Raises InvalidArgumentError if what stands at the two ends can't be together.
+    Raises InvalidArgumentError if the two ends are incompatible.
     """
     try:
         conflict = groups.tie(source, node.id, cause, detail)

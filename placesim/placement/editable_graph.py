@@ -44,7 +44,7 @@ class EditableGraph:
         return node
 
     def copy(self, name: str, op: str, attrs: Attrs, device: str, location: int) -> EditableNode:
-        """Append a node whose edges are still to come."""
+        """Append a node without edges."""
         return self._append(name, op, attrs, device, location)
 
     def move_to_end(self, nodes: Sequence[EditableNode]) -> None:
@@ -108,7 +108,7 @@ class EditableGraph:
         return [reader for reader, position in node.readers if position < 0]
 
     def remove(self, node: EditableNode) -> None:
-        """Take a node out, with its edges; data edges out of it must be gone already."""
+        """Remove a node with its edges; its outgoing data edges must be removed first."""
         for source, _ in node.data:
             source.readers = [(n, p) for n, p in source.readers if n is not node]
         for source in node.control:

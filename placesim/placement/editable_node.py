@@ -8,7 +8,7 @@ from placesim.ops.attributes import Attrs
 
 
 class EditableNode:
-    """A node whose inputs and readers are other such nodes.  `readers` are `(node, input position)`, -1 for a control edge."""
+    """A node linked to its inputs and readers; `readers` are `(node, input position)`, with -1 for a control edge."""
 
     __slots__ = (
         "attrs",

@@ -28,7 +28,7 @@ from placesim.placement.reasons import DeviceChoice, Reasons
 from placesim.placement.session_placer import SessionPlacer
 
 MAX_DEPTH = 32
-"""So deep calls in calls are looked into; what calls deeper is named, and its body not shown."""
+"""Maximum depth of nested calls whose bodies are shown; deeper calls are only named."""
 
 
 class Instantiation(IntEnum):
@@ -111,10 +111,10 @@ def body_node(graph: Graph, name: str) -> NodeDef | None:
 
 @dataclass(frozen=True, slots=True)
 class CalledBody:
-    """The body of a function where a node calls it; its nodes are called by `path`, a slash, and their names.
+    """The body of a function at a calling node; its nodes are named `path/NAME`.
 
-    `path` is that of the calling node and the function's name.  `placed` is None, and `error` says why, where it can't be
-    instantiated; an error of its placement is in `error`, too.  `depth` is 1 for what the graph itself calls.
+    `path` consists of the calling node and the function's name.  `placed` is None if it can't be instantiated; `error` is then
+    the reason, or else an error of its placement.  `depth` is 1 for calls in the graph itself.
     """
 
     path: str
@@ -184,7 +184,7 @@ class LoggedNode(NamedTuple):
 
 
 def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
-    """Every placed node of a graph in log order, and then those of each body that it calls."""
+    """All placed nodes of a graph in log order, followed by those of each called body."""
     yield from _logged(placement, None)
     for body in bodies_of(placement).bodies:
         if body.placement is not None:

@@ -1,4 +1,4 @@
-"""The nodes of a graph, each by itself -> its colocation groups: the steps in TensorFlow's order (5.2)."""
+"""Colocation groups of a graph, by the steps in TensorFlow's order (5.2)."""
 
 from __future__ import annotations
 

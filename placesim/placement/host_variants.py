@@ -29,9 +29,9 @@ def keep_variants_on_host(groups: ColocationGraph) -> None:
 
 
 def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
-    """The nodes that a variant input keeps on the CPU, by runtime id, without those that are there anyway.
+    """Nodes that a variant input restricts to the CPU, by runtime id, except those restricted already.
 
-    The caller narrows each one's group before it asks for the next.
+    The caller restricts the group of each node before requesting the next.
     """
     graph = groups.graph
     held: dict[int, bool | None] = {}
@@ -53,7 +53,7 @@ def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
 
 
 def _makes_host_only(node: Node) -> bool:
-    """Whether the full type that TensorFlow gives an op's output says that it lives on the host."""
+    """Whether TensorFlow's full type of an op's output marks it as host-only."""
     if node.op == "RaggedTensorToVariant":
         return node.attrs.get("Tvalues") is STRING
     return node.op == "MutexLock" or is_dataset_op(node.signature.definition)
@@ -81,7 +81,7 @@ def _holds_host_only(graph: Graph, node: Node, held: dict[int, bool | None]) -> 
 
 
 def _variant_sources(graph: Graph, node: Node) -> list[int]:
-    """The nodes whose variants a node reads, by input slot."""
+    """Sources of a node's variant inputs, by input slot."""
     pairs = zip(node.input_nodes, node.input_slots, strict=True)
     return [i for i, slot in pairs if graph.nodes[i].signature.output_dtypes[slot] is VARIANT]
 

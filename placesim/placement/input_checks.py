@@ -22,7 +22,7 @@ def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:
 
 
 def missing_output(name: str, op: str, count: int, slot: int) -> OutOfRangeError:
-    """TensorFlow's error for an output that a node, as it is after the rewrites, has not."""
+    """TensorFlow's error for an output that a node lacks after the rewrites."""
     return OutOfRangeError(f"Node '{name}' (type: '{op}', num of outputs: {count}) does not have output {slot}", node=name)
 
 

@@ -26,7 +26,7 @@ MULTI_DEVICE = "_lower_as_multi_device_function"
 
 IDENTITY_N = "IdentityN"
 MOST_LOWERED = 200_000
-"""Nodes that functions may bring in: conditionals whose branches hold conditionals double at each level."""
+"""Maximum nodes added by inlining functions: nested conditionals double at each level."""
 
 Output = tuple[EditableNode, int]
 
@@ -391,7 +391,7 @@ class _Inlining:
         return f"loc:@{self.caller.name}/{name}" if name in self.body.graph.ids else label
 
     def _device(self, requested: str) -> str:
-        """A body node's device: its own with what the caller's adds, or with the caller's task."""
+        """Device of an inlined node: its own, completed by the caller's or with the caller's task."""
         if not requested:
             return self.caller.device
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)

@@ -33,11 +33,11 @@ class PlacedGraph:
 
 @dataclass(frozen=True, slots=True)
 class Placement(PlacedGraph):
-    """A placed graph, and why it was placed so.
+    """A placed graph, with the reasons for its devices.
 
-    `log` has the nodes in the order of the log, `choices[i]` how node i's device was chosen; `groups` keeps the constraints
-    that left its candidates, and `reasons` reads them.  `error` is what stopped it.  `is_body` tells a function's body; `known`
-    keeps what was found of the bodies that its nodes call (`bodies.bodies_of`).
+    `log` has the nodes in log order, and `choices[i]` the kind of choice for node i.  `groups` has the constraints, from which
+    `reasons` are read.  `error` is the error that stopped the placer.  `is_body` marks a function's body; `known` has the
+    bodies called by its nodes (`function_bodies`).
     """
 
     log: Sequence[int]
@@ -66,7 +66,7 @@ class _Kind(IntEnum):
 
 
 _GENERATOR, _IDENTITY = int(_Kind.GENERATOR), int(_Kind.IDENTITY)
-"""As the bytes of an array, which compare faster than the enumeration."""
+"""Kinds as small integers in a byte array, which compare faster than enumeration members."""
 
 
 def place_graph(
@@ -78,9 +78,8 @@ def place_graph(
 ) -> Placement:
     """Place a graph; an error of TensorFlow's is part of the result, with the nodes placed before it.
 
-    `assigned` gives full device names of nodes that are placed already (9.5); `default_device` names the device that is
-    preferred wherever it can be (3.7): where a function's body is placed, that of its call; a session's graph has none.
-    Raises KeyError if there is no such device.
+    `assigned` has full device names of nodes placed already (9.5).  `default_device` is preferred wherever possible (3.7): for
+    a function's body, the device of its call.  Raises KeyError if there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None
@@ -197,7 +196,7 @@ class _Placer:
         self._take_first(node.id, found)
 
     def _place_generators(self, generators: Sequence[int], kinds: bytearray) -> None:
-        """6.3 A: a generator goes where all its consumers are, if it can run there."""
+        """Place each generator with its consumers, if all are on one device that supports it (6.3 A)."""
         followed = self._common_consumer_devices(kinds)
         for node_id in generators:
             found = self.groups.candidates(node_id)
@@ -208,7 +207,7 @@ class _Placer:
                 self._take_first(node_id, found)
 
     def _take_first(self, node_id: int, found: Constraints) -> None:
-        """The preferred candidate; the only one where the node's group has been placed."""
+        """Place a node on its preferred candidate, which is the only one once its group has a device."""
         if found.origin is None:
             self._choose(node_id, found.candidates[0], DeviceChoice.DEFAULT)
         else:

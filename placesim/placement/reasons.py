@@ -109,7 +109,7 @@ class Reasons:
 
     @cached_property
     def _placed_first(self) -> dict[int, int]:
-        """The member of each group whose device the others took: generators wait, unless they are assigned already."""
+        """Member of each group whose device the others took; generators wait unless they are assigned."""
         nodes, assigned = self._groups.graph.nodes, self._groups.assigned
 
         def leader(members: tuple[int, ...]) -> int:

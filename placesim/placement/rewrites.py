@@ -83,7 +83,7 @@ def _accumulate(edited: EditableGraph, node: EditableNode) -> EditableNode:
 
 
 def _is_in_loop(node: EditableNode) -> bool:
-    """Whether a node reads, through any chain, an `Enter` whose frame it has not left."""
+    """Whether a node depends on an `Enter` whose frame it has not left."""
     waiting, seen = [node], {id(node)}
     while waiting:
         current = waiting.pop()
@@ -140,7 +140,7 @@ def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
 
 
 def _isolate(edited: EditableGraph, node: EditableNode, names: set[str]) -> None:
-    """`names` are those of all nodes, and gain the new ones."""
+    """Isolate a call; `names` has the names of all nodes, and gets the new ones."""
     for position, (source, slot) in enumerate(list(node.data)):
         identity = _add_identity(edited, _unique(f"{source.name}_{node.name}", names), source, slot)
         edited.reconnect(node, position, identity, 0)

@@ -26,7 +26,7 @@ class SessionPlacer:
     def place(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
         """Place a graph as written; the result holds TensorFlow's error if there is one.
 
-        `assigned` gives full device names of nodes whose device is not chosen here.
+        `assigned` has full device names of nodes that are placed already.
         """
         return self.place_rewritten(rewrite(graph), assigned)
 

@@ -1,4 +1,4 @@
-"""Groups -> groups without the device types that only XLA compiles for, unless they were asked for (5.11)."""
+"""Removal of device types that only XLA compiles for, unless they were requested (5.11)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def exclude_xla_types(groups: ColocationGraph) -> None:
 
 
 def without_xla_types(found: Constraints) -> Constraints:
-    """Without the types that only XLA compiles for, unless they are asked for or nothing else is left."""
+    """Constraints without the types that only XLA compiles for, unless they are requested or nothing else remains."""
     if any(spec.type == COMPOSITE or spec.type in XLA_TYPES for spec in found.specs):
         return found
     types = tuple(pair for pair in found.types if pair[0] not in XLA_TYPES)

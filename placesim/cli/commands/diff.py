@@ -68,7 +68,7 @@ _REPEATABLE = ("device",)
 
 
 def _side_options(command: Command) -> Command:
-    """`--a-gpu` and its like, for one side each."""
+    """Add `--a-gpu`, `--b-gpu` and similar options for one side."""
     for side in ("b", "a"):
         soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
         text = f"Soft placement of {side.upper()}."
@@ -181,7 +181,7 @@ def _check_steps(names: tuple[str, str]) -> None:
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
-    """The steps of both.  Raises what is wrong with a graph, or keeps its steps from being walked through."""
+    """Write a page with the steps of both.  Raises the errors of the graphs, and of dry-running their steps."""
     from pathlib import Path
 
     from placesim.cli.graph_arguments import graph_name, load_graph
@@ -223,6 +223,6 @@ def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _label(name: str, side: dict[str, Any], other: dict[str, Any]) -> str:
-    """A side as its line says it: the name, and what is said of this side alone."""
+    """Label of a side: its name, and the options that differ from the other side's."""
     own = ", ".join(f"{key.replace('_', '-')}={value}" for key, value in side.items() if other.get(key) != value)
     return f"{name} ({own})" if own else name

@@ -307,7 +307,7 @@ def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: A
 
 
 def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
-    """Lines in the order of the combinations, each once those before it are there."""
+    """Write lines in the order of combinations, each when it and those before it are finished."""
     from placesim.cli.output import write
     from placesim.report.text.sweep import head_line, row_line
 

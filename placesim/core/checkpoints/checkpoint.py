@@ -48,10 +48,10 @@ def data_path(prefix: str | Path, shard: int, shards: int) -> Path:
 
 
 class Checkpoint:
-    """A checkpoint opened for reading.  `entries` has every key, including those of partial tensors; `prefix` is the common
-    start of its file names (`variables/variables`).
+    """A checkpoint opened for reading.
 
-    `prefix` is what its files' names begin with (`variables/variables`).
+    `entries` has every key, including those of partial tensors; `prefix` is the common start of its file names
+    (`variables/variables`).
     """
 
     def __init__(self, prefix: str | Path, directory: Path | None = None, *, locate: Locate | None = None) -> None:

@@ -1,8 +1,8 @@
 """Table files: sorted keys and values in checked blocks, LevelDB's layout, which checkpoint indexes use.
 
-A table is data blocks, an empty block for filters, a block that tells the last key of each data block, and a footer.  In a
-block each key is stored as what differs from the key before; behind it are the restart points, the kind of compression and a
-checksum.  Source: LevelDB's `doc/table_format.md`.
+A table consists of data blocks, an empty filter block, an index block with the last key of each data block, and a footer.  A
+block stores each key as its difference from the previous one, followed by restart points, the compression type and a checksum.
+Source: LevelDB's `doc/table_format.md`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PLAIN, _SNAPPY = 0, 1
 
 
 def read_table(data: bytes | memoryview) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the entries in key order.  Raises DataLossError, in TensorFlow's words where it has some."""
+    """Yield the entries in key order.  Raises DataLossError, with TensorFlow's message if it has one."""
     view = memoryview(data)
     if len(view) < _FOOTER_BYTES:
         raise DataLossError("file is too short to be an sstable")

@@ -1,7 +1,7 @@
 """Access of a running graph to files, decided only here.
 
-Running a graph is running someone's program.  It may read what lies below its own folder and what its user names, and write
-nothing, until its user allows more.
+A running graph is an untrusted program.  It may read files below its own folder and paths that its user names, and write
+nothing unless its user allows more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ORDINARY = Path("/dev/shm")  # files in memory: the only ordinary ones there
 class FileAccess:
     """Files and folders, with links resolved, that a graph may read or write.
 
-    What lies below a folder goes with it.  `all_files` leaves nothing out but what is no file.
+    A folder includes everything below it.  `all_files` allows all ordinary files.
     """
 
     reads: tuple[Path, ...] = ()

@@ -27,7 +27,7 @@ def is_inside(path: Path, directory: Path) -> bool:
 def resolve_inside(path: Path, directory: Path) -> Path:
     """Return the path with links resolved; raises InvalidArgumentError if that leads outside the directory.
 
-    Files that a model names must lie in the model's own directory, whatever the names and links say.
+    Files named by a model must lie in its own directory.
     """
     found, root = resolve_path(path), resolve_path(directory)
     if not found.is_relative_to(root):

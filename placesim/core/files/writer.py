@@ -1,6 +1,6 @@
 """Writer of files: each is written under a temporary name and renamed when all are complete.
 
-Whatever ends the writing (a full disk, an interrupt), what was there before is there still and nothing is left beside it.
+If writing fails (full disk, interrupt), the old files remain and no temporary file is left.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
 class WholeFiles:
     """Several files that appear together when the `with` block ends, or not at all if it raises.
 
-    A file is renamed in the order in which it was given.  What is no ordinary file (`/dev/stdout`, a pipe) has nothing to be
-    kept and is written straight.  Every method, and the end of the block, raises OSError.
+    Files are renamed in the given order.  Special files (`/dev/stdout`, a pipe) are written directly.  All methods and the end
+    of the block raise OSError.
     """
 
     def __init__(self) -> None:

@@ -88,7 +88,7 @@ class InterruptDelay:
 class LastWords:
     """Context during which a kernel may block the main thread; `say` is called before Ctrl-C ends the process.
 
-    It is called in a thread of its own, not while something is Held, and never after the block has ended.
+    It is called in its own thread, never inside an InterruptDelay or after the block has ended.
     """
 
     def __init__(self, say: Callable[[], object]) -> None:

@@ -163,7 +163,7 @@ class BfcAllocator:
         self._safe_frontier = max(self._safe_frontier, count)
 
     def clear_statistics(self) -> None:
-        """ClearStats: counts anew, with what is in use now as the peak; the pool keeps its own."""
+        """ClearStats: restart the counts, with the current use as the peak; the pool's own are kept."""
         self._num_allocs = 0
         self._peak_bytes_in_use = self._bytes_in_use
         self._largest_alloc_size = 0
@@ -192,7 +192,7 @@ class BfcAllocator:
         return share
 
     def pool(self) -> Pool:
-        """Regions, chunks and figures as they stand now, until the allocator is used again."""
+        """Current regions, chunks and statistics, valid until the next use of the allocator."""
         return Pool(
             name=self.name,
             memory_limit=self.memory_limit,
@@ -291,7 +291,7 @@ class BfcAllocator:
         return True
 
     def _add_region(self, address: int, size: int) -> None:
-        """One free chunk, in a region of its own or at the end of the one that ends here."""
+        """Add a free chunk, as a region of its own or at the end of an adjoining one."""
         chunk = self._chunks.new_chunk(address, size)
         at = bisect_right(self._regions, address, key=lambda region: region.end)
         before = self._regions[at - 1] if at else None
@@ -328,7 +328,7 @@ class BfcAllocator:
     # Timestamps
 
     def _merge_safe_chunks(self) -> None:
-        """Joins what was freed before the safe frontier; the rest stays queued."""
+        """Merge chunks freed before the safe frontier; the rest stays queued."""
         safe: list[int] = []
         held: deque[Chunk] = deque()
         for chunk in self._queued_chunks():

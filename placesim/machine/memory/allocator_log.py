@@ -19,7 +19,7 @@ _OCCUPANCY_COLUMNS = 100
 
 
 class DumpLine(NamedTuple):
-    """One line of the log: `severity` is I or W; `file` and `line` say where TensorFlow writes it."""
+    """One line of the log: `severity` is I or W; `file` and `line` are its place in TensorFlow's source."""
 
     severity: str
     file: str
@@ -96,7 +96,7 @@ def occupancy(pool: Pool) -> str:
     columns = ["_"] * _OCCUPANCY_COLUMNS
 
     def draw(start: int, end: int, mark: str) -> None:
-        """Bytes from `start` to `end`, over what was drawn there before."""
+        """Draw `mark` over the bytes from `start` to `end`."""
         if start < end:
             first, last = start * _OCCUPANCY_COLUMNS // total, (end - 1) * _OCCUPANCY_COLUMNS // total
             columns[first : last + 1] = mark * (last + 1 - first)

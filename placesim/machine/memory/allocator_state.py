@@ -85,9 +85,9 @@ class BinFigures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """An AllocatorStats: sizes are those of whole chunks, and failures change nothing.
+    """An AllocatorStats; sizes are those of whole chunks, and failures change nothing.
 
-    The last three are kept for other allocators; a BFC allocator never sets them.
+    The last three fields are for other allocators; a BFC allocator never sets them.
     """
 
     num_allocs: int
@@ -104,9 +104,9 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """An allocator as it stands: read it before the allocator is used again, for its regions are the allocator's own.
+    """Current state of an allocator, which shares its regions: read it before the allocator is used again.
 
-    `next_region_bytes` is the size of the region that would be asked for next; `timed` says whether frees are counted.
+    `next_region_bytes` is the size of the next region to request; `timed` says whether frees are counted.
     """
 
     name: str

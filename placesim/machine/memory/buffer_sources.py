@@ -38,11 +38,10 @@ class JournalEntry(NamedTuple):
 
 
 class DeviceSource:
-    """The buffers of one device's allocator: `limit` in bytes or None, how much is in use, and the most that ever was.
+    """Buffers of one device's allocator: `limit` in bytes or None, current use and peak.
 
-    `handed_out` counts all bytes since it was last set to 0.  `live` holds the buffers that are in use, in the order in
-    which they were made.  While `journal` is a list, each buffer is written down there as it is made and as it is freed, so
-    that the curve of a step can be drawn afterwards.
+    `handed_out` counts all allocated bytes since it was reset.  `live` has the buffers in use, in order of allocation.  If
+    `journal` is a list, it records each allocation and release for the memory curve of a step.
     """
 
     name: str
@@ -59,7 +58,7 @@ class DeviceSource:
         self.journal: list[JournalEntry] | None = None
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """A new buffer, held once.  Raises OutOfMemory, and InvalidArgumentError for a size that no process can name."""
+        """Allocate a buffer with one reference.  Raises OutOfMemory, and InvalidArgumentError for an impossible size."""
         raise NotImplementedError
 
     def free(self, buffer: Buffer) -> None:

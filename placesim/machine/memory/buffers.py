@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class OutOfMemory(Exception):
-    """A source has no room for so many bytes."""
+    """A source lacks room for an allocation."""
 
     def __init__(self, size: int, source: BufferSource | None = None) -> None:
         super().__init__(size)
@@ -77,7 +77,7 @@ class Buffer:
         return self
 
     def release(self) -> None:
-        """One holder less; the last one gives the memory back."""
+        """Remove a holder; the last one frees the memory."""
         self.holders -= 1
         if self.holders:
             return
@@ -92,5 +92,5 @@ class Buffer:
 
 
 def foreign_buffer(size: int) -> Buffer:
-    """Memory of a client's, held by the client: never written to by a kernel, never freed here."""
+    """Memory owned by a client: kernels never write to it, and it is not freed here."""
     return Buffer(None, size)

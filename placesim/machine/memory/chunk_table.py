@@ -43,7 +43,7 @@ class ChunkTable:
         return chunk
 
     def take(self, size: int) -> Chunk | None:
-        """The first free chunk of at least this size, taken out of its bin."""
+        """Remove the first free chunk of at least this size from its bin, and return it."""
         address = self._free.take(size)
         return self._at[address] if address >= 0 else None
 
@@ -57,7 +57,7 @@ class ChunkTable:
         return None
 
     def put(self, chunk: Chunk) -> None:
-        """Puts a free chunk into its bin as it is."""
+        """Put a free chunk into its bin."""
         self._free.add(chunk.size, chunk.address)
 
     def put_joined(self, chunk: Chunk, *, whenever_freed: bool = False) -> Chunk:

@@ -21,7 +21,7 @@ class SubAllocator(Protocol):
         """Return the address of a new range, or None if the driver refuses it."""
 
     def free(self, address: int, num_bytes: int) -> None:
-        """Takes a range back, whole as the allocator knows it."""
+        """Free a whole range."""
 
 
 class AddressRanges:
@@ -74,7 +74,7 @@ class AddressRanges:
 
 
 def gpu_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
-    """A GPU's driver as TensorFlow 2.21 uses it (DeviceMemAllocator): each range stays a region of its own."""
+    """A GPU driver as TensorFlow 2.21 uses it (DeviceMemAllocator): each range is a separate region."""
     return AddressRanges(supply, coalesces=False)
 
 

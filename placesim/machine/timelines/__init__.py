@@ -1,5 +1,5 @@
-"""Schedule of tasks that share streams, cores and links.
+"""Simulation of tasks that share streams, cores and links.
 
-`links.py` shares links out among transfers; `events.py` runs tasks on streams, cores and links and gives a timeline.  Neither
-knows what a task stands for: no graphs, ops or devices.
+`bandwidth_sharing` divides links among transfers; `event_simulation` runs tasks and returns a timeline.  Both are independent
+of graphs, ops and devices.
 """

@@ -1,11 +1,11 @@
 """End times of transfers over shared links.
 
-A transfer waits for the sum of its route's latencies, and from then on shares every link of its route with the other transfers
-of that moment by max-min fairness: the link that gives each of its transfers least is filled first, what they take is taken off
-their other links, and so on (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+A transfer waits for the sum of its route's latencies, then shares every link of its route with the other current transfers by
+max-min fairness: repeatedly, the link with the smallest rate per transfer is filled, and the rates of its transfers are
+subtracted from their other links (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
 
-Transfers of one route always have one rate, so that they are kept together: what each of them has moved since the first of them
-is one number, and a begin or an end costs what the routes cost that are connected with it, however many transfers they have.
+Transfers on one route have equal rates and are kept together: one number is the amount that each has moved since the first
+began.  A start or end therefore costs work proportional to the connected routes, not to their transfers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from placesim.core.errors import InvalidArgumentError
 
 ROUTE_ENDS = -1
-"""Stands in the list of changes where a transfer's name stands otherwise: the first transfer of a route is through."""
+"""Entry in the list of changes, instead of a transfer's number, for the end of a route's first transfer."""
 
 
 class Link(NamedTuple):
@@ -73,12 +73,12 @@ def route_latency(route: Sequence[int], links: Sequence[Link]) -> float:
 
 
 def byte_seconds(route: Sequence[int], links: Sequence[Link]) -> float:
-    """The seconds that each byte takes where a transfer shares none of its links."""
+    """Seconds per byte of a transfer that shares no links."""
     return max((times / links[number].bandwidth for number, times in Counter(route).items()), default=0.0)
 
 
 class _Crossing(NamedTuple):
-    """A link on a route, and how often the route takes it."""
+    """A link on a route, with the number of times that the route uses it."""
 
     link: _LinkState
     times: int
@@ -266,7 +266,7 @@ class SharedLinks:
         self._alone[route] = None
 
     def _give_all(self) -> None:
-        """Gives the routes that were noted to be alone on their links all that those have."""
+        """Give routes that are alone on their links the full bandwidth."""
         for route in self._alone:
             count = len(route.due)
             # another that has come since is heeded when its links are shared out

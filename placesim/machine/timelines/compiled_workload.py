@@ -25,9 +25,9 @@ from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Re
 SENT = -2
 """The place of a transfer over links that it may have to share, or on more than one stream."""
 SHARED = -1.0
-"""The seconds of a transfer over links that it may have to share: they come to light."""
+"""Duration of a transfer on links that may be shared, which only the simulation determines."""
 CIRCLE_SHOWN = 10
-"""So many tasks of a circle are named in an error."""
+"""Maximum tasks of a cycle named in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class WorkloadPlan:
         ]
 
     def work(self) -> tuple[list[float], list[float]]:
-        """Seconds that each resource needs for its phases one after another, and the single-core part of these."""
+        """Total seconds of each resource's phases run one after another, and the single-core part of them."""
         seconds = [0.0] * len(self.hosts)
         core_seconds = [0.0] * len(self.hosts)
         for place, takes, cores in zip(self.places, self.seconds, self.asked, strict=True):
@@ -164,7 +164,7 @@ class WorkloadPlan:
 def make_plan(
     tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
 ) -> WorkloadPlan:
-    """Raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
+    """Compile a workload.  Raises InvalidArgumentError for invalid figures and cyclic tasks."""
     check_links(links)
     hosts = [_checked_host(number, resources) for number in range(len(resources))]
     # a place of NOWHERE or SENT finds no host
@@ -284,7 +284,7 @@ def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
 
 
 def _circle(tasks: Sequence[Task | LinkTransfer], left: set[int]) -> str:
-    """Tasks that wait for each other and could not begin."""
+    """Describe a cycle of tasks that wait for each other."""
     number = min(left)
     path: dict[int, None] = {}
     while number not in path:

@@ -1,10 +1,10 @@
 """Event simulation of dependent tasks on streams, cores and links: their start and end times.
 
-A task is ready when its last input has ended.  What is ready takes its turn first come, first served; of what becomes ready in
-one moment, the task with the smaller number first.  Nothing that runs is interrupted.  Times are seconds from the beginning.
+A task is ready when its last input has ended.  Ready tasks run first come, first served, and simultaneous ones in order of
+their numbers; running tasks are not interrupted.  Times are seconds from the beginning.
 
-Times that differ by less than a part of `MOMENT` are one moment: sums of the same times in another order, or in another unit,
-differ by less, and must not change whose turn it is.
+Times that differ by less than a fraction `MOMENT` count as equal, since sums of the same times in another order or unit differ
+by less, and must not change the order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LINKS = -1
 def simulate(
     tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
 ) -> WorkloadTimeline:
-    """Runs everything; raises InvalidArgumentError for figures that make no sense and for tasks that wait for each other."""
+    """Run a workload; raises InvalidArgumentError for invalid figures and cyclic tasks."""
     with collector_paused():
         return simulate_plan(make_plan(tasks, resources, links))
 

@@ -49,10 +49,9 @@ def _largest(figures: Sequence[float]) -> int:
 
 
 def path_seconds(plan: WorkloadPlan) -> float:
-    """The longest path through a plan with transfers free.
+    """Longest path through a plan with free transfers.
 
-    A task with a launch waits for the launches of its inputs on its stream, and itself for their runs, as the stream would have
-    it.
+    The launch of a task waits for the launches of its inputs on its stream, and its run for their runs.
     """
     count, hosts, places, seconds = plan.count, plan.hosts, plan.places, plan.seconds
     ends = [0.0] * count
@@ -88,7 +87,7 @@ def link_seconds(plan: WorkloadPlan) -> list[float]:
 
 
 def resource_seconds(plan: WorkloadPlan) -> list[float]:
-    """Time of each resource without waiting: cores with as many threads as they have, each transfer alone."""
+    """Busy time of each resource without waiting: all threads of cores in use, and each transfer alone."""
     seconds, core_seconds = plan.work()
     figures = {route: (route_latency(route, plan.links), byte_seconds(route, plan.links)) for route in plan.routes()}
     for number, streams in plan.streams.items():

@@ -45,7 +45,7 @@ class Arrow(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A counter's value from a moment on; `series` says what is counted."""
+    """Value of a counter from a moment on; `series` names the counted quantity."""
 
     process: str
     name: str
@@ -55,9 +55,9 @@ class Count(NamedTuple):
 
 
 def arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, int]) -> Arrow:
-    """From one span on a track to another.
+    """Arrow from one span to another.
 
-    Its ends lie within them, where a viewer can't take a neighbour that ends or begins there for what it touches.
+    Its ends lie inside the spans, so that viewers don't attach it to an adjoining span.
     """
     (source_track, began, ended), (target_track, start, end) = source, target
     reached = max(start, min(start + 1, end - 1))
