@@ -19,9 +19,9 @@ KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
 class DeviceMemory(NamedTuple):
     """Memory of one device: its use up to a failure and, after a failure, its use without limits.
 
-    `fragmentation` is that of the free memory at the peak: the share outside the largest free chunk, NaN where nothing is free,
-    None for memory without an allocator.  Where it ran out, `asked` bytes found no room, and `free` were free.  `dump` has
-    TensorFlow's lines then, or else at the peak, where they were asked for.
+    `fragmentation` is the share of free memory outside the largest free chunk at the peak; NaN if nothing is free, None without
+    an allocator.  After a failure, `asked` bytes were requested and `free` were free.  `dump` has TensorFlow's lines at the
+    failure, or else at the peak, on request.
     """
 
     usage: DeviceUsage
@@ -113,7 +113,7 @@ def kind_of(holder: Holder) -> str:
 
 
 def name_of(holder: Holder) -> str:
-    """Name of a holder: the variable's, else that of the node that allocated it."""
+    """Name of a holder: its variable's, else that of the allocating node."""
     kind, _, name = holder.kept.partition(" ")
     return name if kind == VARIABLE else holder.node
 

@@ -30,7 +30,7 @@ DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
 """Device types of kernels; `DEFAULT` is every device type without kernels of its own."""
 
 DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
-"""Every name of an element type that may be asked for."""
+"""All accepted names of element types."""
 
 
 class OpFacts(NamedTuple):
@@ -61,7 +61,7 @@ class OpFilter(NamedTuple):
 
     @property
     def dtype(self) -> DataType | None:
-        """The element type that a kernel takes or gives; the name is one of `DTYPE_NAMES`."""
+        """Element type of a kernel's input or output; the name is one of `DTYPE_NAMES`."""
         return None if self.dtype_name is None else parse_dtype(self.dtype_name)
 
     def accepts(self, facts: OpFacts) -> bool:

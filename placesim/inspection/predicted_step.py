@@ -1,4 +1,4 @@
-"""A predicted step as a comparison reads it: from a study of time, or from what `simulate --format json` wrote."""
+"""Predicted step for comparisons, from a time study or from the output of `simulate --format json`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SCHEMA: Mapping[str, Mapping[str, PartKind]] = {
 
 
 class NodeTime(NamedTuple):
-    """All runs of a node in the step; its device is that of the first."""
+    """Total time of a node's runs in the step, with the device of the first."""
 
     op: str
     device: str

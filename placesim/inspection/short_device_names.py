@@ -16,7 +16,7 @@ def short_device(name: str) -> StyledText:
 
 
 def short_names(devices: Sequence[str]) -> list[str]:
-    """`GPU:0`, or `worker:1/GPU:0` where the devices belong to several tasks."""
+    """Short names: `GPU:0`, or `worker:1/GPU:0` with several tasks."""
     specs = [parse_runtime_name(name) or ANY for name in devices]
     several = len({spec.address_space for spec in specs}) > 1
     return [f"{spec.job}:{spec.task}/{_kind(spec)}" if several else _kind(spec) for spec in specs]

@@ -115,12 +115,12 @@ class Snapshot:
 
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:
-        """The ids of the graph file, each with the names of its nodes; a written report has none."""
+        """Ids of the graph file with the names of their nodes; none for a written report."""
         return {} if self.live is None else self.live.graph.handles
 
     @property
     def bodies(self) -> Bodies:
-        """The bodies that the graph calls when it runs; a written report has none, but nodes in them."""
+        """Function bodies that the graph calls; none for a written report, which has only their nodes."""
         return NO_BODIES if self.live is None else self.live.bodies
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
@@ -132,7 +132,7 @@ class Snapshot:
 
     @property
     def start(self) -> Location:
-        """The place of what concerns no node: the first line of the file."""
+        """Place of findings without a node: the first line of the file."""
         return Location(self.name, 1, 1)
 
 

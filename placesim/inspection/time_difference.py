@@ -1,4 +1,4 @@
-"""Two predicted steps -> how much longer the second takes, and what takes longer in it."""
+"""Comparison of two predicted steps: total times, and the items that changed."""
 
 from __future__ import annotations
 

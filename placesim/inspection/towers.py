@@ -13,15 +13,15 @@ from placesim.inspection.explaining.annotations import copy_node, replace_nodes
 MIN_NODES = 3
 """A scope with fewer nodes is no tower."""
 MAX_EDGES = 1 << 16
-"""So many control edges are added between two towers; with more, nothing is tried."""
+"""Maximum control edges added between two towers; if more are needed, none are tried."""
 _COUNTER = re.compile(r"_?\d+$")
 
 
 def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[str, ...]:
     """Scopes, in graph order, that are copies of each other in their part on this device.
 
-    `devices` are those of the nodes that take part, by name.  Of several such series it is the one with the most nodes, of
-    nested ones the outermost; empty if there is none.
+    `devices` has the participating nodes by name.  Of several such series, the one with the most nodes is chosen, of nested
+    ones the outermost; empty if there is none.
     """
     ops: dict[str, Counter[str]] = {}
     for node in graph.nodes:
@@ -63,7 +63,7 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
 
 
 def _scopes(name: str) -> Iterator[str]:
-    """Every scope that a node stands in."""
+    """All scopes of a node."""
     at = name.find("/")
     while at > 0:
         yield name[:at]
@@ -71,7 +71,7 @@ def _scopes(name: str) -> Iterator[str]:
 
 
 def _needs(graph: Graph, nodes: Sequence[int], others: set[int]) -> bool:
-    """Whether any of these nodes needs one of the others."""
+    """Whether any of these nodes depends on one of the others."""
     seen, waiting = set(nodes), list(nodes)
     while waiting:
         node = graph.nodes[waiting.pop()]

@@ -66,7 +66,7 @@ def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], tran
 
 
 def _origin(index: int, row: Mapping[str, Any]) -> tuple[str, str]:
-    """The body that a node stands in, and what lowering made it of: only such nodes have these keys."""
+    """Body of a node, and the node from which lowering made it; other nodes lack these keys."""
     given = [row.get(key, "") for key in ("body", "lowered_from")]
     for key, value in zip(("body", "lowered_from"), given, strict=True):
         if not isinstance(value, str):

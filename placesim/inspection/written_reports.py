@@ -1,4 +1,4 @@
-"""Parts of a JSON document that a command wrote, checked as they are read."""
+"""Checked reader of the parts of a command's JSON output."""
 
 from __future__ import annotations
 

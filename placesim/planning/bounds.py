@@ -70,10 +70,10 @@ def best_bound(problem: PlanningProblem) -> Bound:
 
 
 def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
-    """The value of the linear relaxation, and what a second of a slot of each kind is worth; all slots together are worth 1.
+    """Value of the linear relaxation, and the price per second of a slot of each device kind; the prices of all slots sum to 1.
 
-    Groups may be divided among kinds of devices, whose number of slots works at once.  What devices of a kind hold together is
-    within their capacity.  Solved by HiGHS; the dual value is what is certain.
+    Groups may be divided among device kinds, whose slots all work at once, within the total capacity of each kind.  Solved by
+    HiGHS; the dual value is the certain one.
     """
     kinds = [devices for devices in problem.kinds if devices]
     of_kind = [problem.devices[devices[0]].kind for devices in kinds]
@@ -135,9 +135,9 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:
-    """Bound from windows: the work that must follow some path and precede another, shared among all slots.
+    """Bound from time windows: the work after some path and before another, shared among all slots.
 
-    Of kinds of devices a second counts what it is worth: whatever these prices, together they are worth what passes.
+    Seconds of each device kind are weighted by prices; any prices that sum to 1 over all slots give a valid bound.
     """
     kinds = [device.kind for device in problem.devices]
     work = np.array([[task.work_seconds[kind] for kind in kinds] for task in problem.tasks], float)
@@ -155,10 +155,10 @@ def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int
 
 
 def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndarray]:
-    """Work `[groups, kinds]` where a second of each kind has its price, and each group takes the cheapest; and the prices.
+    """Work `[groups, kinds]` at the price of each kind's seconds, where each group takes the cheapest kind; and the prices.
 
-    Whatever these are, if all slots together are worth 1, that is no more than the relaxation's value; where capacities are
-    left out, at the best prices it is that.  They are sought by pairs of kinds, between which the worth is moved.
+    For any prices that sum to 1 over all slots, the total is at most the relaxation's value, and equals it at the best prices
+    without capacities.  The search moves price between pairs of kinds.
     """
     finite = np.where(np.isfinite(seconds), seconds, 0.0)
 

@@ -1,8 +1,8 @@
 """Latency of a step whose devices run connected parts as calls (the latency of msr-fiddle/dnn-partitioning).
 
-A call begins when all that it reads from outside is there and the device's call before it has ended; it takes the time of
-moving that in, of its tasks one after another, and of moving out what others read.  Tasks on devices that don't pay run by
-themselves.
+A call begins when all its outside inputs are available and the device's previous call has ended.  It takes the time to load the
+inputs, to run its tasks one after another, and to store outputs with other readers.  Tasks on devices that don't pay run
+individually.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ ALONE = -1
 
 
 class Calls:
-    """Evaluates assignments of tasks to calls; call n is on paying device `n % devices`, after that device's call before.
+    """Evaluates assignments of tasks to calls; call n is on paying device `n % devices`, after that device's previous call.
 
-    That a part is contiguous need not be asked: where it isn't, calls wait for each other in a circle.
+    Contiguity needs no check: calls of a part that is not contiguous wait for each other in a cycle.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:

@@ -1,7 +1,7 @@
-"""Smaller problems that stand for larger ones: tasks that belong together become one, and plans are brought back.
+"""Coarser problems in which related tasks are one, and the translation of their plans.
 
-First chains become one task each; where that leaves too much, all that has a single reader joins it, so that only what is read
-in several places remains; and then neighbours in one order of all tasks.  None makes tasks wait for each other in a circle.
+First, chains are merged; if too many tasks remain, tasks are merged with their single reader, so that only shared outputs
+remain; then neighbours in one topological order.  No step creates a cycle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CoarseProblem:
         return tuple(devices[cluster] for cluster in self.cluster_of)
 
     def contract(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """Devices of tasks as devices of clusters: those of the first task of each group of clusters."""
+        """Devices of clusters from devices of tasks: those of the first task of each group of clusters."""
         first: dict[int, int] = {}
         for task, cluster in enumerate(self.cluster_of):
             first.setdefault(self.problem.group_of[cluster], devices[task])

@@ -15,7 +15,7 @@ class PlanEvaluator(Protocol):
     """Evaluates an assignment as a plan."""
 
     def plan(self, devices: Sequence[int]) -> Plan:
-        """Its value with its times, where it has any."""
+        """Plan with its value and, for schedules, its times."""
 
 
 class _SumEvaluator:

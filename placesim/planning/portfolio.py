@@ -106,12 +106,12 @@ METHODS: dict[str, Method] = {
     "dispatch": dispatch_ready,
     "move": anneal_moves,
 }
-"""Every method by its name; `find_methods` says which of them fit a problem."""
+"""All methods by name; `find_methods` selects those that suit a problem."""
 SOLVED = frozenset(("exact", "exact-schedule"))
 """Those that need a solver."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
-"""Up to so many tasks of a machine, most of the time goes to moves of single groups."""
+"""Number of tasks up to which moves of single groups get most of the time."""
 _FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
 """Larger problems are not handed to other processes: that would take as long as a search, and as much memory again."""
@@ -183,9 +183,9 @@ def plan_problem(
     tell: Callable[[PlanResult], None] = lambda planned: None,
     start: Plan | None = None,
 ) -> PlanResult:
-    """The best plan that the effort finds, no worse than `start`; `tell` is called with each better one.
+    """Return the best plan found within the effort, no worse than `start`; `tell` is called with each better one.
 
-    Raises what `PlanningProblem.check` raises.
+    Raises the errors of `PlanningProblem.check`.
     """
     problem.check()
     check_method(effort.method, problem)

@@ -26,7 +26,7 @@ class Objective(Enum):
     MAKESPAN = auto()
     """One step after the other: when the last task ends."""
     LOAD = auto()
-    """Steps overlap as in a pipeline: what the busiest device does for one of them, its transfers included."""
+    """Steps overlap as in a pipeline: the busiest device's time per step, including its transfers."""
     CALLS = auto()
     """Like the makespan, but paying devices run connected parts as calls, which begin when all inputs are there and deliver all
     outputs at their end; other devices run any number of tasks at once.
@@ -65,19 +65,19 @@ class ProblemTask(NamedTuple):
 
     @property
     def path_seconds(self) -> tuple[float, ...]:
-        """By kind, what certainly passes from its beginning to its end."""
+        """Certain time from start to end, by device kind."""
         return self.path or self.seconds
 
     @property
     def work_seconds(self) -> tuple[float, ...]:
-        """By kind, how long it certainly keeps one slot of its device busy."""
+        """Certain busy time of a slot, by device kind."""
         return self.work or self.seconds
 
 
 class ProblemDevice(NamedTuple):
-    """Device that runs tasks: the number at a time, its kind, and the capacity for its tasks together.
+    """A device: number of simultaneous tasks, kind, and capacity for all its tasks.
 
-    `pays` tells whether moving tensors in and out takes of its own time: that of a CPU's host memory doesn't.
+    `pays` says whether transfers take the device's own time, which is false for a CPU's host memory.
     """
 
     name: str
@@ -94,9 +94,9 @@ UNSURE = -1.0
 class ProblemTensor(NamedTuple):
     """Output of a task at a moment, by the task's number; `reads` has its readers and their moments.
 
-    It is held where it is made until its last reader there has run, and on each other device that reads it from the same moment
-    until the last reader there has.  What `is_kept` is among what its task `holds`: only copies of
-    it count beside that.  What is `only_on` some devices is not there where its task is on another; none are named for all.
+    It occupies its device until its last reader there has run, and each other device with readers from the same moment on until
+    the last of these.  If it `is_kept`, it is part of its task's `holds`, and only copies count in addition.  If `only_on`
+    names devices, it exists only while its task is on one of these.
     """
 
     size: float
@@ -332,10 +332,10 @@ def _named(names: Iterable[str]) -> str:
 
 
 class Plan(NamedTuple):
-    """A device for each task, by number, and what that comes to.
+    """Device of each task, by number, and the objective's value.
 
-    `starts` are the times at which tasks begin, where the objective is a makespan; `calls` the number of the call in which a
-    task runs on its device, where it is of calls.
+    `starts` are the tasks' start times for a makespan; `calls` are the numbers of the tasks' calls on their devices for the
+    calls objective.
     """
 
     value: float

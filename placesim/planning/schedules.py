@@ -14,7 +14,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 
 
 def tails(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
-    """For each task, the longest path of what comes after it, without it."""
+    """Longest path after each task, excluding it."""
     found = [0.0] * len(seconds)
     for task in reversed(problem.order):
         for source in problem.inputs[task]:
@@ -23,7 +23,7 @@ def tails(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
 
 
 def heads(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
-    """For each task, the longest path of what comes before it."""
+    """Longest path before each task, excluding it."""
     found = [0.0] * len(seconds)
     for task in problem.order:
         for reader in problem.readers[task]:

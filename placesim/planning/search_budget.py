@@ -68,7 +68,7 @@ class Search:
         return (1 << 62) if self.evaluations is None else max(0, self.evaluations - self._spent)
 
     def share(self, part: float) -> Search:
-        """A search with a part of what is left."""
+        """A search with a part of the remaining budget."""
         left = None if self.evaluations is None else int(self.evaluations_left * part)
         deadline = self.deadline if math.isinf(self.deadline) else time.monotonic() + self.seconds_left * part
         return Search(self.random.randrange(1 << 30), deadline, left, self.target, self.start)

@@ -1,6 +1,6 @@
-"""An effort and a connection -> the processes to search in: on a Dask cluster, where it names one, else here.
+"""Processes for a search: on a Dask cluster if the connection names one, else on this machine.
 
-A study searches many times, often for less than a process takes to start: those of this machine are asked again.
+A study searches repeatedly, often for less time than a process needs to start, so local processes are reused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placesim.runtime.cluster.connection_settings import Connection
 
 @contextmanager
 def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
-    """The effort, with processes there.  Raises what `open_cluster` raises."""
+    """Effort with processes on the connection.  Raises the errors of `open_cluster`."""
     if connection.scheduler is None and effort.needs_no_process:
         yield effort
     elif connection.scheduler is None:

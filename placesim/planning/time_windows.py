@@ -17,7 +17,7 @@ _Array = np.ndarray
 
 
 class LinkTimes:
-    """Seconds from each device to each other, `[from, to]`: before anything arrives, and for each unit."""
+    """Matrices `[from, to]` of seconds between devices: latency, and time per unit."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         count, layout = len(problem.devices), problem.layout
@@ -59,7 +59,7 @@ class Windows:
         self.after = self._backward()
 
     def _moved(self, task: int) -> _Array:
-        """Least seconds from each device to each other; none to itself."""
+        """Minimum seconds between devices; zero within one."""
         return self.ways.seconds(self._problem.tasks[task].sent)
 
     def _forward(self) -> _Array:

@@ -16,7 +16,7 @@ from placesim.prediction.time_breakdown import Speedup
 
 KINDS = ("link", "resource", "op", "node")
 OF_EACH_KIND = 4
-"""So many links, resources, ops and nodes are tried."""
+"""Maximum links, resources, ops and nodes that are tried."""
 SIMULATED_TASKS = 1_000_000
 """So many tasks are simulated for that in all: of larger steps fewer of each kind are tried, but always one."""
 
@@ -32,9 +32,10 @@ class _Candidate(NamedTuple):
 
 
 def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
-    """Step times without each candidate, the largest gain first.
+    """Step times without each candidate, largest gain first.
 
-    Tried are those of each kind that hold most of the critical path; where that is alike, those that take most.
+    Candidates are those of each kind with the largest share of the critical path; among equals, those with the largest total
+    time.
     """
     limit = max(1, min(OF_EACH_KIND, SIMULATED_TASKS // (len(KINDS) * max(1, step.plan.count))))
     candidates = [*_links(step), *_resources(step), *_nodes(step)]

@@ -33,7 +33,7 @@ class TiledConstants(NamedTuple):
 
 
 class StreamConstants(NamedTuple):
-    """Streams: how often the bytes pass, counted at the rate of copying."""
+    """Streaming ops: number of passes over the bytes, at the rate of copying."""
 
     start_seconds: float
     passes: float
@@ -53,8 +53,8 @@ class RowsConstants(NamedTuple):
 class StepsConstants(NamedTuple):
     """Recurrent cells.
 
-    `step_seconds`: what each step costs by itself; `efficiency` of its product, halved at a batch of `half_batch`; what a unit
-    loads of the weights in a clock; `product_share`: how much of its peak time the product of all steps at once takes.
+    `step_seconds` is the overhead of a time step; `efficiency` that of its product, halved at a batch of `half_batch`, with the
+    weights loaded per unit and clock; `product_share` is the share of its peak time that the product of all inputs takes.
     """
 
     start_seconds: float

@@ -27,7 +27,7 @@ from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, Stre
 TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
 """Rows and columns of the result that one thread block makes: the sizes that libraries offer."""
 SPLITS = (1, 4, 16, 64)
-"""Into how many parts the summed dimension may be cut, to give idle multiprocessors work."""
+"""Possible splits of the summed dimension, which give idle multiprocessors work."""
 PAGE_BYTES = 65536
 """Page size of a GPU's memory mapping."""
 REARRANGED_PASSES = 1.0
@@ -119,7 +119,7 @@ def start_seconds(work: Work, processor: Processor) -> float:
 
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
-    """The processor as the formulas see it for this work's arithmetic."""
+    """Processor figures for this work's arithmetic."""
     slowdown = power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)
     return ProcessorFigures(
         peak_rate(work, processor) / slowdown,
@@ -198,7 +198,7 @@ def tiled_seconds(
 
 
 def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float) -> float:
-    """Bytes that pass once, or as often as the family's constant says."""
+    """Seconds for bytes that pass once, or as often as the family's constant says."""
     return c.start_seconds + moved_bytes * c.passes / machine.bandwidth
 
 

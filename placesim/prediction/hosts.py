@@ -17,17 +17,17 @@ _BYTES_PER_CORE = 8e9
 _FLOAT32 = _CLOCK_HZ * _FLOATS_PER_CLOCK
 _CACHE_BYTES_PER_CORE = 2.5 * (1 << 20)
 DISPATCH_SECONDS = 1e-6
-"""Assumed time of a host thread for a node beside its kernel."""
+"""Assumed overhead of a node on a host thread."""
 LAUNCH_SECONDS = 5e-6
 """Assumed time of a host thread to launch a kernel on a GPU."""
 SHARE_SECONDS = 40e-6
-"""A node is given another core for so much work each: TensorFlow's pools cut no smaller shares than some ten microseconds."""
+"""Minimum work per core: TensorFlow's pools do not divide work below about ten microseconds."""
 _RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
 """Kinds of arithmetic that a processor without a rate for them computes as float32."""
 
 
 class Host:
-    """A host's cores, and the processor that so many of them are."""
+    """A host's cores, and the processor formed by a number of them."""
 
     def __init__(self, model: HostModel) -> None:
         self.model = model
@@ -44,7 +44,7 @@ class Host:
 
     @lru_cache  # noqa: B019  # a machine has a few hosts, which live as long as it
     def processor(self, cores: int) -> Processor:
-        """So many of its cores; rates and bandwidth are in proportion."""
+        """Processor of `cores` cores, with proportional rates and bandwidth."""
         model, share = self.model, cores / self.cores
         float32 = model.flops * share or _FLOAT32 * cores
         rates: dict[Arithmetic, float] = {"float32": float32, "float64": float32 / 2, **dict.fromkeys(_RATES, float32)}

@@ -221,7 +221,7 @@ class SimulatedMachine:
 
 
 class ListedLink(NamedTuple):
-    """A link that an entry stands for, and its ends."""
+    """A link described by an entry, with its ends."""
 
     entry: LinkEntry
     ends: tuple[Vertex, ...]

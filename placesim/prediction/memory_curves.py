@@ -10,10 +10,9 @@ from placesim.runtime.recording.lifetimes import BEFORE, Lifetime
 
 
 class MemoryCurve(NamedTuple):
-    """A device's memory in a step: `changes` are seconds into the step and the bytes in use from then on.
+    """Memory of a device during a step: `changes` are (seconds into the step, bytes in use from then on).
 
-    The first is at 0 with what is held before the step, the last at the step's end with what is held after it.  `limit` is in
-    bytes, None if there is none.
+    The first is at 0, before the step, and the last at its end.  `limit` is in bytes, None if there is none.
     """
 
     device: str
@@ -22,9 +21,9 @@ class MemoryCurve(NamedTuple):
 
 
 def memory_curve(device: str, buffers: Sequence[Lifetime], timeline: WorkloadTimeline, limit: int | None) -> MemoryCurve:
-    """A buffer is in use from the start of the execution that makes it to the last end of those that hold it.
+    """Curve of buffers: each is in use from the start of its producer to the last end of its holders.
 
-    What is given back and what is made in one moment is one change, so that what lives for no time is never seen.
+    Releases and allocations at the same moment are one change, so buffers without a lifetime don't show.
     """
     starts, ends, seconds = timeline.starts, timeline.ends, timeline.seconds
     before = 0

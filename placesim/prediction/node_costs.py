@@ -214,7 +214,7 @@ class NodeCosts:
 
 
 def _tensor_name(client: ClientGraph, sender: Node, slot: int) -> str:
-    """As the graph has it: what is fed comes in by a node of the step's own."""
+    """Name of a tensor in the graph; fed tensors come from an argument node of the step."""
     if sender.op == "_Arg":
         return client.feeds[sender.attrs["index"]].removesuffix(":0")
     return f"{sender.name}:{slot}" if slot else sender.name

@@ -35,7 +35,7 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 
 
 class NodeShapes(NamedTuple):
-    """A node's op, attrs and static shapes, all known, and the operations and bytes that its kernel's cost says.
+    """A node's op, attrs and fully known static shapes, with the operations and bytes of its kernel's cost model.
 
     `read_bytes` are those of its inputs.
     """

@@ -111,7 +111,9 @@ def gpu_processor(model: GpuModel) -> Processor:
 
 
 def _tensor_arithmetics(model: GpuModel) -> frozenset[Arithmetic]:
-    """Since Volta float16 has tensor cores, since Ampere also tf32 and bfloat16; float16 at float32's rate has none."""
+    """Arithmetic with tensor cores: float16 since Volta, tf32 and bfloat16 since Ampere; none if float16 is as fast as
+    float32.
+    """
     own = model.figures
     if own.tf32:
         return frozenset(("tf32", "float16", "bfloat16"))

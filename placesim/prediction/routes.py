@@ -1,8 +1,7 @@
-"""Links between ends -> the links that a transfer takes.
+"""Routes of transfers over the machine's links.
 
-Of the ways from one end to another, which never lead through a device's memory, that one is taken which passes the fewest hosts
-and networks; of those the one whose narrowest link is widest; then the one with the fewest links, with the least latency, and
-with what was listed first.
+Routes never pass through a device's memory.  The chosen one passes the fewest hosts and networks; ties are broken by the widest
+bottleneck, the fewest links, the lowest latency, and the order of the links.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Routes:
         self._ways: dict[tuple[int, float], dict[int, tuple[int, int]]] = {}
 
     def add(self, link: Link) -> int:
-        """A link by its number; `connect` says where it leads."""
+        """Add a link and return its number; `connect` sets its ends."""
         self.links.append(link)
         return len(self.links) - 1
 
@@ -46,7 +45,7 @@ class Routes:
         self._edges[self._number(first)].append(_Edge(to, link))
 
     def share(self, ends: Sequence[Vertex], link: int) -> None:
-        """The link is a medium: it leads from each end to each other."""
+        """Make a link a medium between all pairs of ends."""
         medium = self._number(Vertex(None, f"switch:#{link}"))
         for end in ends:
             number = self._number(end)

@@ -44,11 +44,11 @@ NO_CAUSE = BeginCause("nothing", NOWHERE)
 
 
 class StepSpan(NamedTuple):
-    """A part of the step on its lanes, by their numbers: a node that ran, or a tensor on its way, in seconds.
+    """An executed node or a transferred tensor on its lanes, with times in seconds.
 
-    `launch_start` and `launch_end` are `start` where the host launched nothing; `launch` says why that began no earlier.
-    `inputs` are the spans that it waited for.  A tensor has no `op`; its `device` is the receiver, and `sender` and `bytes` are
-    its own.  `host_lane` is that of its device's host, on which it was launched.
+    `launch_start` and `launch_end` equal `start` without a host launch; `launch` is the cause of the launch's start.  `inputs`
+    are the spans waited for.  A tensor has no `op`; its `device` is the receiver, with `sender` and `bytes`.  `host_lane` is
+    the lane of the host that launched it.
     """
 
     name: str

@@ -32,9 +32,10 @@ def study_steps(
     tells_helps: bool = False,
     is_traced: bool = False,
 ) -> TimeStudy:
-    """Predicted times of the steps on the machine and, if requested, possible speedups; raises what `StepCosts.placed` raises.
+    """Predict the times of the steps on the machine and, on request, possible speedups; raises the errors of
+    `StepCosts.placed`.
 
-    What would help is found by simulating the last step several times more; what a trace is made from is kept if `is_traced`.
+    Speedups are found by further simulations of the last step; trace data are kept if `is_traced`.
     """
     costs = StepCosts(machine)
     simulated: dict[int, SimulatedStep] = {}

@@ -204,13 +204,13 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:
-    """A transfer's sender, receiver and the tensor, without what the partitioner puts before its name."""
+    """Sender, receiver and tensor of a transfer, without the partitioner's prefix."""
     sender, receiver, tensor = transfer_key(execution)
     return sender, receiver, tensor_of(tensor)
 
 
 def transfer_key(execution: Execution) -> TransferKey:
-    """The same with the tensor as the partitioner named it."""
+    """Sender, receiver and tensor of a transfer, with the partitioner's name."""
     assert execution.site is not None
     key = execution.site.instruction.key
     assert key is not None

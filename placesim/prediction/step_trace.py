@@ -1,8 +1,8 @@
-"""A simulated step -> the records of its trace.
+"""Trace records of a simulated step.
 
-A device is the process `DEVICE Compute`, whose rows are its host's threads: nodes that run there, and launches of kernels.
-A GPU has `DEVICE/stream:all Compute` for what runs on its compute stream, and `DEVICE/memcpy Compute` for its copies, by copy
-stream; what comes and goes by the network is in `DEVICE/network Compute`.
+A device is the process `DEVICE Compute`, whose rows are host threads with nodes and kernel launches.  A GPU also has
+`DEVICE/stream:all Compute` for its compute stream and `DEVICE/memcpy Compute` for its copy streams; network transfers are in
+`DEVICE/network Compute`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Records:
         return track
 
     def _place_on_hosts(self) -> None:
-        """Nodes and launches are given the threads of their host, the first that is free."""
+        """Assign nodes and launches to the first free thread of their host."""
         resources = self._trace.machine.resources
         waiting: dict[int, list[tuple[int, int, int, bool]]] = {}
         for number, (execution, cost) in enumerate(zip(self._trace.step, self._trace.placed, strict=True)):
@@ -214,7 +214,7 @@ class _Records:
         return ()
 
     def _arrows(self) -> Iterator[Arrow]:
-        """Along each transfer: from what made the tensor, from row to row, and to each that reads it."""
+        """Arrows along each transfer: from the producer through its rows to each reader."""
         step = self._trace.step
         for number, execution in enumerate(step):
             if number in self._ends:

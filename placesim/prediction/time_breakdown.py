@@ -139,7 +139,7 @@ class TimeStudy:
 
     @property
     def counted_transfers(self) -> tuple[TransferRun, ...]:
-        """Those of the `transfers` that count as such: no control edges, nothing within a device."""
+        """Transfers that carry tensors between devices."""
         return tuple(run for run in self.transfers if transfer_kind(run.sender, run.receiver, run.bytes) is TransferKind.TENSOR)
 
     @property
@@ -179,7 +179,7 @@ class NodeCost(NamedTuple):
 
 
 def dearest_nodes(study: TimeStudy, limit: int) -> list[NodeCost]:
-    """At most so many, the one that takes most first."""
+    """The `limit` costliest nodes, costliest first."""
     found: dict[tuple[str, str], list[NodeRun]] = {}
     for run in study.nodes:
         found.setdefault((run.node, run.device), []).append(run)
@@ -198,7 +198,7 @@ def dearest_nodes(study: TimeStudy, limit: int) -> list[NodeCost]:
 
 
 def dearest_transfers(study: TimeStudy, limit: int) -> list[TransferRun]:
-    """At most so many, the one that takes longest first."""
+    """The `limit` longest transfers, longest first."""
     return sorted(study.transfers, key=lambda run: run.start - run.end)[:limit]
 
 

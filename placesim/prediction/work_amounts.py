@@ -110,12 +110,12 @@ class Convolution(NamedTuple):
     def work(
         self, direction: Direction, arithmetic: Arithmetic, element_bytes: float, *, has_channels_apart: bool = False
     ) -> Product:
-        """The product that the convolution or one of its gradients is, group by group.
+        """Equivalent product of the convolution or one of its gradients, group by group.
 
-        `has_channels_apart`: each channel is a plane of its own in memory (NCHW).
+        `has_channels_apart`: each channel is a separate plane in memory (NCHW).
 
-        The gradient of strided images is as many products as there are phases of the stride; each takes a thinned filter, the
-        smaller ones as much as the largest.
+        The input gradient of a strided convolution is one product per phase of the stride; each uses a thinned filter, and
+        smaller ones take as long as the largest.
         """
         channels, filters = self.channels // self.groups, self.filters // self.groups
         pixels = self.images * self.out_height * self.out_width

@@ -66,7 +66,7 @@ def _plain_object(value: Any) -> Any:
 
 
 def error_document(error: PlacesimError) -> dict[str, Any]:
-    """An error's class, TensorFlow's text with its `{{node x}}`, the node to blame, and where that stands."""
+    """JSON object of an error: class, TensorFlow's text with `{{node x}}`, and the failing node with its place."""
     return {
         "type": shown_type(error),
         "message": error.message,

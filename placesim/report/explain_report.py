@@ -90,7 +90,7 @@ class ExplainReport(Reading):
         return str(self.marked())
 
     def pieces(self) -> dict[str, Any]:
-        """The JSON object, whose rows come one by one."""
+        """JSON object whose rows are generated one by one."""
         return (
             explained_document(self._explained, self._error)
             if self._is_live

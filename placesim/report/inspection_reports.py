@@ -74,7 +74,7 @@ class DiffReport(Reading):
         return not self.difference
 
     def text(self) -> str:
-        """The lines of a unified difference: what moved, came and went."""
+        """Unified difference: moved, new and removed nodes."""
         return str(format_difference(self.difference, self.before, self.after))
 
     def document(self) -> dict[str, Any]:

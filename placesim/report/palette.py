@@ -41,7 +41,7 @@ PAGE = {
     "wash": ("#eef2f8", "#262d39"),
     "warn": ("#fdebe0", "#43291a"),
 }
-"""Colours of a page by their CSS variables: where the system is light, and where it is dark."""
+"""Page colours by CSS variable, for light and dark mode."""
 LIGHT = {name: light for name, (light, _) in PAGE.items()}
 PATTERNS = (
     "",
@@ -81,7 +81,7 @@ def text_colour(colour: str) -> str:
 
 
 def pattern_colour(colour: str) -> str:
-    """Black or white, whichever a pattern is drawn with on a colour."""
+    """Black or white, whichever contrasts with the colour."""
     return "#FFFFFF" if _is_dark(colour, 150) else "#000000"
 
 

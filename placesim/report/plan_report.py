@@ -60,7 +60,7 @@ class PlanReport(Reading):
 
     @property
     def devices(self) -> Mapping[str, str]:
-        """The devices to ask for, by node: as few as put every node where the plan says."""
+        """Minimal device requests, by node, that produce the plan."""
         return self.study.asked
 
     @property
@@ -71,7 +71,7 @@ class PlanReport(Reading):
 
     @property
     def placements(self) -> tuple[SimulatedPlacement, ...]:
-        """All that were simulated; `SimulatedPlacement.fits` says whether one runs in the memory that there is."""
+        """All simulated placements; `SimulatedPlacement.fits` says whether one fits in memory."""
         return self.study.placements
 
     @property

@@ -58,7 +58,7 @@ class PlacementRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Report(Reading, Outcome):
-    """An outcome with its readings; `shows_node` says which nodes are logged (None: all)."""
+    """An outcome with its presentations; `shows_node` selects logged nodes (None: all)."""
 
     shows_node: Shows | None = None
 

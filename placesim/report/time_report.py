@@ -71,7 +71,7 @@ class TimeReport(Reading):
 
     @property
     def bounds(self) -> tuple[StepBound, ...]:
-        """Below what no order of nodes brings the step."""
+        """Lower bounds of the step time over all node orders."""
         return self.study.bounds
 
     @property

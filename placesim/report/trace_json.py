@@ -23,7 +23,7 @@ QUARTER = 0.25
 
 
 def trace_events(study: TimeStudy) -> Iterator[Event]:
-    """The events of a study that was asked for its trace; ValueError for any other."""
+    """Trace events of a study with trace data; raises ValueError without them."""
     if study.trace is None:
         raise ValueError("the study has no trace: none was requested")
     return events(study.trace.records())

@@ -93,7 +93,7 @@ WRITERS: Mapping[str, Callable[[GraphFile], Iterator[bytes]]] = {
     "pb": _pb,
     "pbtxt": _pbtxt,
 }
-"""Each form that any graph can be written in, and what writes it."""
+"""Writer of each format that any graph can be converted to."""
 FORMS = (*WRITERS, "onnx")
 ENDINGS: Mapping[str, tuple[str, ...]] = {
     "yaml": (".yaml", ".yml"),
@@ -156,10 +156,10 @@ def find_losses(file: GraphFile, form: str) -> list[str]:
 
 
 def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile:
-    """The file with the devices that its nodes were placed on in the place of those they ask for.
+    """File whose nodes request the devices on which they were placed.
 
-    So too for the nodes of functions, where all calls have them on one device, and where the graph is then placed as it was.
-    A form without steps has the nodes that steps add among the others.
+    This includes nodes of functions that are on one device in all calls, if the graph is then placed as before.  A format
+    without steps includes the nodes that steps add.
     """
     from placesim.formats.device_annotations import assign_devices, assign_functions
     from placesim.placement.function_bodies import logged_nodes
@@ -187,7 +187,7 @@ def _with_step_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile
 def _devices_in_functions(outcome: Outcome) -> dict[str, dict[str, str]]:
     """Devices of each function's nodes that are the same in all calls, lowered or not.
 
-    What runs whole on the device of its call is left out: nobody looks at what it asks for.
+    Bodies that run entirely on the device of their call are left out, since their requests are ignored.
     """
     from placesim.placement.function_bodies import Instantiation
 

@@ -1,7 +1,7 @@
 """Dry run of a graph's steps; the costlier branch is taken if a condition is unknown.
 
-A walk is made again with another branch for each choice that came up, and the dearer one is kept.  What keeps a walk from its
-end is an error that names the little that would settle most.
+The run is repeated with another branch for each condition, and the costlier run is kept.  If a run can't finish, the error
+names the smallest input that would settle the most unknowns.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_WALKS = 128
-"""So many walks are made at most to find the dearer branches; choices that come later keep their first branch."""
+"""Maximum dry runs to find the costlier branches; later conditions keep their first branch."""
 SURVEYED = 1
 """Size assumed for open dimensions while all open ones are collected."""
 
@@ -39,7 +39,7 @@ class DryRun(NamedTuple):
 
 
 Cost = Callable[[DryRun], float]
-"""Cost of a dry run; of two branches the one with the greater total cost counts."""
+"""Cost of a dry run, by which branches are compared."""
 
 
 def search_dry_run(
@@ -72,7 +72,7 @@ def search_dry_run(
 def run_dry(
     loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
 ) -> DryRun:
-    """One walk that takes these branches; any error is in the outcome."""
+    """One dry run with these branches; any error is in the outcome."""
     recorder = ExecutionRecorder()
     guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
     outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
@@ -90,7 +90,7 @@ class _BranchSearch:
         self._failed: dict[BranchChoice, str] = {}
 
     def dearest(self, chosen: Mapping[BranchChoice, int], settled: Mapping[BranchChoice, int]) -> DryRun:
-        """The dearest walk; each of the choices that were met and are not settled is tried."""
+        """The costliest dry run, trying each unsettled condition."""
         base = self._walk(chosen)
         found = self._settle(base, [choice for choice in chosen if choice not in settled])
         found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}

@@ -54,9 +54,8 @@ def study_memory(
 ) -> MemoryStudy:
     """Study the memory that a graph needs, and the changes that would make it fit.
 
-    `warn` is told of each loop that is taken to run once because nothing says how often.
-    Raises what is wrong with the graph or the options, and what TensorFlow would raise
-    but for a device that runs out of memory: that is in the study.
+    `warn` receives a message for each loop assumed to run once because its iteration count is unknown.  Raises the errors of
+    the graph and the options, and TensorFlow's errors except running out of memory, which is part of the study.
     """
     study = _Study(loaded, options, name, wanted or MemoryStudyRequest())
     found = study.study()
@@ -68,7 +67,7 @@ def study_memory(
 def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
     """Peak memory of each device without limits.
 
-    Raises what keeps the steps from being walked through to their end.
+    Raises an error if the steps can't be dry-run to their end.
     """
     outcome = simulate(loaded, replace(options, no_memory_limit=True), SimulationStage.WALKED, tells_memory=True)
     if outcome.error is not None:
@@ -169,7 +168,7 @@ class _Study:
     # --- what else would have happened
 
     def _order(self, options: SimulationOptions, needed: Outcome, error: PlacesimError) -> tuple[str, ...]:
-        """The towers on the device that ran out, if it fits where they run one after another."""
+        """Towers on the device that ran out, if running them one after another makes them fit."""
         loaded = self._loaded
         if loaded.file is None or error.device is None:
             return ()
@@ -226,7 +225,7 @@ class _Study:
 
 
 def _held(walked: DryRun) -> float:
-    """The bytes that all devices hold at their peaks: what branches are compared by."""
+    """Total peak of all devices, by which branches are compared."""
     return float(sum(usage.peak for usage in walked.outcome.memory))
 
 
@@ -240,7 +239,7 @@ def _holds(gpu: GpuMemory | None, limit: int, usage: DeviceUsage) -> bool:
 
 
 def _least_bytes(trace: Sequence[int]) -> int:
-    """The most that was asked for at one time: no allocator does with less."""
+    """Highest simultaneous requests: the minimum for any allocator."""
     sizes: list[int] = []
     in_use = most = 0
     for event in trace:

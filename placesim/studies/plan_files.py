@@ -1,4 +1,4 @@
-"""A plan -> the graph as a file that says it: the graph file's own text where it can, else the raw form or a GraphDef."""
+"""A plan as a graph file: the file's own text if possible, else raw nodes or a GraphDef."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDINGS = (".yaml", ".yml", ".json", ".pb", ".pbtxt", ".onnx")
 
 
 def check_ending(path: Path) -> None:
-    """Raises UsageError for a path that doesn't say in which form a graph is to be written."""
+    """Raise UsageError for a path without the extension of a graph format."""
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"unknown extension: got '{path}', expected one of {', '.join(ENDINGS)}")
 

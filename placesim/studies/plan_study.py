@@ -75,7 +75,7 @@ def study_plan(
 ) -> PlanStudy:
     """Find the best placement and compare it with others; requested devices stay unless a name matches `free`.
 
-    Raises what is wrong with the graph or the options, and what keeps its steps from being walked through.
+    Raises the errors of the graph and the options, and an error if its steps can't be dry-run.
     """
     aim = aim or Aim()
     if aim.needs_contiguous and aim.sought is not PlanMeasure.THROUGHPUT:
@@ -298,7 +298,7 @@ class _Planner:
             return None
 
     def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
-        """Placements that a plan is compared with, as far as the remaining annotations allow them."""
+        """Placements for comparison, as far as the remaining annotations allow them."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or self._is_annotated:
                 devices = assignment_of(drawn, file)
@@ -335,7 +335,7 @@ class _Planner:
 def _without_the_worse(
     candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
 ) -> list[Candidate]:
-    """Of what was searched the best two, in their order; those that fit come first."""
+    """Best two found placements in their order, those that fit first."""
 
     def rank(candidate: Candidate) -> tuple[bool, float]:
         placed = shown[candidate.devices]
@@ -361,8 +361,8 @@ def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str
 def _check_not_lowered(graph: Graph) -> None:
     """Raise UsageError for a call whose body is inlined at placement.
 
-    Where the body's ops go follows from the call's device and from their own, which no annotation of the graph's nodes says one
-    by one: neither a bound nor a written plan could be held to.
+    The devices of its ops follow from the call and their own requests, which no annotation of the graph's nodes controls;
+    neither a bound nor a written plan would be valid.
     """
     found = next((node for node in graph.nodes if is_lowered(node)), None)
     if found is not None:

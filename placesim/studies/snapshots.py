@@ -37,7 +37,7 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """Information needed beside a placement: the devices' memory, the steps' times, and each node's cost."""
+    """Information needed in addition to a placement: device memory, step times and node costs."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE
@@ -55,10 +55,10 @@ def open_snapshot(
     *,
     wishes: DryRunNeeds = NO_WISHES,
 ) -> Snapshot:
-    """The snapshot of a graph.
+    """Snapshot of a graph.
 
-    As far as there are `wishes` the steps are walked through.  What is wrong with the file or the options is raised, and
-    what keeps a thing that is needed from being known; what TensorFlow would raise is in the snapshot.
+    The steps are dry-run if `wishes` require it.  Raises the errors of the file and the options, and an error if needed
+    information can't be found; TensorFlow's errors are part of the snapshot.
     """
     from placesim.inspection.snapshot import snapshot_of
     from placesim.studies.simulation.simulation import SimulationStage, simulate

@@ -1,4 +1,4 @@
-"""A graph walked through -> how long its steps take on the machine."""
+"""Predict step times from a dry run."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def study_dry_run(
 
 
 class _StepDryRuns:
-    """The walks through one graph's steps, or their executions."""
+    """Dry runs, or executions, of one graph's steps."""
 
     def __init__(self, loaded: LoadedGraph, options: SimulationOptions, steps: int | None) -> None:
         self._options = options
@@ -159,7 +159,7 @@ class DryRunSteps(NamedTuple):
 def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunSteps:
     """Dry-run a graph's steps regardless of memory limits.
 
-    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    Raises the errors of the graph and the options, and an error if the steps can't be dry-run to their end.
     """
     walks = _StepDryRuns(loaded, replace(options, no_memory_limit=True), None)
     walked = walks.walked()
@@ -171,9 +171,9 @@ def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunStep
 
 
 def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
-    """Costs of the nodes in a graph's steps on each device, with any memory.
+    """Costs of the nodes in a graph's steps on each device, with unlimited memory.
 
-    Raises what is wrong with the graph or the options, and what keeps the steps from being walked through to their end.
+    Raises the errors of the graph and the options, and an error if the steps can't be dry-run to their end.
     """
     walked = dry_run_steps(loaded, options)
     return NodeCosts(walked.machine, walked.prepared, walked.steps)

@@ -1,4 +1,4 @@
-"""The rule that a placement is what it was before."""
+"""Rule that a placement equals an earlier one."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from placesim.core.errors import Location, PlacesimError
 from placesim.core.styled_text import Role, StyledText, fill_template, place
 
 PLACEABLE = "placeable"
-"""The rule that every graph is held to: that it can be placed."""
+"""Rule that applies to every graph: it can be placed."""
 
 
 class Finding(NamedTuple):

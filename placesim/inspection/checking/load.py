@@ -46,7 +46,7 @@ def balance(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def memory(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Devices whose variables and constants take more than `bytes`."""
+    """Devices whose variables and constants exceed `bytes`."""
     spec = values["device"] or DeviceName()
     for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
         if is_on(name, spec) and amount.bytes > values["bytes"]:

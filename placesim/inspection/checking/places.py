@@ -51,7 +51,7 @@ def together(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def apart(subject: Subject, values: Values) -> Iterator[Breach]:
-    """The nodes of one pattern may share a device with each other, but with none of another pattern."""
+    """Nodes that share a device with nodes of another pattern; nodes of one pattern may share devices."""
     holders: dict[str, tuple[int, PlacedNode]] = {}
     matchers = [subject.matcher([pattern]) for pattern in values["nodes"]]
     for node in subject.snapshot.nodes:
@@ -65,7 +65,7 @@ def apart(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def variables_with_consumers(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Readers of a variable on another device, also those behind its read op (the first guide's advice 2)."""
+    """Readers of a variable on another device, including readers of its read op (the first guide's advice 2)."""
     placement, is_chosen = subject.placement, subject.matcher(values["nodes"])
     nodes, devices = placement.graph.nodes, placement.devices
     holder: dict[int, int] = {}

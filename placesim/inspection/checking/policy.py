@@ -74,7 +74,7 @@ def policy_from_tree(tree: Any, name: str = "<policy>", read_report: Callable[[s
 
 
 def read_rule(text: str) -> RuleUse:
-    """A rule of the command line: what an entry of `rules` says, or `NAME=VALUE`.  Raises UsageError."""
+    """Parse a rule of the command line: an entry of `rules`, or `NAME=VALUE`.  Raises UsageError."""
     problems = FileProblems("--rule")
     try:
         use = _RuleReader(problems, _read_report).read(_rule_tree(text), FIRST_POSITION)

@@ -11,7 +11,7 @@ from placesim.inspection.short_device_names import short_device
 
 
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes that soft placement put elsewhere than they asked to be."""
+    """Nodes that soft placement put on another device than requested."""
     excepted = subject.matcher(values["except"])
     for node in subject.unmet:
         is_lost = node.name in subject.overridden or node.body in subject.calls_on_one_device
@@ -23,7 +23,7 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes whose request lost against a reference or resource edge (5.6), or stands in a body that runs whole (9.8)."""
+    """Nodes whose request was overridden by a reference or resource edge (5.6), or by a body that runs on one device (9.8)."""
     excepted = subject.matcher(values["except"])
     for name, source in subject.overridden.items():
         node = subject.by_name.get(name)

@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 class Breach(NamedTuple):
     """A place where a rule is violated, and a description; `node` is set if it concerns one node.
 
-    Without a `location` it is where the rule itself stands.
+    Without a `location`, the place is the rule's own.
     """
 
     location: Location | None
@@ -28,7 +28,7 @@ Check = Callable[[Subject, Values], Iterator[Breach]]
 
 
 class RuleParameter(NamedTuple):
-    """Parameter of a rule: `kind` selects its reader (see `policy.READERS`); a rule's first may be given alone."""
+    """Parameter of a rule: `kind` selects its reader (see `policy.READERS`); the first one may be given without a name."""
 
     name: str
     kind: str
@@ -38,9 +38,9 @@ class RuleParameter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """A rule: `needs_graph` where a written report does not hold enough for it.
+    """A rule; `needs_graph` if a written report has too little information for it.
 
-    `needs_memory` and `needs_time` where a walk through the steps tells it.
+    `needs_memory` and `needs_time` if it needs a dry run of the steps.
     """
 
     name: str

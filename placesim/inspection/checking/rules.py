@@ -53,7 +53,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
 
 
 def _unplaceable_bodies(snapshot: Snapshot) -> Iterator[Finding]:
-    """Bodies that end in an error as soon as they are called."""
+    """Bodies that fail when they are called."""
     for body in snapshot.bodies.bodies:
         if body.error is not None:
             place = body.error.location or next((n.location for n in snapshot.nodes if n.name == body.call), None)

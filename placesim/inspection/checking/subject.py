@@ -112,6 +112,6 @@ def _overridden_in(warnings: Sequence[str]) -> dict[str, str]:
 
 
 def is_on(device: str, spec: DeviceName) -> bool:
-    """Whether a device, by its full name, is such a one."""
+    """Whether a device, given by its full name, matches a specification."""
     found = parse_runtime_name(device)
     return found is not None and spec.matches(found)

@@ -25,7 +25,7 @@ def _where(values: Values) -> StyledText:
 
 
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
-    """More transfers than `count`, between the devices `from` and `to` where these are given."""
+    """More than `count` transfers, optionally only from `from` to `to`."""
     total = sum(amount.number for amount in _pairs(subject, values).values())
     if total > values["count"]:
         message = fill_template("{} transfers{}, limit {}", total, _where(values), values["count"])

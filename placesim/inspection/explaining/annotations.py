@@ -33,7 +33,7 @@ class AnnotationKind(IntEnum):
 class Annotation:
     """A line that requests a device or colocation: `text` is the device or the label's node; `node` the first node concerned.
 
-    `position` tells it from others: its packed place in the file, or -1 - the node's id where that has no place of its own.
+    `position` identifies it: its packed place in the file, or -1 minus the node's id if it has no place.
     """
 
     kind: AnnotationKind
@@ -54,7 +54,7 @@ Changes = Mapping[Annotation, str]
 
 
 class Annotations:
-    """The annotations of a graph as it was written; `is_raw` says that its nodes are a GraphDef's, each for itself."""
+    """Annotations of a graph as written; `is_raw` if its nodes come from a GraphDef, with separate requests."""
 
     def __init__(self, graph: Graph, is_raw: bool = False) -> None:
         self._graph = graph
@@ -65,7 +65,7 @@ class Annotations:
     # --- what there is ----------------------------------------------------------------------------------------------
 
     def of_node(self, node: Node) -> tuple[Annotation, ...]:
-        """The devices that a node's request was put together from, the innermost first, and then its labels."""
+        """Device annotations that make up a node's request, innermost first, then its labels."""
         return (*self.origins(node), *self.labels(node))
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
@@ -153,7 +153,7 @@ class Annotations:
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     def _chain(self, node_id: int) -> Iterator[DeviceScope]:
-        """The device scopes around a node from the inside outwards, up to one that clears what encloses it."""
+        """Device scopes around a node from the inside out, ending at one that clears the outer ones."""
         innermost, parents = self._nesting
         index = innermost[node_id] if node_id < len(innermost) else -1
         while index >= 0:

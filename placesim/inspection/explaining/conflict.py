@@ -1,7 +1,7 @@
-"""For a graph that can't be placed: a smallest set of annotations that stand against each other.
+"""Minimal conflicting set of annotations of a graph that can't be placed.
 
-Found by deletion: annotations are dropped, in halves and then one by one, and the rest is placed; what may be gone while the
-graph still can't be placed is no part of the conflict.  No annotation of the result can be left out of it.
+Found by deletion: annotations are dropped, first in halves and then singly, and the rest is placed.  Annotations without which
+the graph still can't be placed are not part of the conflict; each annotation of the result is necessary.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from placesim.placement.placer import Placement
 
 @dataclass(frozen=True, slots=True)
 class ConflictSet:
-    """Annotations that contradict each other or the machine; `is_minimal` unless the trials came to an end.
+    """Annotations that contradict each other or the machine; `is_minimal` unless the trials ran out.
 
-    None of them is to blame where the graph without annotations can't be placed either.
+    Empty if the graph can't be placed even without annotations.
     """
 
     annotations: tuple[Annotation, ...]
@@ -42,7 +42,7 @@ def find_conflict(trials: Trials) -> ConflictSet:
 
 
 class _Deletion:
-    """The graph so far, and what was dropped to come there."""
+    """Current graph of the deletion, and the annotations dropped so far."""
 
     def __init__(self, trials: Trials) -> None:
         self._trials = trials
@@ -72,7 +72,7 @@ class _Deletion:
         return left
 
     def _drop(self, chunk: Sequence[Annotation]) -> bool:
-        """Drop annotations for good where the graph still can't be placed; whether they are needed for that."""
+        """Drop annotations if the graph still can't be placed without them; return whether they are needed."""
         if not chunk:
             return False
         setting = self._trials.setting

@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationChange:
-    """Give an annotation another device; an empty one drops it."""
+    """Change an annotation's device; an empty device drops the annotation."""
 
     annotation: Annotation
     device: str
@@ -62,7 +62,7 @@ class AnnotationChange:
         return fill_template("change the {} to {}", self.annotation, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
-        """The setting with the edit made; the given one is not changed."""
+        """Return the edited setting; the original is unchanged."""
         changes = {self.annotation: self.device}
         return replace(setting, graph=setting.annotations.changed(setting.graph, changes, changes))
 
@@ -165,7 +165,7 @@ class SoftPlacementSwitch:
 
 @dataclass(frozen=True, slots=True)
 class HardwareAddition:
-    """Give a task more devices of a type, to `total`."""
+    """Give a task `total` devices of a type."""
 
     task: DeviceName
     device_type: str
@@ -194,7 +194,7 @@ Edit = AnnotationChange | DeviceAddition | BodyDeviceChange | TypeChange | SoftP
 
 
 def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
-    """A device like the last of its type; the first GPU of all is of the default model."""
+    """A new device like the last of its type; the first GPU has the default model."""
     alike = [device for device in devices.devices if device.type == spec.type]
     if alike:
         last = alike[-1]
@@ -212,6 +212,6 @@ def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: 
 
 
 def drop(annotation: Annotation, node: str) -> AnnotationChange:
-    """The edit that takes an annotation away, as seen from a node."""
+    """Edit that removes an annotation, described for a node."""
     is_own = annotation.node == node and annotation.kind != AnnotationKind.SCOPE
     return AnnotationChange(annotation, "", Reach.NODE if is_own else Reach.GROUP)

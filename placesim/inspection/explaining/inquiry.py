@@ -30,8 +30,8 @@ NOT_RUN = "No step runs it."
 class ExplainedNode:
     """A node's proof and the edits that would move it; None if edits were not requested.
 
-    `cost` is what the node takes in a step, None if that is unknown, and then `cost_note` says why; empty if it was not
-    asked for.  `difference` is what the current release would do otherwise, where the placement is another's.
+    `cost` is the node's predicted time; None if unknown, with the reason in `cost_note`, which is empty if costs were not
+    requested.  `difference` describes the current release's choice for a placement of another release.
     """
 
     proof: Proof
@@ -51,7 +51,7 @@ class ExplainedError:
 
 
 def inquire(snapshot: Snapshot) -> Inquiry | None:
-    """The inquiry into a live snapshot; None for a written report and where nothing was placed."""
+    """Inquiry into a live snapshot; None for a written report, or without a placement."""
     live = snapshot.live
     return None if live is None or live.placement is None else Inquiry(live, live.placement, snapshot.costs, snapshot.cost_note)
 

@@ -25,10 +25,10 @@ class Exclusion(NamedTuple):
 
 
 class KernelSupport(NamedTuple):
-    """One type of device: the priority of the kernel that it has, or None and why it has none.
+    """Kernel of a node for one device type: its priority, or None and the reasons.
 
-    `exclusions` are the attrs each of which alone stands in the way; if there are none, `registered` says whether the op has
-    any kernel for this type.
+    Each of `exclusions` is an attr that alone excludes all kernels; if there are none, `registered` says whether the op has any
+    kernel for this type.
     """
 
     device_type: str

@@ -1,6 +1,6 @@
-"""The proof of a node's placement -> a few short paragraphs for the page, from the request to the choice, and what it costs.
+"""Short paragraphs of a placement proof for the page, from the request to the choice and the cost.
 
-Nodes alike in what decided them get equal paragraphs: kept once each, the proofs of a large graph take little room.
+Nodes with equal reasons share equal paragraphs, so that the proofs of a large graph stay small.
 """
 
 from __future__ import annotations
@@ -53,10 +53,9 @@ class Paragraph(NamedTuple):
 
 
 class Paragraphs:
-    """The paragraphs for the nodes of the newest placement, and behind them of the bodies that it calls, numbered through.
+    """Paragraphs for the nodes of the newest placement and then of called bodies, with consecutive numbers.
 
-    ValueError if there is none.
-    With `costs` the last of them says what a node takes, where a step runs it.
+    Raises ValueError without a placement.  With `costs`, the last paragraph of an executed node is its cost.
     """
 
     def __init__(self, live: SimulationState, costs: NodeCosts | None = None) -> None:

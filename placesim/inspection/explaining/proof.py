@@ -117,7 +117,7 @@ class Proof:
 
     @property
     def lowered_from(self) -> str:
-        """The path of what lowering made it of; empty for other nodes."""
+        """Path of the node from which lowering made this one; empty for other nodes."""
         found = self.proofs.graph.origins.get(self._node.name)
         return "" if found is None else self.proofs.prefix + found.path
 
@@ -240,10 +240,10 @@ class Proof:
 
 
 class Proofs:
-    """The proofs of one placement's nodes, and what they share.
+    """Proofs of one placement's nodes, with their shared data.
 
-    `written` is the graph as it was written, `annotations` its own; nodes alike share what is known of their kernels.  `body`
-    is what is placed, where that is a function's body.
+    `written` is the graph as written, `annotations` its annotations; similar nodes share kernel facts.  `body` is set for a
+    function's body.
     """
 
     def __init__(self, placement: Placement, written: Graph, annotations: Annotations, body: CalledBody | None = None) -> None:
@@ -367,7 +367,7 @@ def _anything(left: DeviceName) -> str:
 
 
 def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[StyledText]:
-    """7.2a: requests of members that contradict each other lose the type or id that they differ in."""
+    """Types and ids dropped from conflicting requests of a group's members (7.2a)."""
     requests: dict[DeviceName, str] = {}
     for i in reason.members or (node.id,):
         member = groups.graph.nodes[i]

@@ -19,7 +19,7 @@ from placesim.placement.xla_types import XLA_TYPES
 
 
 class _Rule(NamedTuple):
-    """A rule of a release that may decide where a node goes: the field that says it, its sentence in the current release."""
+    """A release rule that may affect devices: its field, and its sentence for the current release."""
 
     field: str
     sentence: str

@@ -14,7 +14,7 @@ MAX_LETTERS = 200
 
 
 def device_tasks(devices: Sequence[str]) -> list[str]:
-    """For each device its task, as in `/job:worker/task:0`; empty texts where all are of one task."""
+    """Task of each device, such as `/job:worker/task:0`; empty texts if there is only one task."""
     specs = [parse_runtime_name(name) or ANY for name in devices]
     several = len({spec.address_space for spec in specs}) > 1
     return [f"/job:{spec.job}/task:{spec.task}" if several else "" for spec in specs]

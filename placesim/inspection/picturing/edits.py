@@ -58,7 +58,7 @@ def _remedies(picture: Picture, live: SimulationState, placement: Placement) -> 
 
 
 def _moved(picture: Picture) -> Iterator[int]:
-    """The nodes whose device is none that their request allows."""
+    """Nodes on a device that their request does not allow."""
     devices = [parse_runtime_name(name) or ANY for name in picture.devices]
     for number, node in enumerate(picture.nodes):
         request = parse_runtime_name(node.requested) if node.requested else None

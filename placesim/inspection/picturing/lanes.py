@@ -60,7 +60,7 @@ class PictureLanes:
 def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_columns: int) -> PictureLanes:
     """Arrange a picture in lanes with the scopes in `opened` open, in at most `most_columns` columns.
 
-    Wires are what is copied between lanes; where all is on one device they are its links, for else nothing would be seen.
+    Wires are copies between lanes; if everything is on one device, they are the links within it.
     """
     parts = list(_parts(picture, root, opened))
     depths = node_depths(picture.nodes)
@@ -130,7 +130,7 @@ def _links(picture: Picture, piece_of: dict[int, int]) -> dict[tuple[int, int], 
 
 
 def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int]) -> Iterator[Wire]:
-    """A report has copies and no edges: a copy leads to the lane where it arrives."""
+    """Wires of a written report, which has copies but no edges: each copy leads to the lane of its target."""
     found: dict[tuple[int, int], Amount] = {}
     for number, copy in enumerate(picture.copies):
         if copy.node >= 0 and copy.src != copy.dst and number not in passed:

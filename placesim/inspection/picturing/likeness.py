@@ -1,8 +1,8 @@
 """Parallel copies among sibling scopes: siblings of equal shape at the same place in the order, drawn as one box.
 
-Alike are scopes with the same ops on the same devices, and nodes of one op on one device whose names differ in numbers only,
-that have the same place in the order, read what is alike and are read by what is alike: so none of them leads to another, and
-one box for all keeps the order.
+Copies are scopes with the same ops on the same devices, or nodes of one op on one device whose names differ only in numbers.
+They have the same place in the order, and the same classes of inputs and readers.  No copy leads to another, so one box for all
+keeps the order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placesim.inspection.picturing.picture import PictureNode
 LIKE_FROM = 3
 """Minimum number of copies that are combined."""
 CROWDED_FROM = 13
-"""From so many siblings on: fewer are seen at a glance, each by its name."""
+"""Number of siblings from which copies are combined; fewer siblings are readable individually."""
 Child = TypeVar("Child", bound=Hashable)
 
 
@@ -59,7 +59,7 @@ class Likeness:
 
 
 def _numbered(keys: Sequence[Hashable]) -> list[int]:
-    """For each key the number of the first like it."""
+    """Number of the first equal key, for each key."""
     first: dict[Hashable, int] = {}
     return [first.setdefault(key, number) for number, key in enumerate(keys)]
 

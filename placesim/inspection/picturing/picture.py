@@ -35,8 +35,8 @@ class InputSource(NamedTuple):
 class PictureNode(NamedTuple):
     """A node by its id in the picture; `device` is an index into the picture's devices.
 
-    `bytes` are those of its outputs, or of the memory that it names where it is a variable's handle; None if a shape is not
-    known.  `body` is the path of the function's body that it stands in, with which its name begins; empty for the graph's own.
+    `bytes` are those of its outputs, or of the variable for a handle; None for an unknown shape.  `body` is the path of its
+    function body, a prefix of its name; empty for the main graph.
     """
 
     name: str
@@ -132,7 +132,7 @@ def _asides(rows: Sequence[TransferRow], indices: Mapping[str, int]) -> Asides:
 
 
 def _nodes_of_bodies(bodies: Bodies, placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:
-    """The nodes of each body; what has no inputs there waits for the calling node."""
+    """Nodes of each body; those without inputs depend on the calling node."""
     numbers = {node.name: node.id for node in placement.graph.nodes} if bodies.bodies else {}
     start = len(placement.graph)
     for body, found in placed_bodies(bodies):

@@ -1,9 +1,8 @@
 """Tree of name scopes of a picture's nodes, with totals by device.
 
-`a/b/c` stands in scope `a/b`; a node that has the name of a scope (a variable `v` beside `v/read`) stands in that scope.  A
-scope in which everything stands in one other scope is shown with it, as `a/b`.  Where a scope holds much, what differs
-only in its numbers is folded into a series (`layer_*`), and a series that is still too long into ranges: no scope of the tree
-has more than FOLD_LIMIT children.
+`a/b/c` belongs to scope `a/b`; a node named like a scope (a variable `v` beside `v/read`) belongs to that scope.  A scope whose
+only child is a scope is merged with it, as `a/b`.  In a large scope, children that differ only in numbers are folded into a
+series (`layer_*`), and long series into ranges, so that no scope has more than FOLD_LIMIT children.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from placesim.inspection.picturing.likeness import Likeness
 from placesim.inspection.picturing.picture import PictureNode
 
 FOLD_LIMIT = 60
-"""The most children of a scope; what fits on a screen."""
+"""Maximum children of a scope, to fit on a screen."""
 SERIES_FROM = 36
 """Number of children from which series of at least MIN_SERIES are folded, so that other children stand out."""
 MIN_SERIES = 4
@@ -72,9 +71,9 @@ class Scope:
 
 
 def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT, folds_alike: bool = False) -> Scope:
-    """The tree of all nodes; without `fold_limit` nothing is folded, and every scope stands by itself.
+    """Tree of all nodes; without `fold_limit` nothing is folded or merged.
 
-    With `folds_alike` also siblings of one shape are folded, whatever they are called.
+    With `folds_alike`, siblings of equal shape are folded whatever their names are.
     """
     root = _ScopeDraft("")
     drafts = {"": root}
@@ -186,7 +185,7 @@ class _Grower:
     # --- folding what is too much
 
     def _alike(self, name: str, children: list[Scope | int]) -> list[Scope | int]:
-        """The children, one folded scope for those of each shape that several have."""
+        """Children with equal shapes folded into one scope each."""
         if self._likeness is None:
             return children
         groups = self._likeness.groups(children, lambda child: child.node_ids() if isinstance(child, Scope) else (child,))
@@ -227,7 +226,7 @@ class _Grower:
         return self._made(_under(name, label), label, self._ranges(name, members), True)
 
     def _ranges(self, name: str, members: Sequence[Scope | int]) -> Sequence[Scope | int]:
-        """At most `limit` ranges of equal length, themselves in ranges where they are still too long."""
+        """At most `limit` ranges of equal length, nested if they are still too long."""
         assert self._limit is not None
         levels, reach = 1, self._limit
         while reach < len(members):
@@ -260,9 +259,9 @@ def _under(scope: str, label: str) -> str:
 
 
 def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
-    """The scopes to open so that at most `limit` rows or boxes are seen: whole levels, as many as fit.
+    """Scopes to open so that at most `limit` rows or boxes are visible: as many whole levels as fit.
 
-    `nodes_count` says whether nodes are seen, or only scopes.  The root is always open, and so is what is alone on its level.
+    `nodes_count` says whether nodes are visible too.  The root and single children are always open.
     """
     opened, level = {root}, list(root.scopes)
     seen = len(root.children) if nodes_count else len(root.scopes)

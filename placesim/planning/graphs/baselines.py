@@ -1,4 +1,4 @@
-"""Plain placements that a plan is held against, as assignments of a drawn problem."""
+"""Simple placements for comparison with a plan, as assignments of a graph problem."""
 
 from __future__ import annotations
 
@@ -44,5 +44,5 @@ def _by_group(drawn: GraphProblem, choose: Callable[[int], int]) -> tuple[int, .
 
 
 def _usual(choices: Sequence[int], drawn: GraphProblem) -> int:
-    """A GPU where one is left, as TensorFlow prefers."""
+    """A GPU if one is allowed, as TensorFlow prefers."""
     return next((choice for choice in choices if drawn.problem.devices[choice].pays), choices[0])

@@ -44,11 +44,10 @@ class StepTasks(NamedTuple):
 
 @dataclass
 class MemoryLifetimes:
-    """Memory held by tasks from before the first step on, in bytes by task, and the tensors of all steps; moments are the
-    session's.
+    """Memory that tasks hold from the start, in bytes by task, and the tensors of all steps; moments are the session's.
 
-    `kept_since` has for each task that keeps something the moments at which it began to, and the bytes that were asked for;
-    `asked` the bytes of each tensor as they were asked for.
+    `kept_since` has the allocation moments and requested bytes of memory that each task keeps; `asked` the requested bytes of
+    each tensor.
     """
 
     kept: dict[int, float] = field(default_factory=dict)
@@ -58,7 +57,7 @@ class MemoryLifetimes:
 
 
 def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
-    """The steps that were walked through, by the moment at which each began."""
+    """Executions of the dry-run steps, by the moment at which each step began."""
     return dict(zip(recorder.moments, recorder.steps, strict=True))
 
 
@@ -181,7 +180,7 @@ class _Finder:
         return list(dict.fromkeys(place for place in held if place is not None))
 
     def _is_over(self, end: JournalEntry) -> bool:
-        """Whether it was let go because the step had ended."""
+        """Whether the buffer was freed by the end of the step."""
         step = bisect_right(self._firsts, end.moment) - 1
         return end.moment >= self._steps[step].end
 

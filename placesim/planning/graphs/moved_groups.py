@@ -22,9 +22,9 @@ def find_moves(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement] | None,
 ) -> list[PlanMove]:
-    """The groups that go elsewhere than now, those first whose move gains most, and then the largest.
+    """Groups that the plan moves, largest gain first, then by size.
 
-    `value` is what the plan comes to; with `simulate` it is told of some how much more it is where they alone stay.
+    `value` is the plan's value; with `simulate`, some groups get the loss if they alone stayed.
     """
     names = short_names([device.name for device in drawn.devices])
     moved = [

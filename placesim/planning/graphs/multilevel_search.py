@@ -1,4 +1,4 @@
-"""The search for a plan of a drawn problem: coarse problems first, each from the best of the one before."""
+"""Multilevel search for a plan: coarse problems first, each starting from the best plan of the previous level."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, PlanResul
 from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
 
 MOST_TASKS = 600
-"""Clusters are at most about so many: an evaluation costs some microseconds a task."""
+"""Approximate maximum number of clusters: an evaluation costs microseconds per task."""
 REFINED_TASKS = 20_000
-"""Up to so many tasks the plan of clusters is improved task by task."""
+"""Maximum number of tasks for improving a plan of clusters task by task."""
 SIMULATED = 2
 """So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
 PEAK_TASKS, MORE_PEAKS = 600, 10
@@ -43,7 +43,7 @@ def search_plans(
     aim: Aim,
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
-    """Plans that no simulation has seen yet, and what the search says."""
+    """New plans that were not simulated yet, and the search's result."""
     measured = measure(drawn.problem)
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
@@ -89,9 +89,9 @@ def search_plans(
 def _telling(
     tell: Callable[[PlanResult], None], better: list[tuple[int, ...]] | None, bound: Bound | None
 ) -> Callable[[PlanResult], None]:
-    """Tells of each better plan; into `better` goes each one, since of peaks some that look alike differ as graphs.
+    """Report each better plan; with the memory objective, all are added to `better`, since equal plans can differ as graphs.
 
-    What no plan of clusters can be below says nothing of those that divide clusters: `bound` is told in its place.
+    A bound for clusters does not hold for plans that divide clusters, so `bound` is reported instead.
     """
 
     def told(planned: PlanResult) -> None:

@@ -16,7 +16,7 @@ MAX_ROUNDS = 20
 
 
 def clear_requests(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
-    """The graph without the devices that nodes of such names ask for; `*` is all of them."""
+    """Graph without the device requests of nodes that match a pattern; `*` matches all."""
     fits = matcher(patterns, file.graph.handles)
     return assign_devices(file, {node.name: "" for node in file.graph.nodes if node.device and fits(node.name)})
 
@@ -57,7 +57,7 @@ def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> li
 
 
 def _leaders(placement: Placement, wrong: Sequence[str]) -> list[str]:
-    """Of each group the first node: where it goes the others follow."""
+    """First node of each group, which the others follow."""
     graph, groups = placement.graph, placement.groups
     found: dict[int, str] = {}
     for name in wrong:

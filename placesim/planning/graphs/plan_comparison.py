@@ -14,7 +14,7 @@ from placesim.planning.portfolio import OPTIMAL
 from placesim.prediction.time_breakdown import TimeStudy
 
 DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
-"""The labels of TensorFlow's own placement, of the graph's, and of what a search finds."""
+"""Labels of TensorFlow's default placement, the graph's own, and the plan."""
 
 
 class PlanMeasure(Enum):
@@ -97,10 +97,10 @@ def is_gpu(device: str) -> bool:
 
 
 class PlanMove(NamedTuple):
-    """Nodes that are placed together and that the plan puts elsewhere.
+    """Nodes placed together that the plan moves.
 
-    `loss` is how much more the plan would come to where they alone stay, simulated as a graph, in what is planned; None if
-    that was not asked for, where they may no longer be there, and of a large plan for those where it is likely least.
+    `loss` is the increase of the objective if they alone stayed, by simulation; None if it was not requested, is not allowed,
+    or in a large plan is probably small.
     """
 
     nodes: tuple[str, ...]

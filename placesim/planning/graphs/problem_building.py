@@ -1,7 +1,7 @@
-"""A walked step and what its nodes may be placed on -> a planning problem.
+"""Planning problem of a dry-run step and the allowed devices of its nodes.
 
-Tasks are nodes that the step runs, with all that they do in it; groups are those of the placer.  What runs in a circle (a loop)
-is one task, and what no annotation can reach (the bodies of functions, what lowering made) stays where it is.
+Tasks are executed nodes with all their runs; groups are the placer's.  A cycle (a loop) is one task, and nodes that annotations
+can't reach (function bodies, lowered nodes) keep their device.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ class _ProblemBuilder:
         return held
 
     def _scratch(self, recorder: ExecutionRecorder) -> dict[int, Counter[int]]:
-        """By task; what runs several times takes it once."""
+        """Scratch memory by task, once per task even if it runs repeatedly."""
         found, tasks = scratch_sizes(recorder), zip(self._nodes, self._task_of, strict=True)
         return {task: found[node.name] for node, task in tasks if node.is_own and node.name in found}
 
@@ -330,9 +330,9 @@ class _ProblemBuilder:
         )
 
     def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
-        """Bytes of each task that are certainly moved to any other device that reads them; see `ProblemTask.sends`.
+        """Bytes of each task that are certainly transferred to any other device that reads them; see `ProblemTask.sends`.
 
-        Nothing is sure of what runs several times, what is only waited for, and what a GPU would have in its host's memory.
+        Nothing is certain for repeated tasks, control edges, and outputs that a GPU keeps in host memory.
         """
         if self._wanted.sought is PlanMeasure.MEMORY:
             return [UNSURE] * len(members)
@@ -530,7 +530,7 @@ def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[st
 
 
 def _calls(node: StepNode) -> bool:
-    """Whether a node calls functions, whose nodes run as others of the step."""
+    """Whether a node calls functions, whose nodes are separate executions."""
     return any(execution.site is not None and execution.site.calls for execution in node.executions)
 
 

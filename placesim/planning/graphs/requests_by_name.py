@@ -1,4 +1,4 @@
-"""A plan as requests by the names of nodes, for what the scopes and nodes of a graph file's text can't say."""
+"""A plan as device requests by node name, for plans that the scopes and nodes of a graph file's text can't express."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.planning.graphs.plan_annotations import find_misplaced_nodes
 
 _ROUNDS = 6
 _MAX_DEPTH = 64
-"""Scopes further in are not asked for as one."""
+"""Maximum depth of a scope that is requested as a whole."""
 
 
 def request(name: str, device_set: DeviceSet) -> DeviceName:

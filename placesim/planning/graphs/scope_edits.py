@@ -1,6 +1,6 @@
-"""A plan as the devices of a graph file's own scopes and nodes: as few as put every node where the plan says.
+"""A plan as devices of a graph file's scopes and nodes: the fewest that put every node on its planned device.
 
-The text that came stays, with its comments; where it can't say a plan, the answer is None, and the raw form is written.
+The text and its comments are kept; if it can't express the plan, the result is None, and the raw form is written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MAX_CHARACTERS = 20_000_000
 """Longer texts are written in the raw form: each try reads and places all of it."""
 _ROUNDS = 12
 _CHANGED, _DEEPER = 1e-4, 1e-7
-"""Of as many devices those are better that stand there already, and then those of outer scopes."""
+"""Tie-breaks for equal numbers of devices: existing devices first, then those of outer scopes."""
 _WRAP = 1 + 3 * _CHANGED
 """A new scope is one more device."""
 _NEVER = 1e6
@@ -48,10 +48,10 @@ _Context = DeviceName | None
 
 
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
-    """The text of a graph file with the devices of a plan; None if that can't be said in it.
+    """Text of a graph file with the devices of a plan; None if the text can't express it.
 
-    `base` is what the text says, with what is freed and what options say; `asked` are devices by node that make the placer
-    put each node where it is planned.  Placed again, every node of the text that is returned goes to the same device.
+    `base` is the text's graph after dropped requests and options; `asked` has the device requests, by node, that produce the
+    plan.  The returned text, when placed, gives the same device for every node.
     """
     if base.is_raw or len(text) > MAX_CHARACTERS:
         return None
@@ -69,9 +69,9 @@ class _Copy(NamedTuple):
 
 
 class _Use:
-    """An entry where it makes nodes: an alias, or a list of devices, has it make more than once.
+    """One use of an entry; an alias or a list of devices uses it several times.
 
-    `nodes` are those that it makes by itself; `copies` of a scope the uses of what is in it, once for each device of a list.
+    `nodes` are those made by the entry itself; `copies` are the uses of a scope's contents, once per device of a list.
     """
 
     __slots__ = ("copies", "depth", "entry", "nodes", "wanted")
@@ -200,7 +200,7 @@ class _ScopeEditor:
 
 
 class _Clash(NamedTuple):
-    """An entry that can't be given one device: its uses, in the list where it stands."""
+    """An entry whose uses need different devices, with the list that contains it."""
 
     entries: list[NodeEntry]
     entry: NodeEntry
@@ -264,7 +264,7 @@ class _Choice:
     # --- what is chosen
 
     def settle(self) -> list[_Clash]:
-        """Fills `devices` and `runs`, and says what is in the way."""
+        """Fill in `devices` and `runs`, and return the obstacles."""
         clashes: list[_Clash] = []
         self._settle_list(self._texts.entries, [_Copy(self._uses, ANY)], clashes)
         return clashes
@@ -423,7 +423,7 @@ class _Choice:
 
 
 def _literals(clash: _Clash) -> Literals:
-    """Literal inputs of an entry whose nodes go to several devices. Raises UneditableText if not all are literals."""
+    """Literal inputs of an entry whose nodes go to several devices.  Raises UneditableText unless all are literals."""
     if len(clash.uses) != 1 or clash.entry.op is None:
         raise UneditableText
     *literals, node = clash.uses[0].nodes
@@ -480,7 +480,7 @@ def _differ(graph: Graph, other: Graph) -> bool:
 
 
 def _initializer_groups(graph: Graph) -> set[str]:
-    """Groups that run initializers on several devices, with a `NoOp` for each of these."""
+    """Groups that run initializers on several devices, with one `NoOp` per device."""
     found = set()
     for node in graph.nodes:
         if node.op == "NoOp" and node.location:
@@ -491,7 +491,7 @@ def _initializer_groups(graph: Graph) -> set[str]:
 
 
 def _through(graph: Graph, inputs: Sequence[str], groups: AbstractSet[str]) -> Iterator[str]:
-    """The inputs, with those of groups in the place of each group."""
+    """Inputs with each group replaced by its own inputs."""
     for text in inputs:
         if text.startswith("^") and text[1:] in groups:
             yield from _through(graph, graph.input_texts(graph.node(text[1:])), groups)

@@ -1,7 +1,7 @@
-"""Simulated annealing of a pipeline's loads: groups move to devices, or change places with a neighbour.
+"""Simulated annealing of a pipeline's loads: groups move to devices, or exchange places with a neighbour.
 
-What is lowered is a p-norm of the loads, since the maximum alone does not tell which of most moves is good.  Rounds begin at
-the best plan so far, warm, and each is longer than the one before.
+The cost is a p-norm of the loads, since the maximum alone does not rank most moves.  Each round starts warm from the best plan
+and is longer than the previous one.
 """
 
 from __future__ import annotations
@@ -165,9 +165,9 @@ def neighbours(problem: PlanningProblem, group: int) -> Sequence[int]:
 
 
 class _Stages:
-    """The order of devices along the pipeline: forward tensors go only to the same or to later ones.
+    """Order of devices along the pipeline: forward tensors go only to the same or later devices.
 
-    That leaves every part contiguous; a plan whose parts have no such order is not looked at.
+    This keeps every part contiguous; plans without such an order are not considered.
     """
 
     def __init__(self, problem: PlanningProblem, loads: Loads) -> None:

@@ -89,7 +89,7 @@ def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> l
 def _anneal(
     problem: PlanningProblem, calls: Calls, start: Sequence[int], length: int, search: Search
 ) -> tuple[list[int], float]:
-    """One cooling of so many moves: a group joins a neighbour's call, another call, or runs for itself."""
+    """One annealing run: a group joins a neighbour's call or another call, or runs alone."""
     draw, groups = search.random, problem.groups
     count = len(calls.paying) * CALLS_PER_DEVICE
     devices = max(1, len(calls.paying))

@@ -1,8 +1,7 @@
-"""The best contiguous split of a pipeline: dynamic programming over all sets of groups that are closed under inputs.
+"""Optimal contiguous split of a pipeline: dynamic programming over all sets of groups closed under inputs.
 
-What lies between two closed sets is contiguous, and every contiguous split whose parts can be put in an order, as the stages of
-a pipeline are, is a chain of closed sets (Tarnawski and others, "Efficient Algorithms for Device Placement of DNN Graph
-Operators", 2020): of those the best is found.
+The difference of two closed sets is contiguous, and every contiguous split with an order of stages is a chain of closed sets
+(Tarnawski and others, "Efficient Algorithms for Device Placement of DNN Graph Operators", 2020); the best chain is found.
 """
 
 from __future__ import annotations

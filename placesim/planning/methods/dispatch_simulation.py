@@ -1,9 +1,9 @@
 """Greedy plans made during simulation: each ready task goes to the device where it would end first.
 
-List scheduling takes tasks in an order of its own; the machine takes them as they become ready, and launches ahead of its
-streams.  A pass over all tasks costs about as much as one simulation, so that many are made: clusters of several sizes move as
-one, what transfers count is varied, and from the second pass on the plan so far says where readers will be.  Then parts of the
-best plan are decided anew while the rest stays.
+List scheduling uses a fixed order of tasks; the machine takes them as they become ready, and launches ahead of its streams.  A
+pass costs about as much as a simulation, so many are made: with clusters of several sizes, with varied weights of transfers,
+and from the second pass on with the readers' devices of the previous plan.  Then parts of the best plan are decided again while
+the rest is fixed.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _LOOK = 4096
 
 
 class Weights(NamedTuple):
-    """Weights beside a task's end: seconds of transfers to it and to its readers, and chance.
+    """Weights added to a task's end time: transfers to it and to its readers, and noise.
 
-    Where the host is spared, nothing that a device with a stream of its own could run goes there.
+    If the host is spared, tasks that a device with its own stream could run don't go there.
     """
 
     moved: float = 0.0
@@ -423,7 +423,7 @@ class _Pass:
         self._serve(ports[0])
 
     def _serve(self, port: int) -> None:
-        """Sends what is the first in all its ports."""
+        """Start the transfer that is first in all its ports."""
         queue, busy, sending = self.sending[port], self.busy, self.sending
         while queue and not busy[port]:
             source, device = first = queue[0]
@@ -456,7 +456,7 @@ class _Pass:
 
 
 def dispatch_ready(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Passes with clusters of several sizes and other weights, then parts of the best plan anew."""
+    """Passes with clusters of several sizes and other weights, then parts of the best plan again."""
     passes = _Passes(problem, search)
     for plan in passes.plans():
         yield plan
@@ -481,7 +481,7 @@ class _Passes:
         self._tried: list[tuple[float, int, Weights]] = []
 
     def plans(self) -> Iterator[Plan]:
-        """First each clustering, then what was best with other weights, in turns with parts of the best plan."""
+        """Each clustering first, then the best one with other weights, alternating with parts of the best plan."""
         search, draw = self._search, self._search.random
         for clusters in clusterings(self._problem):
             units = self._machine.units(clusters)
@@ -526,7 +526,7 @@ class _Passes:
             yield plan
 
     def _anew(self) -> Iterator[Plan]:
-        """Decide some part of the step, or a few units anywhere, anew."""
+        """Decide a part of the step, or a few random units, again."""
         draw, best = self._search.random, self._best
         assert best is not None
         number = draw.randrange(len(self._units))
@@ -546,7 +546,7 @@ class _Passes:
         yield from self._try(number, self._weights(), pinned)
 
     def _weights(self) -> Weights:
-        """Those of a pass that was better than all before it, with others here and there."""
+        """Weights of an earlier improving pass, with some changed."""
         draw = self._search.random
         good = draw.choice(self._good)
         return Weights(

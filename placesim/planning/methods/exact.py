@@ -276,11 +276,11 @@ def _hint(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], bes
 
 
 def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """The least makespan on devices and links that differ.
+    """Minimise the makespan on devices and links that differ.
 
-    The solver sees less than what evaluates: tasks wait for what they read, moved over free links, and streams and slots run
-    one thing at a time, in the order that suits best.  What it proves holds; what it finds is evaluated, and where that comes
-    to more, it is asked for another assignment, until what it proves is the best that was found.
+    The solver's model is a relaxation: tasks wait for inputs sent over free links, and streams and slots run one thing at a
+    time in the best order.  Its bounds are valid.  Its solutions are evaluated by simulation; if one is worse there, another
+    assignment is requested, until the bound equals the best plan.
     """
     count, movable = len(problem.devices), problem.movable
     if not has_solver() or not movable or len(problem.tasks) * count > MAX_PLACES:
@@ -339,7 +339,7 @@ class _Makespan:
         return int(min(seconds * self.scale, 2 * _UNITS))
 
     def _time(self, task: int, on: Sequence[Any]) -> None:
-        """Add the start and end of a task, between those before and behind it on its device."""
+        """Add the start and end of a task, between its neighbours on its device."""
         begin = self.model.new_int_var(0, _UNITS, f"begin of {task}")
         windows, can = self._windows, [d for d in self._devices if not _is_never(on[d])]
         end = begin + sum(on[d] * self._units(windows.paths[task, d]) for d in can)
@@ -444,7 +444,7 @@ def _most(problem: PlanningProblem) -> float:
 
 
 def _hold(model: Any, problem: PlanningProblem, on: list[list[Any]], device: int) -> None:
-    """Constrain the held memory, rounded down, to the capacity, rounded up: no plan that fits is excluded."""
+    """Limit the memory in use, rounded down, to the capacity, rounded up, so that no valid plan is excluded."""
     capacity = problem.devices[device].capacity
     unit = max(capacity, 1e-300) / _UNITS
     sizes = [int(min(held / unit, 2.0 * _UNITS)) for held in problem.held]

@@ -1,4 +1,4 @@
-"""Simulated annealing of the highest peak: groups move to devices, those of the fullest one more often."""
+"""Simulated annealing of the highest peak: groups move between devices, most often off the fullest one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def anneal(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Rounds from the best so far, each longer than the one before."""
+    """Rounds that start from the best plan, each longer than the previous one."""
     best = search.start or _first(problem)
     if best is None:
         return

@@ -46,9 +46,9 @@ def _noisy(ranks: list[float], noise: float, search: Search) -> list[int]:
 
 
 def anneal_ranks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Two tasks change places in the order, or one goes elsewhere.
+    """Anneal task ranks: exchange two tasks, or move one.
 
-    Beside the makespan counts how far from each other the devices end: only where they end together nothing is idle.
+    The cost includes the spread of the devices' end times, since a device that ends early is idle.
     """
     schedules = PrioritySchedules(problem)
     behind = tails(problem, schedules.seconds)

@@ -59,7 +59,7 @@ class ConvolutionSizes(NamedTuple):
 
 
 def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims) -> ConvolutionSizes:
-    """With channels last, as the kernels have it; raises InvalidArgumentError for windows that don't fit."""
+    """Sizes of a convolution with channels last, as the kernels use; raises InvalidArgumentError for windows that don't fit."""
     spatial = len(filters) - 2
     layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)
     attrs = node.attrs

@@ -38,7 +38,7 @@ def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **co
 
 
 def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float = inf) -> Amounts:
-    """`part_bytes`: of what the passes go over one after another before they take the next part."""
+    """Load of passes; `part_bytes` is the size of a part that all passes process before the next."""
     amounts = Amounts(call=passes.number)
     amounts.add(**{name: count * elements for name, count in passes._asdict().items() if count})
     amounts.stream(node.moved_bytes)

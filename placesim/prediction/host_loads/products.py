@@ -18,10 +18,10 @@ PRODUCT_DEPTH = 384
 def product_parts(
     shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
 ) -> tuple[Amounts, int]:
-    """Products `[..., rows, columns]` of so many terms a sum, in the parts that each is cut into: (all of them, their number).
+    """Products `[..., rows, columns]` with `depth` terms, cut into parts: (total load, number of parts).
 
-    BLAS packs both operands and writes the result for each piece of depth; a part packs its share of the one that is cut, and
-    all of the other.  `lengths` are those of the operands' rows as they lie in memory, where they lie transposed.
+    BLAS packs both operands and writes the result for each piece of depth; a part packs its share of the divided operand and
+    all of the other.  `lengths` are the operands' row lengths in memory if they are transposed.
     """
     parts, axis = cut_of(shape, depth, is_flat)
     rows, columns = shape[-2], shape[-1]
@@ -52,7 +52,7 @@ def product_part(rows: int, columns: int, depth: int) -> Amounts:
 
 
 def matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
-    """A product of matrices; attrs of these names say which side is transposed."""
+    """Load of a matrix product; the arguments name its transposition attrs."""
 
     def load(node: NodeShapes) -> Load:
         left, shape = node.inputs[0], node.outputs[0]

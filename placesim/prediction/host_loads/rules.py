@@ -1,7 +1,7 @@
 """Work of a node's numpy kernel on a host, in the units of a profile.
 
-A kernel is a number of numpy's passes over arrays, of products of matrices, of copies.  How work is cut into parts, and in what
-runs it is copied, is asked of the kernels themselves.  What a count costs is the host's (`host_costs`).
+A kernel consists of numpy passes over arrays, matrix products and copies.  The kernels themselves say how work is divided into
+parts and copied.  Costs per unit belong to the host (`host_costs`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 
 
 def _with_check(node: NodeShapes, load: Load) -> Load:
-    """With the executor's look at how large the outputs become, where they could be large."""
+    """Add the executor's check of output sizes, if outputs may be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = node.cost.kind not in _RULES and len(sizes) == 1
     if not has_trait(node.op, Trait.HANDS_ON) and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:

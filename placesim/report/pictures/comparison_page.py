@@ -1,7 +1,7 @@
-"""Simulated placements -> a page on which any two of them stand one above the other, on one axis of time.
+"""Page that shows any two of several simulated placements one above the other, on one time axis.
 
-A plan is compared with what it was held against, a graph with another.  Each step is packed by itself and unpacked when it is
-chosen, so that a page opens as fast with ten placements as with two; their texts stand in it once.
+It compares a plan with other placements, or two graphs.  Each step is packed separately and unpacked when selected, so that a
+page with ten placements opens as fast as with two; texts are shared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The curve from one box to another, as the page draws it (`wireOf` and `tipOf` in `assets/device_lanes.js`)."""
+"""Curves between boxes, as drawn by the page (`wireOf` and `tipOf` in `assets/device_lanes.js`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class End(NamedTuple):
 
 
 class Curve:
-    """A cubic curve that leaves `start`, and comes to `end`, at right angles to their boxes."""
+    """Cubic curve from `start` to `end`, perpendicular to both boxes."""
 
     def __init__(self, start: End, end: End) -> None:
         self.start, self.end = start, end
@@ -36,7 +36,7 @@ class Curve:
 
     @property
     def path(self) -> str:
-        """The curve as the data of an SVG path."""
+        """Data of an SVG path."""
         first, *others = (f"{x:.1f} {y:.1f}" for x, y in self._points)
         return f"M{first}C{' '.join(others)}"
 
@@ -51,9 +51,9 @@ class Curve:
         return f"M{x:.1f} {y:.1f}" + "".join(f"L{a:.1f} {b:.1f}" for a, b in corners) + "Z"
 
     def labelled(self, leaving: int, coming: int) -> Iterator[tuple[float, float]]:
-        """Possible positions of its label, the best first: near the end that it shares with fewer others.
+        """Candidate positions of its label, best first: near the end with fewer curves.
 
-        So many curves leave the box where it begins, and so many come to the one where it ends.
+        `leaving` and `coming` are the numbers of curves at its two ends.
         """
         shares = FAR_END if leaving > coming else FAR_END[::-1] if leaving < coming else MIDDLE
         return map(self._point_at, shares)

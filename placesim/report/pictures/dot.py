@@ -15,7 +15,7 @@ from placesim.report.text.scopes import device_labels
 
 COPY, LINK = LIGHT["copy"].upper(), LIGHT["link"].upper()
 MAX_BOXES = 400
-"""More than Graphviz lays out in a moment; a depth asks for more."""
+"""Default maximum of boxes, for a quick layout by Graphviz; a given depth may exceed it."""
 
 
 def format_dot(picture: Picture, depth: int | None = None) -> str:

@@ -62,7 +62,7 @@ def _box(picture: Picture, item: Scope | int, labels: dict[int, str]) -> str:
 
 
 def _device(picture: Picture, item: Scope | int) -> int | None:
-    """The one device of a box; None if it has several."""
+    """Single device of a box; None if it has several."""
     if isinstance(item, Scope):
         return next(iter(item.by_device)) if len(item.by_device) == 1 else None
     return picture.nodes[item].device
@@ -73,7 +73,7 @@ def _class(device: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Names as Mermaid shows them in quotes: what it would take for its own signs by number."""
+    """Names for Mermaid's quotes, with special characters as numeric entities."""
     shown = escape_line(text)
     return "".join(
         character if character.isalnum() or character in " _-./():…" else f"#{ord(character)};" for character in shown

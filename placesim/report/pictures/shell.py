@@ -69,7 +69,7 @@ class Shell(NamedTuple):
         return ("shell.html", "page.css", *self.main, *self.styles, *PARTS, *finder, *self.scripts)
 
     def page(self, name: str, data: Mapping[str, str]) -> str:
-        """The whole page of that name; `data` are the elements with what it shows, by their ids."""
+        """Complete page; `data` are its data elements by id."""
         scripts = (*PARTS, *((FINDER,) if self.finds else ()), *self.scripts)
         blobs = (" blob:; worker-src blob:", " blob:") if self.needs_blobs else ("", "")
         return Template(page_asset("shell.html")).substitute(

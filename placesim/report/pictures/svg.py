@@ -60,7 +60,7 @@ class Rect(NamedTuple):
 
 
 def format_svg(picture: Picture, depth: int | None = None) -> str:
-    """The lanes with scopes open down to `depth`, or as the page opens."""
+    """SVG of the lanes with scopes open down to `depth`, or as the page opens."""
     if depth is None:
         root, opened = page_tree(picture.nodes)
     else:
@@ -152,7 +152,7 @@ class _Drawing:
         return f"{_counted(len(picture.nodes), 'op')} on {_counted(len(picture.devices), 'device')} · {copied}"
 
     def _patterns(self) -> Iterator[str]:
-        """A tile for each device that is seen and has a pattern."""
+        """Pattern tile of each visible device that has one."""
         for device in self._lanes.devices:
             shapes = PATTERNS[device_pattern(device)]
             if shapes:

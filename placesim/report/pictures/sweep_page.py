@@ -17,5 +17,5 @@ SHELL = Shell(
 
 
 def sweep_page(sweep: Sweep) -> str:
-    """The whole page; what it shows stands in it as the JSON form has it."""
+    """Complete page, with the JSON document as its data."""
     return SHELL.page(sweep.name, {"sweep": page_json(sweep_document(sweep))})

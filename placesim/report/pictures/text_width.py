@@ -21,7 +21,7 @@ _BOLD = (
     *(65, 65, 58, 71, 37, 71, 84),
 )
 _OTHER = 100
-"""Of any other letter: the widest are as wide as they are high."""
+"""Width of any other character; the widest are as wide as high."""
 
 
 def text_width(text: str, size: float, *, is_bold: bool = False) -> float:

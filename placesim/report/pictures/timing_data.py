@@ -21,7 +21,7 @@ from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes, dearest
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
-"""So many digits of the step's time has one tick."""
+"""Digits of the step time that one tick represents."""
 MAX_SPANS = 1_000_000
 """Maximum number of drawn spans: a page of about 15 MB, which opens within seconds."""
 WAITS = ("nothing", "input", "launch", "turn")

@@ -7,7 +7,7 @@ from placesim.report.pictures.shell import Button, Shell, compress_json
 from placesim.report.pictures.timing_data import timing_document
 
 LANES = ("looks.js", "span_data.js", "span_rows.js", "lanes.js", "box_looks.js", "span_tip.js", "timing_tables.js")
-"""The scripts of pages on which lanes are drawn."""
+"""Scripts of pages with lanes."""
 COLOURS = (("op", "op type"), ("scope", "scope"), ("kind", "kind of work"))
 BUTTONS = (
     Button("nearer", "+", "Zoom in (+)", "Nearer"),

@@ -12,7 +12,7 @@ _ASCII = str.maketrans("▁▂▃▄▅▆▇█░▒▓▚▞▤·…\N{NO-BRE
 
 
 def blocks_line(values: Sequence[float], most: float) -> str:
-    """One block for each number; `most` has the highest, and what is above 0 is seen."""
+    """One block per number, full height for `most`; any number above 0 is visible."""
     return "".join(BLOCKS[min(len(BLOCKS) - 1, -int(-value * (len(BLOCKS) - 1) // most))] for value in values)
 
 
@@ -22,5 +22,5 @@ def shades_line(shares: Sequence[float]) -> str:
 
 
 def encode_for(text: str, stream: TextIO) -> str:
-    """The text as the stream can show it."""
+    """Text reduced to the stream's encoding."""
     return text if (stream.encoding or "").lower().startswith("utf") else text.translate(_ASCII)

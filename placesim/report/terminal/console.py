@@ -29,7 +29,7 @@ def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def make_console(stream: TextIO, buffer: TextIO) -> Console:
-    """A console that writes into a buffer what it would write to a terminal."""
+    """Console that writes terminal output to a buffer."""
     seen = Console(file=stream)
     return Console(
         file=buffer,
@@ -105,7 +105,7 @@ class Column(NamedTuple):
 
 
 def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
-    """Rows under their heads, as wide as the terminal: numbers have the room that they need, names what that leaves."""
+    """Rows under headings, fitted to the width: numbers in full, names in the remaining room."""
     shown = list(range(len(columns)))
     wanted = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
 

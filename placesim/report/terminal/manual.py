@@ -1,4 +1,4 @@
-"""The manual's Markdown -> what a person at a terminal reads."""
+"""The manual's Markdown formatted for terminals."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MAX_STYLED_LINES = 5000
 TEXT_WIDTH = 24
 """Columns of sentences are not made narrower."""
 MAX_PARAGRAPHS = 40
-"""A longer table has its cells folded where a terminal is too narrow for it."""
+"""Number of rows above which a narrow terminal gets folded cells instead of paragraphs."""
 _STYLES = {
     Role.PLAIN: "",
     Role.NODE: "bold",
@@ -46,9 +46,9 @@ def styled_log(report: Report, stream: TextIO) -> str:
 
 
 def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
-    """A text with its spans in colour; one of very many lines as it is.
+    """Colour the spans of a text, unless it has very many lines.
 
-    With `is_fitted` its lines are broken between words to the width of the terminal, and go on behind what they begin with.
+    With `is_fitted`, lines are wrapped between words to the terminal's width with a hanging indent.
     """
     if text.count("\n") > MAX_STYLED_LINES:
         return text

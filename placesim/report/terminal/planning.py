@@ -94,7 +94,7 @@ def _readable(study: PlanStudy, value: float) -> str:
 
 
 def _placements(study: PlanStudy, width: int) -> Table:
-    """Without what a narrow terminal has no room for."""
+    """Table of placements, reduced for narrow terminals."""
     rows = []
     for placed in study.placements:
         style = "bold green" if placed is study.plan else ""

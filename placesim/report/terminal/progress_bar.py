@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 LEAST_SHARE = 0.005
-"""Of less than this nothing is said about the rest."""
+"""Minimum completed share for an estimate of the remaining time."""
 
 
 class TimesColumn(ProgressColumn):

@@ -28,10 +28,10 @@ WIDE = 100
 MIN_PAIRS = 3
 """A matrix too wide for the terminal becomes a list of pairs, the most bytes first: a third of its height, at least so many."""
 MIN_MATRIX = 6
-"""So many devices have a matrix on however low a terminal."""
+"""Number of devices up to which the matrix is shown on any terminal."""
 _CORNER = "copied from \\ to"
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
-"""Bars differ in cells too, so that they can be told apart without colour."""
+"""Characters of bars, different by device, so that they can be distinguished without colour."""
 
 
 def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> str:

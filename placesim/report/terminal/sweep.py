@@ -13,7 +13,7 @@ _COLUMNS = ("step time", "interval", "examples/s", "peak memory", "fits", "trans
 
 
 def styled_sweep(sweep: Sweep, stream: TextIO) -> str:
-    """A row for each combination, and below the table what went wrong."""
+    """A row for each combination, and the errors below the table."""
     columns = (*sweep.keys, *_COLUMNS)
     rows = [(*(_setting(value) for value in row.settings), *_cells(row)) for row in sweep.rows]
     errors: dict[str, int] = {}

@@ -99,7 +99,7 @@ def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
 
 
 def _lane(head: str, drawn: str, style: str) -> Text:
-    """A lane; what is idle has a point, so that its length is seen."""
+    """A lane with dots for idle time, so that its length is visible."""
     found = Text(head, "dim")
     for part in re.split("( +)", drawn):
         found.append(part.replace(" ", IDLE), "dim" if part.startswith(" ") else style)

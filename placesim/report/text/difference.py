@@ -16,7 +16,7 @@ from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec
 
 MAX_LISTED = 40
-"""A text lists so many rows of each kind, and counts the rest; JSON has all."""
+"""Maximum rows of each kind in text, followed by a count; JSON has all."""
 MAX_TIMES = 8
 LEAST_SHARE = 0.005
 """Minimum share of the longer step's time for a listed change."""
@@ -186,7 +186,7 @@ TABLES = (
 
 
 def difference_tables(difference: Difference) -> dict[str, Any]:
-    """The JSON object, with what became of each node in one list, and with the errors in one."""
+    """JSON object with all nodes in one list and all errors in another."""
     nodes = chain(
         ({"change": "moved", "node": move.name, "before": move.before, "after": move.after} for move in difference.moved),
         ({"change": "gone", "node": name} for name in difference.removed),

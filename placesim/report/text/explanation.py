@@ -1,4 +1,4 @@
-"""Proofs of placements, and what would change them -> text and JSON: two readings of one record."""
+"""Proofs of placements and possible edits, as text and JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec
 
 MAX_LISTED = 8
-"""A text lists so many members, merges or candidates, and counts the rest; JSON has all."""
+"""Maximum members, merges or candidates in text, followed by a count; JSON has all."""
 LEAST_SHOWN = 1e-8
 """Times below this, in seconds, are negligible beside a launch."""
 _WIDTH = 16
@@ -103,7 +103,7 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
 
 
 def _surroundings(found: Proof) -> Iterator[str]:
-    """The body that a node stands in, and what lowering made it of."""
+    """Body of a node, and the node from which lowering made it."""
     if found.body is not None:
         sentence = "function {}, called by {} ({}) on {}"
         body = found.body

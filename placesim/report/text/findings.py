@@ -55,7 +55,7 @@ def _annotation(place: Location, title: str, message: str) -> str:
 
 
 def _data(text: str) -> str:
-    """GitHub's escapes for what stands after the second pair of colons, for a text without other controls."""
+    """Escape the data part of a GitHub command, for text without other control characters."""
     return escape(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

@@ -11,7 +11,7 @@ from placesim.inspection.checking.findings import PLACEABLE, CheckResult, Findin
 
 
 def junit_document(checked: Sequence[CheckResult], rules: Sequence[str]) -> Iterator[str]:
-    """The document in pieces; `rules` are those that each graph was held to."""
+    """JUnit document in pieces; `rules` are those checked for each graph."""
     suites = [list(_cases(graph, rules)) for graph in checked]
     failed = sum(bool(findings) for cases in suites for _, findings in cases)
     errors = sum(graph.error is not None for graph in checked)

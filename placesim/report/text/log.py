@@ -71,7 +71,7 @@ def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], class
 
 
 def format_placements(placements: Iterable[Placement], shows: Shows | None = None) -> str:
-    """One line for each node of each placement, in TensorFlow's order (9.2); `shows` says of a name whether it is wanted."""
+    """One line per node of each placement, in TensorFlow's order (9.2); `shows` selects names."""
     return format_lines(modern_lines(placements, shows))
 
 

@@ -50,7 +50,7 @@ def ops_document(release: str, listed: Iterable[OpFacts]) -> dict[str, Any]:
 
 
 def op_document(facts: OpFacts) -> dict[str, Any]:
-    """An op: its definition, its kernels, and the numpy kernel's family and file (null where it has none)."""
+    """JSON object of an op: definition, kernels, and its numpy kernel's family and file (null if there is none)."""
     op = facts.op
     return {
         "name": op.name,

@@ -28,7 +28,7 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 SEED = 0
 NUMBERS = 100_003
-"""So many different numbers, over and over: more than a processor learns to guess."""
+"""Number of distinct values, repeated: more than a branch predictor learns."""
 
 
 class Timing(NamedTuple):
@@ -46,7 +46,7 @@ class KernelLoads(NamedTuple):
 
 
 def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
-    """Loads of `all`'s step; raises what the graph's dry run raises."""
+    """Loads of the step of `all`; raises the errors of the graph's dry run."""
     recorder = ExecutionRecorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
@@ -69,12 +69,12 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
 
 
 def find_load(case: Case) -> Load:
-    """Simulated load of the case's op; raises what the graph's dry run raises."""
+    """Load of the case's op; raises the errors of the graph's dry run."""
     return profile_kernels(build_case_graph(case, 1)).loads["n0"]
 
 
 class StepTimer:
-    """Runs a graph's step; the first time, what it needs is prepared."""
+    """Runs a graph's step repeatedly, after preparing it once."""
 
     def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
         file = graph_file_from_mapping(graph, "calibration")
@@ -134,9 +134,9 @@ def random_feeds(graph: dict[str, Any]) -> list[Feed]:
 
 
 def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
-    """Of as many runs as fit the time, and of so many at least.
+    """Fastest of as many runs as fit the time, at least `fewest`.
 
-    What else the machine does makes a run slower and never quicker, so that the quickest one repeats best.
+    Other work on the machine only slows runs down, so the fastest one is the most repeatable.
     """
     found: list[float] = []
     end = time.perf_counter() + seconds

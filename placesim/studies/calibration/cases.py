@@ -78,7 +78,7 @@ def _windows(sizes: Dims, stride: int, padding: str, images: Dims) -> tuple[dict
 
 
 def _convolutions(images: Dims, filters: Dims, stride: int = 1, padding: str = "SAME") -> tuple[Case, Case, Case]:
-    """Forward, the gradient of the images, that of the filters."""
+    """Cases of a convolution and its input and filter gradients."""
     attrs, made = _windows(filters[:2], stride, padding, images)
     results = (images[0], *made, filters[-1])
     work = prod(results) * prod(filters[:-1])
@@ -223,7 +223,7 @@ def chain_graph(count: int) -> dict[str, Any]:
 
 
 def _training_graph(case: Case, copies: int) -> dict[str, Any]:
-    """An update of variables of these shapes, by momentum."""
+    """Graph of momentum updates of variables with these shapes."""
     (dims,) = case.inputs
     assert isinstance(dims, tuple)
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": list(dims)}]

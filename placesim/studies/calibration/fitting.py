@@ -114,17 +114,17 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
 
 
 def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:
-    """Factor by which each family takes longer in one thread than its figures say, with its spread."""
+    """Factor of each family's single-threaded times to the sum of its figures, with its spread."""
     return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
 
 
 def rescale_families(
     families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
 ) -> dict[str, MeasuredFigure]:
-    """The factors of the `cases`, in one thread, each as many times larger as all that was `found` in networks took longer.
+    """Single-threaded factors of the `cases`, scaled by the total slow-down `found` in networks.
 
-    That is one number for all families: what a single one takes there depends on what else is in just these networks.  The
-    spread is of both, so many threads in networks.
+    The scale is one number, since a single family's slow-down depends on the rest of the network.  The spread covers both, and
+    threads in networks.
     """
     told = _by_family(cases, profile, 1)
     among = _by_family(found, profile, threads)
@@ -137,7 +137,7 @@ def rescale_families(
 
 
 def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
-    """The seconds that were measured, and that the figures say."""
+    """Measured and predicted seconds by family."""
     found: dict[str, list[tuple[float, float]]] = {}
     for load, timing in samples:
         found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
@@ -145,7 +145,7 @@ def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) ->
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
-    """Of seconds that were measured and that the figures say: what all take together counts, not how many they are."""
+    """Factor of measured to predicted seconds, weighted by time rather than by number."""
     measured, told = (sum(column) for column in zip(*pairs, strict=True))
     return _spread_around(measured / told, pairs)
 

@@ -182,7 +182,7 @@ def _about(cores: int) -> dict[str, str]:
 
 
 def _processor_name() -> str:
-    """As the system calls it."""
+    """Processor name reported by the system."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

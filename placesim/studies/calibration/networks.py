@@ -14,7 +14,7 @@ _WINDOW = {"padding": "SAME"}
 
 
 class _Network:
-    """A graph in the making; each method adds a node and gives its name."""
+    """Builder of a graph; each method adds a node and returns its name."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
@@ -122,7 +122,7 @@ def _update(net: _Network, updates: Sequence[tuple[Sequence[int], str]]) -> None
 
 
 def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
-    """A recurrent cell with gates, unrolled, and attention over what it gave."""
+    """Unrolled gated recurrent cell, with attention over its outputs."""
     net = _Network()
     weights, hidden, cell = net.given(2 * units, 4 * units), net.given(batch, units), net.given(batch, units)
     x = net.given(batch, units)
@@ -149,7 +149,7 @@ def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
 
 
 def networks(*, is_quick: bool = False) -> list[dict[str, Any]]:
-    """Graphs with a node `all`, and where they have variables `init`."""
+    """Graphs with a node `all` and, if they have variables, a node `init`."""
     if is_quick:
         return [_sequence(2, 4, 32)]
     return [_images(1), _images(2), _training(8), _sequence(12, 24, 384)]

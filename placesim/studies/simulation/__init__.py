@@ -1,4 +1,4 @@
-"""A graph, a machine and options -> an outcome: what the command line and Python callers share.
+"""Simulation of a graph on a machine with options, shared by the command line and the Python API.
 
-Only what `devices` needs is imported with it; numpy and the rest come with the first graph.
+Only the imports of `devices` happen at once; numpy and the rest are imported with the first graph.
 """

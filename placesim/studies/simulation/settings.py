@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def session_config(file: GraphFile, options: SimulationOptions) -> Config:
-    """The file's config with what the options say in its place."""
+    """Config of the file, overridden by the options."""
     return override_config(file.config, options)
 
 
 def override_config(config: Config, options: SimulationOptions) -> Config:
-    """A config with what the options say in its place."""
+    """Config overridden by the options."""
     given: dict[str, Any] = {
         "allow_soft_placement": options.soft_placement,
         "log_device_placement": options.log_placement,
@@ -100,7 +100,7 @@ class MachineSettings(NamedTuple):
 
 
 def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -> MachineSettings:
-    """The file's machine, or the `inventory`'s, with the counts, the model and the links that the options give."""
+    """Machine of the file or the `inventory`, overridden by the options' counts, models and links."""
     tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
     links = NO_LINKS if file is None else file.links
     if options.inventory is not None:
@@ -151,11 +151,11 @@ def find_gpu_model(name: str) -> GpuModel:
 def build_steps(
     loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, *, one_by_one: bool = False
 ) -> tuple[GraphStep, ...]:
-    """The file's steps under `fetch` and `feed`; `one_by_one` each with what it was fed itself.
+    """Steps of the file, overridden by `fetch` and `feed`; `one_by_one` keeps individual feeds of repetitions.
 
-    `fetch` puts one step in the place of all those that fetch a tensor, with the last step's feeds; steps that only run
-    targets, as initializers do, are kept before it.  `feed` is given in every step, in the place of a feed of the same tensor.
-    Both may name the arguments of a model's signature.
+    `fetch` replaces all steps that fetch a tensor by one with the last step's feeds; steps that only run targets, such as
+    initializers, come before it.  `feed` applies to every step, replacing feeds of the same tensor.  Both accept arguments of a
+    model's signature.
     """
     from placesim.formats.graph_file.sections.overrides import read_feeds
     from placesim.graph.session_steps import GraphStep

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 Progress = Callable[[int, int, int, int], None]
-"""Told now and then: steps done, of how many, and nodes done in this step, of how many."""
+"""Called periodically with (steps done, all steps, nodes done in this step, all its nodes)."""
 
 
 class Growth(IntEnum):
@@ -70,7 +70,7 @@ class ResultTaker(Protocol):
     """Takes the results of each step as it ends, in the place of an outcome that keeps them all."""
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
-        """Whether more is wanted."""
+        """Take results; return whether more are wanted."""
 
     def leave(self, outcome: Outcome) -> None:
         """Take everything available when Ctrl-C ends the process during a kernel."""
@@ -158,7 +158,7 @@ def _last_words(simulation: _Simulation, taker: ResultTaker | None) -> AbstractC
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Simulation:
-    """One session from its making to its last step, and what it has established so far."""
+    """One session from its start to its last step, with the results so far."""
 
     loaded: LoadedGraph
     options: SimulationOptions
@@ -296,7 +296,7 @@ class _Simulation:
         return device_usage(self._ledger)
 
     def _run_steps(self, session: GraphSession, steps: Sequence[GraphStep], names_sinks: bool) -> None:
-        """Step after step; `names_sinks` fetches the outputs of a raw graph's sinks, which by themselves are targets."""
+        """Run the steps; `names_sinks` fetches the outputs of a raw graph's sinks, which are targets otherwise."""
         total = sum(step.repeat for step in steps)
         saver = self._open_saver()
         first = 0 if saver is None else saver.done
@@ -360,7 +360,7 @@ class _Simulation:
     def _execute(
         self, session: GraphSession, step: GraphStep, prepared: PreparedStep, done: int, total: int, growth: Growth
     ) -> bool:
-        """Whether the results are wanted: then another step may be."""
+        """Execute a step; return whether another may follow."""
         from placesim.runtime.sessions.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)

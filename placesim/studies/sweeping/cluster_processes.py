@@ -21,7 +21,7 @@ _AHEAD = 2
 def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
     """Processes on the cluster, at most `most` at once; without a cluster, on this machine, one by default.
 
-    A graph in one file travels; whatever else is read, workers read themselves, where it lies here.
+    A graph in one file is sent; other files are read by the workers, at the same paths.
     """
     if connection.scheduler is None:
         yield ProcessCount(most or 1)

@@ -44,10 +44,9 @@ class ProcessCount(NamedTuple):
 def run_combinations(
     job: SweepJob, combinations: Sequence[tuple[Value, ...]], hands: ProcessCount
 ) -> Generator[NumberedOutcome]:
-    """Each combination's outcome as it comes; with one process on this machine they are simulated in this one, in order.
+    """Yield each combination's outcome when it is finished; with one local process, they run in this one, in order.
 
-    Where the iterator is closed, or what waits for it is interrupted, the processes are ended.  Raises UnavailableError if a
-    cluster is gone.
+    Closing the iterator, or an interrupt, ends the processes.  Raises UnavailableError if a cluster is lost.
     """
     if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
         for index, values in enumerate(combinations):

@@ -1,4 +1,4 @@
-"""Contents of the files that a sweep's rows depend on -> digests that tell them apart."""
+"""Digests of the files on which a sweep's rows depend."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def _graph_digest(job: SweepJob) -> str:
 
 
 _FILE_WORDS = (b"file", b"location", b"\\")
-"""One of them stands in each graph that names another file: keys of YAML and ONNX, and YAML's escapes in such a key."""
+"""Words of which each graph with references to files contains one: keys of YAML and ONNX, and YAML escapes in such keys."""
 
 
 def _graph_files(job: SweepJob, data: bytes) -> Iterator[Path]:
-    """The files that a graph names: what its steps feed, and the tensors of an ONNX model."""
+    """Files named by a graph: those fed by its steps, and the tensors of an ONNX model."""
     if not any(word in data for word in _FILE_WORDS):
         return
     options = make_options(job.options)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class SweepJob:
     """Common part of all combinations of a sweep.
 
-    `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate` by name; `examples` how
-    many a step takes where that is not its batch.  `folder` is the one that paths are relative to, where it is not that
-    of the process; `directory` the graph's, where the source is the bytes of a file that lies there.
+    `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate`; `examples` is the number
+    per step if it is not the batch size.  `folder` is the base of relative paths if it is not the process's current one;
+    `directory` is the folder of the graph's file if the source is its bytes.
     """
 
     source: str | Path | bytes | Mapping[str, Any]
@@ -38,7 +38,7 @@ class SweepJob:
 
 
 class RowOutcome(NamedTuple):
-    """A row and, where nothing could be simulated, the error itself."""
+    """A row and, if nothing could be simulated, the error."""
 
     row: SweepRow
     error: PlacesimError | None = None
@@ -63,7 +63,7 @@ def simulate_row(job: SweepJob, values: tuple[Value, ...]) -> RowOutcome:
 
 
 def load_source(job: SweepJob, options: SimulationOptions) -> LoadedGraph:
-    """The graph of a sweep as its source says it."""
+    """Load the sweep's graph from its source."""
     from placesim.formats.sources.loading import load, source_again
 
     # a name is given only to what has none itself
@@ -109,6 +109,6 @@ def _fullness(device: DeviceTime) -> tuple[float, int]:
 
 
 def _sentence(error: PlacesimError) -> str:
-    """The class and the first line of what an error says, as one line."""
+    """Class and first line of an error, as one line."""
     lines = replace_tags(str(error), lambda name: f"node {name}").strip().splitlines() or [""]
     return f"{shown_type(error)}: {lines[0]}"

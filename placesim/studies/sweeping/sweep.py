@@ -37,7 +37,7 @@ class SweepRun:
 
     @property
     def ordered(self) -> list[SweepRow]:
-        """The rows that are there, in the order of the combinations."""
+        """Finished rows in the order of the combinations."""
         return [self.rows[index] for index in sorted(self.rows)]
 
     def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
@@ -76,7 +76,7 @@ class SweepRun:
         return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
     def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:
-        """Each row once those before it are there."""
+        """Yield each row once it and those before it are finished."""
         at = 0
         for _ in self.run(hands):
             while at in self.rows:
