@@ -24,9 +24,9 @@ def clear_devices(file: GraphFile) -> GraphFile:
 
 
 def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
-    """The same with devices set by names and patterns of nodes; the last that fits counts.
+    """Return a copy with devices set by names and patterns of nodes; the last match counts.
 
-    What asks for a device because it is colocated with such a node asks for the new one, as if the script had said so.
+    Nodes that take their request from a colocated node follow its new request, as if the script had set it.
     """
     asked = {name: device for pattern, device in devices for name in find_matching_names(pattern, file.graph)}
     copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})

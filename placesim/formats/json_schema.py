@@ -42,7 +42,7 @@ def list_schema(item: Schema) -> Schema:
 
 
 def closed_schema(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
-    """A mapping of these keys and no others."""
+    """Schema of a mapping with exactly these keys."""
     found: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     return found | ({"required": list(required)} if required else {})
 

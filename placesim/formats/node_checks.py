@@ -1,4 +1,4 @@
-"""Whether the op and the attrs of a NodeDef are what TensorFlow allows, in the words of its `import_graph_def`."""
+"""Checks of a NodeDef's op and attrs, with the messages of TensorFlow's `import_graph_def`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attr
 from placesim.ops.registry import Registry, describe_other_releases
 
 MAX_COUNT = 1 << 20
-"""A count attr beyond this stands for more tensors than any op has."""
+"""Largest allowed count attr; no op has more tensors."""
 _LEFT_AWAY = (("VariableV2", "shape"),)
 """Attrs that recorded nodes may lack: a session needs them when the node runs, only `import_graph_def` at once."""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
@@ -139,7 +139,7 @@ def node_text(name: str) -> str:
 
 
 def _attr_position(tree: Any, name: str) -> int:
-    """Position of an attr: under `attrs`, or beside them as a constant's `value` is."""
+    """Position of an attr: under `attrs`, or beside them like a constant's `value`."""
     given = tree.get("attrs") if isinstance(tree, dict) else None
     return part_position(tree, "attrs", name) if isinstance(given, dict) and name in given else part_position(tree, name)
 

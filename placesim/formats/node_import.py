@@ -1,6 +1,6 @@
-"""NodeDefs, whatever they were read from -> a checked graph, with the checks and the words of TensorFlow's `import_graph_def`.
+"""Checked graph from NodeDefs of any source, with the checks and messages of TensorFlow's `import_graph_def`.
 
-A NodeDef may come with the tree of the file that it stands in; what is wrong is then said at the line and column of its part.
+A NodeDef may come with its file's tree; problems are then reported at line and column.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class NodeImport:
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:
-    """Position of an input in the list that it was read from; else that of the node."""
+    """Position of an input in its list; else that of the node."""
     return value_position(places, index) or node.location
 
 

@@ -1,6 +1,6 @@
-"""Convert a YAML tree to types, shapes, sizes, numbers, texts and tensors; `node_attrs` makes attrs of these.
+"""Conversion of a YAML tree to types, shapes, sizes, numbers, texts and tensors, from which `node_attrs` makes attrs.
 
-Every function raises `InvalidValue` with what was found and what was expected.
+Every function raises `InvalidValue` with the found and the expected value.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def size_value(value: Any) -> int:
 
 
 def read_amount(text: str, units: Mapping[str, float]) -> float | None:
-    """A number times the factor of its unit, "" where it has none; None for a text of another form."""
+    """A number times the factor of its unit ("" for none); None for a text of another form."""
     found = _AMOUNT.fullmatch(text)
     factor = None if found is None else units.get(found[2])
     return None if found is None or factor is None else float(found[1]) * factor

@@ -140,7 +140,7 @@ class _Content:
         self.taker: Entries | RawNodes
 
     def is_begun_with(self, tree: dict[Any, Any]) -> bool:
-        """Whether `nodes` were read as the whole tree says that they should be."""
+        """Whether `nodes` were read with the settings that the whole tree gives."""
         found = (tree.get("raw") is True, "functions" in tree, tree.get("marks") is True, self._registry_of(tree))
         return found == (self._is_raw, self._has_functions, self._leaves_marks, self._registry)
 
@@ -154,7 +154,7 @@ class _Content:
             return load_registry()
 
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
-        """Settle what decides the meaning of `nodes`: release and library in `head`, and whether they are raw."""
+        """Determine the settings for `nodes`: release and library in `head`, and whether they are raw."""
         self._registry = self._registry_of(head)
         self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
         self._leaves_marks = head.get("marks") is True

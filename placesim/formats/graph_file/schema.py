@@ -1,7 +1,7 @@
-"""The JSON Schema of a graph file, made of the tables that its readers go by, for editors.
+"""JSON Schema of a graph file for editors, generated from the readers' tables.
 
-It says which keys there are and of what type their values are.  What takes the whole graph to know (ops, attrs, names, shapes)
-is for `placesim check` to say.
+It covers keys and the types of their values.  Checks that need the whole graph (ops, attrs, names, shapes) are left to
+`placesim check`.
 """
 
 from __future__ import annotations

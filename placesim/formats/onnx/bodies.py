@@ -1,8 +1,7 @@
-"""Graphs within a node, the bodies of conditionals and loops, as functions of TensorFlow's.
+"""Bodies of ONNX conditionals and loops as TensorFlow functions.
 
-What makes the functions is the maker of a graph file's `cond` and `while`
-(`formats/graph_file/entries/node_makers.py`): here are what writes their nodes, and what comes into them from the
-graphs around them.
+The functions are made by the makers of a graph file's `cond` and `while` (`formats/graph_file/entries/node_makers.py`); this
+module adds their nodes and captures outer values.
 """
 
 from __future__ import annotations
@@ -62,14 +61,14 @@ class BodyReader(GraphReader):
         self.trials = getattr(outer, "trials", 0)
 
     def captured(self, name: str) -> Value | None:
-        """A value of a graph around this one, as it is in this one."""
+        """Value of an enclosing graph, captured in this one."""
         assert self.outer is not None
         found = self.outer.lookup(name)
         self.names[name] = found if found is None else self.brought_in(found)
         return self.names[name]
 
     def brought_in(self, value: Value) -> Value:
-        """A value of the graph around this one, as it is in this one."""
+        """Value of the directly enclosing graph, captured in this one."""
         if value.items is not None:
             return Value(None, value.type, None, tuple(map(self.brought_in, value.items)))
         assert value.ref is not None
@@ -162,7 +161,7 @@ def inline_body(node: OnnxNode, graph: Any) -> list[Value]:
 
 
 def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> list[Value]:
-    """`tf.cond` of two GraphProtos; sequences and optionals come out of it as one tensor each."""
+    """`tf.cond` of two GraphProtos, with sequences and optionals returned as single tensors."""
     given: list[list[Value]] = []
 
     def writer(graph: Any) -> Any:
@@ -280,7 +279,7 @@ def _handle_dims(kind: Any) -> Dims | None:
 
 
 def scalar(node: OnnxNode, value: Value) -> TensorRef:
-    """The one element of a tensor, which exporters write as a list of one too."""
+    """Single element of a tensor; exporters also write it as a list of one."""
     assert value.ref is not None
     return value.ref if value.shape == () else node.emit("Reshape", value.ref, np.zeros(0, np.int32))
 

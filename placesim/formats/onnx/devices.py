@@ -29,9 +29,9 @@ DeviceOf = Callable[[Any], str | None]
 class NodeDevices:
     """Requests of nodes under a model's first configuration.
 
-    A node whose tensors all lie on one device asks for that one; tensors that are split over devices, or on several, are no
-    request, as no op of TensorFlow runs on more than one.  A node that only has a pipeline stage asks for the device of the
-    stage's place among all stages of the model.
+    A node whose tensors are all on one device requests that device; tensors that are split over devices, or on several, give no
+    request, since a TensorFlow op runs on one device.  A node with only a pipeline stage requests the device with that stage's
+    index.
     """
 
     def __init__(self, configurations: Sequence[Any], nodes: Iterable[Any]) -> None:
@@ -116,7 +116,7 @@ _GPUS = ("gpu", "cuda", "accelerator", "gpu:nvidia", "gpu:amd", "gpu:intel")
 
 
 def layer_rules(text: str) -> tuple[LayerRule, ...]:
-    """`gpu(encoder, decoder); cpu(=final_output)`.  Raises UsageError for what is no list of rules."""
+    """Parse `gpu(encoder, decoder); cpu(=final_output)`.  Raises UsageError for an invalid list."""
     rules: list[LayerRule] = []
     for part in filter(None, map(str.strip, text.split(";"))):
         designator, opens, rest = part.partition("(")
@@ -152,7 +152,7 @@ def _designated(text: str) -> str | None:
 
 
 def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
-    """The first rule whose layer this one begins with; else the one that names it exactly."""
+    """First rule whose layer is a prefix of this one; else the one that names it exactly."""
     return next(
         (rule for rule in rules if not rule.is_exact and layer.startswith(rule.layer)),
         next((rule for rule in rules if rule.is_exact and layer == rule.layer), None),

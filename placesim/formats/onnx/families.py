@@ -50,7 +50,7 @@ def rows() -> dict[tuple[str, str], dict[int, Row]]:
 
 
 def find_row(domain: str, op: str, since: int) -> Row | None:
-    """The row of an op; None if it has none, or none for that version."""
+    """Row of an op; None if there is none for this version."""
     return rows().get((domain, op), {}).get(since)
 
 

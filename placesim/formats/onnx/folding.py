@@ -1,7 +1,7 @@
 """Ops computed while the graph is read, if all inputs are known: sizes, coordinates, sample weights.
 
-What is known is a numpy array, what is not a tensor of the graph; `ConstantFolder` takes either and gives an array as long as
-it can. Its types are the operands': nothing is promoted, as TensorFlow promotes nothing.
+Known values are numpy arrays, others are tensors of the graph; `ConstantFolder` accepts both and returns an array if possible.
+Types are the operands', without promotion, as in TensorFlow.
 """
 
 from __future__ import annotations

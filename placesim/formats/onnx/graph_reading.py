@@ -55,8 +55,8 @@ class Model:
 class GraphReader:
     """Reads the nodes of one graph: `names` are its readable values so far; those of `outer` graphs are visible too.
 
-    `inferred` are the types of values as far as they are known, `declared` what the file says of them beside that; `by_ref` is
-    what is known of tensors of the built graph, `given_attrs` are the attributes that a function was called with.
+    `inferred` are the inferred types of values, `declared` those in the file; `by_ref` has known facts of the built graph's
+    tensors, and `given_attrs` the attributes of a function call.
     """
 
     def __init__(
@@ -342,7 +342,7 @@ class GraphReader:
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
-        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError if it has none."""
+        """Outputs of a node by ONNX's composition of its op.  Raises UnsupportedNodeError if there is none."""
         domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
         schema = self._schema(node.proto, domain)
         body = None if schema is None else self._body(schema, node.proto, node.values)
@@ -373,7 +373,7 @@ class GraphReader:
         return body
 
     def expand(self, function: Any, values: Sequence[Value | None], attrs: Mapping[str, Any]) -> list[Value | None]:
-        """Add the nodes of a FunctionProto; gives its outputs."""
+        """Add the nodes of a FunctionProto, and return its outputs."""
         if self.depth >= MOST_NESTED:
             raise UnsupportedNodeError(f"recursive function '{function.name}': expected functions that do not call themselves")
         defaults = {attr.name: attr for attr in function.attribute_proto}
@@ -437,7 +437,7 @@ def _defaults(schema: Any) -> dict[str, Any]:
 
 
 def _refined(inferred: Any, declared: Any) -> Any:
-    """An inferred type with what a declared one says of a shape that could not be inferred."""
+    """Inferred type, with a declared shape where none could be inferred."""
     dims, said = dims_of(inferred), dims_of(declared)
     if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
         return inferred

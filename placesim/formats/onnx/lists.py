@@ -95,14 +95,14 @@ def element_dtype(value: Value) -> DataType:
 
 
 def common_dims(one: Dims | None, other: Dims | None) -> Dims | None:
-    """The shape of what has one of two shapes."""
+    """Shape that covers both shapes."""
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
 def common_type(one: Any, other: Any) -> Any:
-    """The type of what has one of two types.  Raises UnsupportedNodeError for two that have nothing in common."""
+    """Type that covers both types.  Raises UnsupportedNodeError if they have nothing in common."""
     from onnx import helper
 
     if one is None or other is None:

@@ -60,7 +60,7 @@ class NodeReading(Protocol):
         """Note the content of a constant."""
 
     def composition(self, node: OnnxNode) -> Outputs:
-        """The outputs of a node by ONNX's own composition.  Raises UnsupportedNodeError if it has none."""
+        """Outputs of a node by ONNX's composition of its op.  Raises UnsupportedNodeError if there is none."""
 
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""
@@ -147,7 +147,7 @@ class OnnxNode:
         return [None if size is None else int(size) for size in value.known.reshape(-1).tolist()]
 
     def output_type(self, index: int = 0) -> Any:
-        """ONNX's TypeProto of an output as far as it can be inferred, else None."""
+        """Inferred TypeProto of an output, else None."""
         return self.reading.inferred.get(self.proto.output[index]) if self.has_output(index) else None
 
     def output_dtype(self, index: int = 0) -> DataType | None:
@@ -158,10 +158,10 @@ class OnnxNode:
     # --- what is added ----------------------------------------------------------------------------------------------
 
     def emit(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> TensorRef:
-        """Add an op; gives its first output.  Inputs are tensors, lists of them (for args of many) and literals.
+        """Add an op and return its first output.  Inputs are tensors, lists of them (for list arguments) and literals.
 
-        Attrs are as `ops/attributes.py` holds them; types and counts that inputs tell may be left out.  The name is the op's,
-        in the node's scope, unless given.
+        Attrs have the forms of `ops/attributes.py`; types and counts implied by inputs may be left out.  The default name is
+        the op's, in the node's scope.
         """
         return self.emit_all(op, *inputs, name=name, **attrs)[0]
 
@@ -245,7 +245,7 @@ class OnnxNode:
         return self.constant(size, INT64) if isinstance(size, int) else size
 
     def pack(self, sizes: Sequence[int | TensorRef]) -> TensorRef:
-        """A vector of sizes: a Const where all are numbers."""
+        """Vector of sizes; a Const if all are numbers."""
         numbers = [size for size in sizes if isinstance(size, int)]
         if len(numbers) == len(sizes):
             return self.vector(numbers, "shape")
@@ -269,7 +269,7 @@ class OnnxNode:
         return axis % rank
 
     def aligned(self) -> tuple[TensorRef, TensorRef]:
-        """Both inputs so that they are broadcast as since opset 7: before, `axis` says where the second one's axes belong."""
+        """Both inputs reshaped for opset 7's broadcasting; before, `axis` gave the position of the second one's axes."""
         a, b = self[0], self[1]
         axis = self.attr("axis")
         if self.since >= 7 or axis is None or not self.attr("broadcast", 0):
@@ -279,7 +279,7 @@ class OnnxNode:
         return a, b
 
     def composition(self) -> Outputs:
-        """The outputs by ONNX's own composition of the op.  Raises UnsupportedNodeError if it has none."""
+        """Outputs by ONNX's composition of the op.  Raises UnsupportedNodeError if there is none."""
         return self.reading.composition(self)
 
     def computes(self, op: str, **attrs: DataType) -> bool:

@@ -1,4 +1,4 @@
-"""An ONNX model's bytes -> a graph file, and what its inputs and outputs are called."""
+"""Reader of ONNX models: a graph file, and the names of the model's inputs and outputs."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _attribute_type(number: int) -> str:
 
 
 def type_text(kind: Any) -> str:
-    """A TypeProto as definitions write it, such as `seq(tensor(float))`; empty if it says nothing."""
+    """A TypeProto in the notation of op definitions, such as `seq(tensor(float))`; empty if unset."""
     if kind is None:
         return ""
     which = kind.WhichOneof("value")

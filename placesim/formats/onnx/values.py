@@ -42,7 +42,7 @@ class Value:
 
 
 def dims_of(type_proto: Any) -> Dims | None:
-    """The shape that a TypeProto of a tensor says; None if it says none."""
+    """Shape in a tensor's TypeProto; None if it has none."""
     if type_proto is None or not type_proto.HasField("tensor_type") or not type_proto.tensor_type.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in type_proto.tensor_type.shape.dim)

@@ -1,7 +1,7 @@
-"""A model's bytes -> the same without the content of its large tensors, and that content as views of the bytes.
+"""Separation of a model's large tensors from its bytes, as views, before `onnx` parses the rest.
 
-So `onnx` parses what is small, and no weight is copied.  A tensor whose content was taken out says `data_location: EXTERNAL`
-and, under the key LIFTED, which view it is.  Source of the field numbers: `onnx.proto`.
+Weights are therefore never copied.  A separated tensor has `data_location: EXTERNAL` and the number of its view under the key
+LIFTED. Source of the field numbers: `onnx.proto`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PARTS = {
     "NodeProto": {5: "AttributeProto"},
     "AttributeProto": {5: "TensorProto", 6: "GraphProto", 10: "TensorProto", 11: "GraphProto"},
 }
-"""Messages that tensors may stand in, by the number of their field."""
+"""Messages that can contain tensors, by field number."""
 _MOST_NESTED = 100
 """As deep as protobuf itself parses messages."""
 
@@ -46,7 +46,7 @@ def lift_weights(data: bytes) -> WeightsExtract:
 def _without(
     data: memoryview, start: int, end: int, message: str, views: list[memoryview], depth: int
 ) -> list[bytes | memoryview]:
-    """The bytes of a message in pieces; what stands between large parts is one piece."""
+    """Bytes of a message in pieces, with everything between large parts in one piece."""
     if message == "TensorProto":
         return _tensor(data, start, end, views)
     parts = _PARTS[message]

@@ -68,7 +68,7 @@ def _graph(view: memoryview, graph: Field, devices: Mapping[str, str], numbers: 
 
 
 def _node(view: memoryview, node: Field) -> tuple[list[str], list[memoryview]]:
-    """The names of a node's outputs, and its bytes without what was written here before."""
+    """Names of a node's outputs, and its bytes without earlier device annotations."""
     outputs: list[str] = []
     kept: list[memoryview] = []
     for field in fields(view, node.value_start, node.end):
@@ -80,7 +80,7 @@ def _node(view: memoryview, node: Field) -> tuple[list[str], list[memoryview]]:
 
 
 def _entry(outputs: list[str], number: int) -> bytes:
-    """A NodeDeviceConfigurationProto: each output lies on one device, and is not split."""
+    """A NodeDeviceConfigurationProto with each output unsplit on one device."""
     on = number_field(_ON, number, is_written=True)
     specs = [message_field(_SHARDING, message_field(_TENSOR, name.encode()) + on) for name in outputs if name]
     return message_field(DEVICE_CONFIGURATIONS_FIELD, message_field(_ID, WRITTEN.encode()) + b"".join(specs))

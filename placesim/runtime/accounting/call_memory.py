@@ -1,4 +1,4 @@
-"""The memory of a kernel that calls functions: of its inputs, and of what each function gave."""
+"""Memory of a kernel that calls functions: of its inputs, and of the functions' results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Call:
         self.results: dict[int, list[tuple[Any, TensorMemory]]] = {}
 
     def find(self, value: Any) -> TensorMemory | None:
-        """The memory of a value that the kernel was given, or got from a function."""
+        """Memory of a value among the kernel's inputs or function results."""
         for results in self.results.values():
             for given, memory in results:
                 if given is value:
@@ -24,7 +24,7 @@ class Call:
         return self.inputs.get(id(value))
 
     def replace(self, caller: int, results: list[tuple[Any, TensorMemory]]) -> None:
-        """A function gave new results: those of its last run are dropped."""
+        """Record a function's new results, and release those of its previous run."""
         old, self.results[caller] = self.results.get(caller, []), results
         release_all(memory for _, memory in old)
 
@@ -35,6 +35,6 @@ class Call:
 
 
 def release_all(memories: Iterable[TensorMemory]) -> None:
-    """Let go of tensors."""
+    """Release tensors."""
     for memory in memories:
         memory.release()

@@ -78,7 +78,7 @@ def _none(memories: Sequence[TensorMemory]) -> tuple[int, ...]:
 
 
 def is_plain(rule: MemoryRule | None, signature: Signature) -> bool:
-    """Whether a kernel's memory is that of a `PlainKernel`: it has one output, and neither handles nor references."""
+    """Whether a `PlainKernel` describes a kernel's memory: it has one output, and neither handles nor references."""
     return (
         (rule is None or isinstance(rule, ForwardingRule | BroadcastForwardingRule | AliasRule))
         and len(signature.output_dtypes) == 1

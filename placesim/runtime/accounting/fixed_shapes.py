@@ -20,6 +20,6 @@ def has_fixed_shapes(step: PreparedStep, programs: Sequence[Program], arguments:
 
 
 def _runs_each_node_once(programs: Sequence[Program]) -> bool:
-    """Whether no node runs more or less often, waits for what other steps keep, or calls a function."""
+    """Whether every node runs exactly once, independent of other steps' state and without function calls."""
     calls = any(names_functions(instruction.attrs) for program in programs for instruction in program.instructions)
     return not calls and not needs_dataflow(programs)

@@ -1,8 +1,8 @@
 """Memory of a session's devices: owners and holders of buffers, and buffers that outlive a step.
 
-Kernels compute with numpy; beside each of them the ledger does with buffers what TensorFlow's kernel would have done with its
-device's memory (`kernels/memory_rules.py`).  Constants, variables and what resources keep outlive a step; all else is given
-back when its last reader is done, or at the latest when the step ends.
+Kernels compute with numpy.  For each of them, the ledger does with buffers what TensorFlow's kernel would do with device memory
+(`kernels/memory_rules.py`).  Constants, variables and resources outlive a step; other buffers are freed after their last
+reader, or at the end of the step.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class StepRecorder(Protocol):
         """Begin a step; steps with equal keys run the same nodes."""
 
     def repeat_step(self, key: Hashable) -> None:
-        """A step that runs as the last one of its key did."""
+        """Record a repetition of the last step with this key."""
 
     def read(self, node: str, buffer: Buffer) -> None:
         """A node holds a buffer while it runs."""
@@ -63,7 +63,7 @@ class StepRecorder(Protocol):
 class Ledger:
     """Memory ledger of one session: `sources` by device name, and `hosts` for host memory used by a device's kernels.
 
-    `log` is told what TensorFlow logs of failures.  The session sets `find_resources`, which gives a device's.
+    `log` receives TensorFlow's log of failures.  The session sets `find_resources`, which returns a device's resources.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Ledger:
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[Call] = []
         self.left_over: tuple[Buffer, ...] = ()
-        """Buffers that the last step did not release by itself: none, if it ended without an error."""
+        """Buffers that the last step left; empty after a step without an error."""
 
     def all_sources(self) -> set[DeviceSource]:
         """Sources of all devices and their hosts."""
@@ -217,7 +217,7 @@ class Ledger:
         return self.store(*key)
 
     def store(self, *key: str) -> StoreMemory:
-        """The memory of what keeps tensors under a name."""
+        """Memory of the tensor store with this key."""
         return self._stores.setdefault(key, StoreMemory())
 
     def kept(self) -> set[Buffer]:
@@ -253,7 +253,7 @@ class Ledger:
     # --- failures
 
     def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> FailureUsage:
-        """Usage of a source that has no room for so many bytes."""
+        """Usage of a source at a failed allocation."""
         live = tuple(source.live)
         return FailureUsage(
             source, size, live, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {}
@@ -334,7 +334,7 @@ class Ledger:
             buffer.holders = count
 
     def close(self) -> None:
-        """The session ends: all that was its own is given back, to allocators that may live longer."""
+        """End the session: free its memory in allocators that may outlive it."""
         self.clock.moment += 1  # this is no longer the end of its last step
         for buffer in self._live():
             if buffer not in self._of_others:

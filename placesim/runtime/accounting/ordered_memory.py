@@ -16,7 +16,7 @@ from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.executors.schedule import Schedule
 
 Note = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None]
-"""Is given the memories and the values of a node's inputs, and the memories of its outputs."""
+"""Called with the memories and values of a node's inputs, and the memories of its outputs."""
 
 
 class Listener(Protocol):
@@ -36,7 +36,7 @@ class Listener(Protocol):
 
 
 class ScheduledAccounts:
-    """Memory of an executor's tensors: by position in the stores, beside their values."""
+    """Memories of an executor's tensors, by position in the stores."""
 
     def __init__(
         self, schedule: Schedule, stores: Sequence[list[Any]], ledger: Ledger, listener: Listener | None = None
@@ -74,7 +74,7 @@ class ScheduledAccounts:
         return found
 
     def end(self) -> None:
-        """It has ended: what it fetched is the client's."""
+        """End the run: fetched tensors go to the client."""
         if self._account is not None:
             self._account.close()
             self._account = None  # it and this hold each other

@@ -32,7 +32,7 @@ LISTED_SHARE = 0.99
 MAX_HOLDERS = 10
 _WAYS_OUT = ("`--no-memory-limit` runs it without limits, `--log-memory` prints TensorFlow's allocator dump",)
 MAX_LOGGED = 14912
-"""So many characters of a line fit into TensorFlow's log."""
+"""Maximum length of a line in TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
 """The lines of op_kernel.cc that log the failure of a kernel, and of one that is being made."""
 _CONSTANT_LINE = "constant_op.cc:83"
@@ -49,7 +49,8 @@ class ReportOptions:
 class FailureUsage(NamedTuple):
     """A device's memory when an allocation of `size` bytes fails, with `live` in use.
 
-    `kept` says what keeps each buffer that outlives the step, `last_readers` after which node each of the others is free.
+    `kept` names the owner of each buffer that outlives the step, and `last_readers` the node after which each other buffer is
+    freed.
     """
 
     source: DeviceSource

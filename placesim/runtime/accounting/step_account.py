@@ -43,7 +43,7 @@ class StepAccount:
         self._ledger.calls.append(Call(values, memories))
 
     def passed_on(self, error: OpError, site: Site) -> OpError:
-        """The error of a function that a kernel called, as the kernel's own."""
+        """Error of a called function, attributed to the calling kernel."""
         return self._ledger.passed_on(error, site.name)
 
     def give_up(self) -> None:
@@ -266,7 +266,7 @@ class StepAccount:
         return tensor
 
     def close(self) -> None:
-        """The step is over: what it fetched goes to the client, or to the kernel that called."""
+        """End the step: fetched tensors go to the client or the calling kernel."""
         if self._recorder is not None:
             self._recorder.finish()
         if self._call is not None:

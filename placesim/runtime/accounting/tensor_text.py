@@ -11,9 +11,9 @@ from placesim.core.tensor_fields import Array, has_one_value, is_plain_value, st
 from placesim.ops.attributes import TensorValue
 
 FIRST, LAST = 2000, 300
-"""So much of a long text is shown, of its beginning and of its end."""
+"""Characters shown of the beginning and the end of a long text."""
 MARKER = "goo.gle/debugproto  "
-"""Stands before the text so that nobody parses it; protobuf draws its end anew for each process."""
+"""Prefix that keeps programs from parsing the text; protobuf draws its end anew for each process."""
 _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
 _ESCAPED = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
 

@@ -1,7 +1,7 @@
-"""A device's trace of allocations through another allocator: what would have happened there.
+"""Replay of a device's allocation trace in another allocator.
 
-The order of a step, and with it what is allocated and freed when, does not depend on an allocator's limit or options; so a
-trace that goes through another allocator tells the same as walking through the step again on a device that has it.
+The order of allocations in a step does not depend on an allocator's limit or options, so a replay gives the same result as
+another dry run on a device with that allocator.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from placesim.machine.memory.allocator_state import Chunk, rounded_up
 
 
 def replay(trace: Sequence[int], allocator: BfcAllocator, end: int | None = None) -> int | None:
-    """Let an allocator do what a trace says, up to and with position `end`.
+    """Replay a trace in an allocator, up to and including position `end`.
 
-    Gives the position of the first allocation for which there was no room, None if there was for all.
+    Returns the position of the first failed allocation, None if all succeeded.
     """
     chunks: list[Chunk | None] = []
     for position, event in enumerate(trace if end is None else trace[: end + 1]):

@@ -15,11 +15,11 @@ CURVE_POINTS = 240
 
 
 class Holder(NamedTuple):
-    """A buffer that was in use at the peak.
+    """A buffer in use at the peak.
 
-    `size` in bytes as the allocator gave it, `requested` as it was asked for.  `since` is the node that ran when it was made,
-    and `until` the one after which it was freed; empty if it was not.  `kept` says what keeps it beyond the step: a
-    constant, or a variable.  `made` and `freed` are those moments as positions in the device's trace, `freed` None for never.
+    `size` is the allocated size in bytes, `requested` the requested one.  `since` is the node that ran when it was made, and
+    `until` the node after which it was freed; empty if it was not.  `kept` names the constant or variable that keeps it beyond
+    the step.  `made` and `freed` are positions in the device's trace; `freed` is None if it was not freed.
     """
 
     node: str

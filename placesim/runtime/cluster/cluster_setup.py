@@ -1,4 +1,4 @@
-"""A scheduler's address, or none -> a cluster whose workers are placesim's own version, with a home for each device."""
+"""Set-up of a cluster, joined or local, whose workers have this version of placesim, with a worker for each device."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class Cluster:
 def open_cluster(
     connection: Connection, devices: Sequence[str] = (), *, is_soft: bool = False, is_checked: bool = True
 ) -> Iterator[Cluster]:
-    """The cluster with a home for each of the devices (full names), or for none; it is left, or ended, with the context.
+    """Context with a cluster that has a worker for each of the devices (full names); it is left, or ended, with the context.
 
-    Versions are checked unless they are only to be told.
+    Versions are checked unless `is_checked` is false, for listing.
 
-    Raises UsageError for what means nothing, and UnavailableError for a scheduler that doesn't answer, versions that differ,
-    and workers that are too few without soft placement.
+    Raises UsageError for invalid settings, and UnavailableError if the scheduler doesn't answer, versions differ, or there are
+    too few workers without soft placement.
     """
     bindings = [parse_binding(text) for text in connection.workers]
     check_bindings(bindings, devices)

@@ -15,7 +15,7 @@ PER = ("task", "device")
 
 
 class Tls(NamedTuple):
-    """Files in PEM, as `dask scheduler` takes them: who signs certificates, the client's own, and its key."""
+    """PEM files as for `dask scheduler`: the certificate authority, the client's certificate, and its key."""
 
     ca_file: str | None = None
     cert: str | None = None
@@ -29,8 +29,7 @@ NO_TLS = Tls()
 class Connection:
     """Address of a scheduler (None for local workers), `DEVICE=ADDRESS` bindings, and the unit that gets its own worker.
 
-    `seconds` is how long the scheduler, and as many workers as are needed, are waited for; `tell` is told of each worker that
-    is left out.
+    `seconds` limits the wait for the scheduler and enough workers; `tell` receives a message for each worker that is left out.
     """
 
     scheduler: str | None = None

@@ -23,7 +23,7 @@ class WorkerBinding(NamedTuple):
 
 
 class DeviceMove(NamedTuple):
-    """A device that has another worker than it was given, or shares one for want of workers."""
+    """A device on another worker than requested, or sharing one because there are too few."""
 
     device: str
     asked: str
@@ -143,7 +143,7 @@ class _WorkerChoice:
         raise UsageError(f"wrong --worker: got '{binding.text}', expected a worker of the cluster: {known}{near}")
 
     def _named(self, unit: str, devices: list[str]) -> list[str]:
-        """Gives devices the worker that has their unit's name."""
+        """Assign devices to the worker named like their unit."""
         for offer in self._offers:
             spec = parse_runtime_name(offer.name) or ANY
             if spec.job is not None and spec.matches(_spec(unit)) and not self._loads[offer.address]:
@@ -186,7 +186,7 @@ def _fields(binding: WorkerBinding) -> int:
 
 
 def _meant(worker: str, offers: Sequence[Offer]) -> Iterator[str]:
-    """The addresses of the workers that an address, a name or a host means."""
+    """Addresses of the workers given by an address, a name or a host."""
     address = worker.rstrip("/")
     for of in (
         lambda offer: address in (offer.address, offer.address.partition("://")[2]),

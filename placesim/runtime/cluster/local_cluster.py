@@ -26,7 +26,7 @@ OWN_HTTP = f"{OWN_HOST}:0"
 
 
 class WorkerPlace(NamedTuple):
-    """Place of a worker: its scheduler's address, its name there, and a folder of its own."""
+    """A local worker's scheduler address, name and folder."""
 
     scheduler: str
     name: str

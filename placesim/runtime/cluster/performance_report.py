@@ -93,7 +93,7 @@ def _begun(dask_scheduler: Any) -> tuple[float, int]:
 
 
 def _show(rows: Iterable[tuple[Any, ...]], ahead: float, dask_scheduler: Any) -> None:
-    """Have the task stream show what were no tasks of Dask's."""
+    """Add rows that were no Dask tasks to the task stream."""
     stream = dask_scheduler.plugins["task-stream"]
     for row in rows:
         span = WorkerSpan(*row)

@@ -1,4 +1,4 @@
-"""Modules of ours as processes somewhere on a cluster, told and answering as those on this machine are."""
+"""Processes of placesim's modules on a cluster, with the interface of local ones."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RemoteProcessPool:
         return RemoteProcess(self)
 
     def leave_out_strangers(self) -> None:
-        """Give work only to the workers that have placesim now.  Raises UnavailableError if none has it."""
+        """Give work only to the current workers with placesim.  Raises UnavailableError if there are none."""
         offers = read_offers(self.client, self.seconds)
         self.workers = [offer.address for offer in offers if offer.has_placesim]
         if not self.workers:
@@ -71,9 +71,9 @@ class RemoteProcessPool:
 
 
 class RemoteProcess:
-    """A process somewhere on the cluster, as `processes.Process` has it.
+    """A process on the cluster, with the interface of `workers.Process`.
 
-    Each question is a task of Dask's: where a worker is lost it is asked again on another.
+    Each question is a Dask task, so that it is asked again on another worker if its worker is lost.
     """
 
     def __init__(self, asking: RemoteProcessPool) -> None:
@@ -169,7 +169,7 @@ class RemoteProcess:
         return self._ended
 
     def kill(self) -> None:
-        """End it; who waits for an answer gets none."""
+        """Kill the process; a caller waiting for an answer gets none."""
         self._is_killed = True
         with suppress(Exception):  # the cluster may be gone
             if self._future is not None:

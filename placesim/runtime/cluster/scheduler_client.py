@@ -194,7 +194,7 @@ async def _identity(address: str, security: Security, seconds: float) -> Any:
 
 
 def _run_within(seconds: float, work: Coroutine[Any, Any, Found]) -> Found:
-    """A coroutine in a thread and a loop of its own: the caller's may be running."""
+    """Run a coroutine in a thread with its own loop, since the caller's may be running."""
     import asyncio
 
     found: Future[Found] = Future()

@@ -18,7 +18,7 @@ _ASKED = (
     " for name in ('placesim', 'numpy')}"
     " | {'Python': '.'.join(__import__('platform').python_version_tuple()[:2])}"
 )
-"""Asked as an expression, since a process without placesim can't be sent a function of placesim's."""
+"""Expression that returns the versions; a process without placesim can't unpickle a function of placesim."""
 
 
 class Offer(NamedTuple):
@@ -33,7 +33,7 @@ class Offer(NamedTuple):
 
     @property
     def has_placesim(self) -> bool:
-        """Whether placesim is installed there, in whatever version."""
+        """Whether any version of placesim is installed there."""
         return self.versions.get("placesim") is not None
 
     @property

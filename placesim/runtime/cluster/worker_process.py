@@ -1,7 +1,7 @@
 """Worker-side handler that asks a module of placesim in a separate process next to the Dask worker.
 
-A thread of the worker is held for as long as the process is at it, so that a worker does as much at a time as it was given
-threads; the process can be ended, which a thread can't, and what ends it (for want of memory) leaves the worker as it is.
+The handler occupies a worker thread while the process runs, so that a worker's threads limit its load.  Unlike a thread, the
+process can be killed, and if it runs out of memory, the worker survives.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TELLING_SECONDS = 0.3
 class Errand(NamedTuple):
     """A pickled question to a module that ends with `workers.serve`; `version` is the sender's.
 
-    Processes are used again for questions with the same `kin`.  With a `topic` the module answers as often as it likes until it
-    ends, and what it says is logged under the topic; without, once.
+    Processes are reused for questions with the same `kin`.  With a `topic`, the module may answer repeatedly until it ends, and
+    the answers are logged under the topic; without one, it answers once.
     """
 
     module: str
@@ -93,7 +93,7 @@ def _begun(module: str, preface: bytes | None) -> Worker:
 
 
 def _all_told(attempt: str, process: Worker, tell: Callable[[bytes], None]) -> Answers:
-    """All answers until the process ends; they are told now and then as well."""
+    """All answers until the process ends; they are also sent periodically."""
     import pickle
 
     values: list[Any] = []

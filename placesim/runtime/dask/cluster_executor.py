@@ -36,7 +36,7 @@ class ClusterSession(Protocol):
         """Whether ops run in a pool of each worker."""
 
     def check_workers(self, addresses: Iterable[str]) -> None:
-        """Raise UnavailableError if one of these has gone before."""
+        """Raise UnavailableError if one of these workers was lost earlier."""
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
         """The error for a worker that is gone; a `witness` is another one that cannot reach it."""
@@ -58,10 +58,10 @@ class ClusterSession(Protocol):
 
 
 class DaskExecutor:
-    """Runs a prepared step on the workers of a session, as often as wanted."""
+    """Runs a prepared step repeatedly on a session's workers."""
 
     def __init__(self, session: ClusterSession, number: int, step: PreparedStep) -> None:
-        """Send each worker its partitions.  Raises what making their programs raises."""
+        """Send each worker its partitions.  Raises the errors of compiling them."""
         self._session = session
         self._number = number
         parts = step.partitions.parts

@@ -56,7 +56,7 @@ class FlowingPart(DataflowExecutor):
     def run_part(
         self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, StallReport], None]
     ) -> dict[int, Any]:
-        """As `run`; `idle` is told how many tensors were taken in whenever nothing can run, and why."""
+        """Like `run`; `idle` is called with the number of received tensors and the reason when nothing can run."""
         self.fold()
         self._run = PartRun(self, feeds, mail, send, idle)
         return self._run.run()

@@ -8,7 +8,7 @@ from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.executors.reads_after_update import find_late_reads
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
-"""TensorFlow marks them as stateful; what they wait for is data."""
+"""Ops marked stateful by TensorFlow that wait only for data."""
 
 
 def find_stateful_nodes(program: Program) -> set[int]:

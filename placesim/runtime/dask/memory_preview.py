@@ -25,14 +25,14 @@ class MemoryShortage(NamedTuple):
 
 
 class _NotBeforehandError(Exception):
-    """A step whose tensors nobody knows before it has run."""
+    """A step whose tensor shapes are unknown before it runs."""
 
 
 class MemoryPreviewSession(GraphSession):
     """Local session that dry-runs a cluster's steps with shapes only, to account for their memory.
 
-    Only steps whose shapes all follow from what they are fed are walked through, and of these each node runs once: of any other
-    nobody knows beforehand what it holds.
+    It covers steps whose shapes all follow from the feeds and whose nodes run once; the memory of others can't be known
+    beforehand.
     """
 
     def __init__(self, *args: Any, ledger: Ledger, **options: Any) -> None:

@@ -28,13 +28,13 @@ class Arrival(NamedTuple):
 
 
 class FailureLimit(NamedTuple):
-    """Something failed there, elsewhere: what comes after it need not run."""
+    """A failure on another worker: later nodes need not run."""
 
     position: Position
 
 
 class StopMessage(NamedTuple):
-    """The step is given up."""
+    """The step is cancelled."""
 
 
 Mail: TypeAlias = "SimpleQueue[Arrival | FailureLimit | StopMessage | tuple[Any, Any]]"

@@ -23,7 +23,7 @@ TENSORS = "placesim_tensors"
 class SessionOpening(NamedTuple):
     """Opening of a session in a worker: its graph without nodes, its machine, and the worker of each device.
 
-    `address` is the worker's own, as it stands in `homes`; `is_measured` where the client wants to know when what ran.
+    `address` is the worker's own, as in `homes`; `is_measured` if the client records times.
     """
 
     graph: Graph

@@ -27,10 +27,10 @@ Sender = Callable[[str, Any, Any, int], None]
 
 
 class ScheduledPart:
-    """Runs the nodes of some of a step's programs; a node's number is where it stands in `order`.
+    """Runs the nodes of some of a step's programs; a node's number is its position in `order`.
 
-    `order` has pairs of program and node, `positions` where each of them stands in the order of the whole step, `is_here` which
-    devices are this worker's.
+    `order` has pairs of program and node, `positions` their positions in the order of the whole step, `is_here` tells this
+    worker's devices.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Reads:
     ) -> None:
         self.counts = [[0] * program.store_size for program in programs]
         self.places: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
-        """Of each node its store, the places that it reads, and those of its outputs that nobody reads."""
+        """For each node: its store, the positions that it reads, and its outputs without readers."""
         for (part, _), found in zip(order, instructions, strict=True):
             for place in set(found.inputs):
                 self.counts[part][place] += 1
@@ -226,7 +226,7 @@ class _PartRun:
             self._let(follower)
 
     def _guard(self, number: int, work: Callable[[], None]) -> bool:
-        """Do something for a node, and say whether that worked: an error ends the step at that node."""
+        """Do a node's work; return whether it succeeded.  An error ends the step at that node."""
         try:
             work()
         except Exception as error:
@@ -241,7 +241,7 @@ class _PartRun:
         self._unseen = 0
 
     def _let(self, number: int) -> None:
-        """One of the things that a node waits for is there."""
+        """One of a node's inputs has arrived."""
         self._waits[number] -= 1
         if not self._waits[number]:
             heappush(self._ready, self._rank(number))
@@ -279,7 +279,7 @@ class _PartRun:
 
 
 class PartRendezvous(dict[Any, Any]):
-    """Tensors on their way between programs, by keys; what is for programs that run elsewhere is sent there."""
+    """Tensors passed between programs, by key; those for programs on other workers are sent."""
 
     def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
         super().__init__()

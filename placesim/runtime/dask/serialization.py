@@ -1,7 +1,7 @@
-"""Serialization of values and graphs as frames, which Dask's own protocol sends without copying them.
+"""Serialization of values and graphs as frames, which Dask's protocol sends without copying.
 
-Pickle's fifth protocol leaves the memory of arrays out of its text; that memory is sent from where it lies.  Registries of ops
-are the same in every process, and are sent by their names.
+Pickle protocol 5 keeps array memory out of the pickle, so that it is sent from its place.  Op registries are equal in all
+processes and are sent by name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from placesim.ops.registry import Registry, load_registry
 
 
 class Parcel:
-    """A packed value: the text of the pickle, and behind it the memory of its arrays."""
+    """A packed value: the pickle, and the memory of its arrays."""
 
     __slots__ = ("frames",)
 
@@ -92,7 +92,7 @@ def copy_compact(value: Any) -> Any:
 
 
 def align_array(value: Any) -> Any:
-    """A tensor that came, where processors like to read it: several small ones may share a message."""
+    """A received tensor in aligned memory; small ones may share a message."""
     if isinstance(value, np.ndarray) and not value.flags.aligned:
         return value.copy(order="K")
     return value

@@ -1,4 +1,4 @@
-"""A session whose devices live in the workers of a Dask cluster."""
+"""A session whose devices are in the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ CLOCK_SECONDS = 1.0
 
 
 class DaskSession(GraphSession):
-    """As Session, with each device's state, and what runs on it, in one worker of a cluster.
+    """A GraphSession with each device's state and execution in one worker of a cluster.
 
-    The cluster has a home for each of the session's devices; `tell` is told of those that get another one all the same.
+    The cluster assigns a worker to each device; `tell` is called for devices that get another one after all.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class DaskSession(GraphSession):
         return UnavailableError(f"{self._names[address]} is gone: the connection{whose} to its worker at {address} has ended")
 
     def check_workers(self, addresses: Iterable[str]) -> None:
-        """Raise UnavailableError if one of these has gone before."""
+        """Raise UnavailableError if one of these workers was lost earlier."""
         for address in addresses:
             if address in self.links.gone:
                 raise self.lost(address)

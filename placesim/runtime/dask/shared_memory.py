@@ -22,7 +22,7 @@ LEAST_BYTES = 1 << 18
 MOST_PIECES = 256
 """Each piece takes two open files on one side and one on the other; many systems give a process 1024."""
 KEPT_STEPS = 8
-"""A piece of memory that so many steps have not used is given back."""
+"""Number of steps after which an unused segment is released."""
 _FINENESS = 3
 _TOKEN_BYTES = 16
 _FREE, _LENT = 0, 1
@@ -49,7 +49,7 @@ class SharedArray(NamedTuple):
 
 
 class _SharedMemory:
-    """Memory with a name for other processes; its last byte says whether it is lent."""
+    """Memory that other processes can open; its last byte says whether it is lent."""
 
     def __init__(self, size: int) -> None:
         """Allocate shared memory.  Raises OSError if the system has none left."""
@@ -131,7 +131,7 @@ class SharedMemoryLender:
 
 
 def can_borrow(probe: Probe | None) -> bool:
-    """Whether this process can open what another one lends."""
+    """Whether this process can open another's shared memory."""
     if probe is None:
         return False
     try:

@@ -154,7 +154,7 @@ class Post:
         self._client.post(message, value)
 
     def _send(self, step: int, device: str, key: Any, value: Any, generation: int) -> None:
-        """A tensor for a device of another worker, over the one connection to it."""
+        """Send a tensor to a device of another worker, over the only connection to it."""
         self._count(step)[0] += 1
         address = self._homes[device]
         peer = self._peers.get(address)

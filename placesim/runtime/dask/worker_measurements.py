@@ -19,7 +19,7 @@ from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.recording.kernel_timing import RECEIVED, Measurements, RemoteNode, TransferPath, rows
 
 FROM_ELSEWHERE = 1
-"""Marks a transfer whose beginning is a moment of the sender's clock."""
+"""Marks a transfer whose start time is of the sender's clock."""
 _BODY = -1
 _SAMPLES = 16
 
@@ -111,7 +111,7 @@ class WorkerClock:
         self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
 
     def add(self, asked: int, there: int, back: int) -> None:
-        """A round trip: asked and back by the client's clock, there by the worker's."""
+        """Add a round trip: sent and received by the client's clock, answered by the worker's."""
         self._samples.append((back - asked, there - (asked + back) // 2))
 
     @property
@@ -137,7 +137,7 @@ class MeasurementCollector:
         self._threads: dict[tuple[str, int], int] = {}
 
     def settle(self) -> None:
-        """Note which process each device is in, once its home is the one that it keeps."""
+        """Record the process of each device, once its worker is final."""
         self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
     def take(self, address: str, told: WorkerMeasurement) -> None:

@@ -60,7 +60,7 @@ class WorkerFunctionCalls(FunctionCalls):
 
 
 class WorkerStep:
-    """A prepared step of a session: its programs, and what runs them."""
+    """A prepared step of a session: its programs and their executor."""
 
     def __init__(self, work: PartWork, programs: Sequence[Program], resources: dict[str, Any]) -> None:
         self.work = work
@@ -110,7 +110,7 @@ class WorkerSession:
         return self._opening.homes.get(device, self._opening.address) == self._opening.address
 
     def do(self, job: Callable[[], None]) -> None:
-        """Have the session's thread do something, after what it was given before."""
+        """Queue a job for the session's thread."""
         self._jobs.put(job)
 
     def news(self) -> WorkerMeasurement | None:
@@ -141,7 +141,7 @@ class WorkerSession:
             found.give(self._states[device])
 
     def save(self, step: int) -> None:
-        """Say what this worker's devices keep between two steps."""
+        """Report the state of this worker's devices between two steps."""
         found: tuple[DeviceRecord, ...] | PlacesimError
         try:
             found = tuple(record_state(self._states[device]) for device in self._opening.homes if self.is_here(device))
@@ -150,7 +150,7 @@ class WorkerSession:
         self._reply({"is": "saved", "step": step}, found)
 
     def prepare(self, number: int, work: PartWork) -> None:
-        """Make the programs of a part of a step, and say whether that worked."""
+        """Compile a part of a step, and report whether that succeeded."""
         resources: dict[str, Any] = {}
         opening = self._opening
         calls = WorkerFunctionCalls(

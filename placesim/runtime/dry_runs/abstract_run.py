@@ -23,11 +23,11 @@ class DryRunKernels:
 
     @property
     def is_free(self) -> bool:
-        """Whether anything may be assumed, and not only what is given."""
+        """Whether assumptions other than the given ones are allowed."""
         return self._assumptions.is_free
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
-        """A kernel that only says what shapes come out."""
+        """Abstract kernel, which only computes output shapes."""
         return sketch_kernel(kernel, graph, node, self._assumptions)
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:

@@ -1,8 +1,7 @@
 """Abstract kernels for dry runs: tensors with known shape and type but unknown elements.
 
-Kernels run as they are on small tensors that are known: the arithmetic of shapes, loop counters, predicates.  Where a tensor is
-large, or follows from one that is unknown, the kernel's shape function says what comes out.  What needs a value that nothing
-tells ends in an error that names the node.
+Kernels compute small known tensors as usual: shape arithmetic, loop counters, predicates.  For large or unknown inputs, the
+kernel's shape function gives the outputs.  A node that needs an unknown value ends in an error that names it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
 MAX_ROOTS = 8
 """Maximum number of feeds named for a value; none is named for a value that needs more."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
-"""Shapes of last outputs that shape functions leave open, though the kernels always make them so."""
+"""Shapes of last outputs that shape functions leave unknown, although the kernels always produce them."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
 """Errors of a kernel that looks into an abstract value."""
 

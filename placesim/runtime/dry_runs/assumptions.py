@@ -1,7 +1,7 @@
-"""Assumptions of a dry run for unknown values: trip counts of loops, branches, open dimensions.
+"""Assumptions of a dry run for unknown values: iteration counts of loops, branches, unknown dimensions.
 
-A walk asks, and what it was told is kept here: reports say what was assumed, and the search for the dearer branches
-(`placesim/studies/dry_run.py`) reads which choices there were.
+Both questions and answers are recorded: reports list the assumptions, and the search for the costlier branches
+(`placesim/studies/dry_run.py`) reads the choices.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Assumptions:
     notes: list[str] = field(default_factory=list)
 
     def tells(self, loop: str) -> bool:
-        """Whether anything may be taken for how often a loop runs."""
+        """Whether an iteration count may be assumed for a loop."""
         return self.is_free or find_loop(self.iterations, loop) is not None
 
     def goes_on(self, loop: str, number: int) -> bool:
@@ -95,7 +95,7 @@ class Assumptions:
     # --- what is said of it
 
     def unsaid_loops(self) -> list[str]:
-        """The loops that ran once because nothing says how often."""
+        """Loops assumed to run once because their iteration count is unknown."""
         return [loop for loop in self.loops if find_loop(self.iterations, loop) is None]
 
     def unused_iterations(self) -> list[str]:

@@ -27,9 +27,9 @@ _LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """Values of open dimensions: shapes by placeholder, and the first dimension of all placeholders with an unknown one.
+    """Values of unknown dimensions: shapes by placeholder, and the first dimension of all placeholders with an unknown one.
 
-    `guesses` say what is taken where nothing settles it, and keep what was asked.
+    `guesses` has the assumptions for the rest, and records what was asked.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ def _example(dims: Dims) -> str:
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
     """Remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
 
-    `opened` has for all tensors whose shapes depend on values the feeds that tell these; those that tell most come first.
+    `opened` has the determining feeds of all tensors whose shapes depend on values; feeds that determine most come first.
     """
     said = []
     sets = [causes for causes in opened if UNTOLD not in causes]
@@ -210,7 +210,7 @@ def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[Tenso
 
 
 def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> set[int]:
-    """These nodes and all that they need, but for what is fed."""
+    """These nodes and all their ancestors, up to feeds."""
     seen = set(targets)
     waiting = list(seen)
     while waiting:

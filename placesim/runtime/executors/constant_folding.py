@@ -1,8 +1,8 @@
 """Constant folding: nodes that depend on constants alone are computed once for all steps of an executor, if requested.
 
-Graph, placement, order and books of memory know nothing of it.  The same kernels give the values, so that results are the same
-to the bit.  As in TensorFlow's constant folding, control inputs do not matter: a node that waits for others gives the same
-whenever it runs, and what it waits for runs before its readers as ever.
+Graph, placement, order and memory accounts do not change.  The values come from the same kernels, so results are bit-identical.
+As in TensorFlow's constant folding, control inputs do not matter: a node's value does not depend on them, and they still run
+before its readers.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _ConstantFolder:
         return ((to, index),)
 
     def _computed(self, number: int, instruction: Instruction) -> bool:
-        """Whether a node's outputs are there now: it did not fail, and they are small enough."""
+        """Compute a node's outputs; return whether that succeeded and they are small enough."""
         store = self._stores[number]
         given = [store[position] for position in instruction.inputs]
         try:
@@ -114,7 +114,7 @@ class _ConstantFolder:
 
 
 def _readers(program: Program) -> list[list[int]]:
-    """By node: those that it gives data to, once for each of their inputs."""
+    """Data readers of each node, once per input."""
     found: list[list[int]] = [[] for _ in program.instructions]
     for index, instruction in enumerate(program.instructions):
         for source in instruction.node.input_nodes:

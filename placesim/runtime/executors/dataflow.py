@@ -29,7 +29,7 @@ from placesim.runtime.executors.frames import DEAD, FrameRun, Propagation, Visit
 from placesim.runtime.executors.program import AbstractRun, Program, blame, kernel_defect, missing_argument_error, read_variable
 
 LARGE_INPUT_BYTES = 1 << 15
-"""An op whose inputs are smaller runs in the calling thread: handing it over would cost more."""
+"""Minimum input size for passing an op to a pool thread; smaller ops run faster in the calling thread."""
 
 
 def deadlock_error(name: str, is_body: bool) -> OpError:
@@ -46,8 +46,8 @@ def deadlock_error(name: str, is_body: bool) -> OpError:
 class DataflowSetup:
     """Common part of all runs of some programs.
 
-    With a `pool` kernels that deserve it run there.  `is_body` tells a function's.  Where nothing can run, `let_others` lets
-    other steps, and says whether to try again.
+    With a `pool`, large kernels run in it.  `is_body` marks a function's programs.  `let_others` is called when nothing can
+    run; it lets other steps run and returns whether to retry.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class DataflowRun(Propagation):
         return visit.values
 
     def _execute(self, visit: Visit) -> Sequence[Any]:
-        """A node's outputs, as they go from node to node."""
+        """Run a node and return its outputs in the form passed between nodes."""
         return self._compute(visit.node, visit.values)
 
     def _switched(self, visit: Visit) -> Sequence[Any]:
@@ -260,7 +260,7 @@ class DataflowRun(Propagation):
         return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
 
     def _decided(self, visit: Visit, guesses: AbstractRun) -> Sequence[Any]:
-        """A loop's condition; one that nothing tells is guessed."""
+        """Loop condition of a dry run; an unknown one is assumed."""
         value = self._values(visit)[0]
         iteration = visit.iteration
         if not isinstance(value, Sketch) or not guesses.tells(iteration.frame.name):
@@ -273,7 +273,7 @@ class DataflowRun(Propagation):
         return value
 
     def _account_for(self, visit: Visit, outputs: Sequence[Any]) -> Sequence[Any]:
-        """Outputs that were computed or received, as they go from node to node."""
+        """Convert computed or received outputs to the form passed between nodes."""
         return outputs
 
     # --- transfers
@@ -315,7 +315,7 @@ def blame_node(error: OpError, node: FlowNode) -> OpError:
 
 
 def read_wanted(value: Any, is_wanted: bool) -> Any:
-    """Input of a node: of a variable its value, if that is wanted."""
+    """Input of a node; a variable is replaced by its value if `is_wanted`."""
     return read_variable(value) if is_wanted else value
 
 

@@ -1,4 +1,4 @@
-"""Partitions -> what runs them: each is made a program, and one executor runs all of them."""
+"""Choice of the executor of partitions, which are compiled to programs."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Visit:
 
 
 class Propagation:
-    """Passes outputs on; what is ready stands in `ready`."""
+    """Propagates outputs; ready nodes are in `ready`."""
 
     def __init__(self) -> None:
         self.ready: deque[Visit] = deque()
@@ -171,7 +171,7 @@ class Propagation:
         return found
 
     def _clean_up(self, iteration: Iteration) -> None:
-        """Forget an iteration that has nothing left to do, then its frame, whose untaken exits are dead."""
+        """Delete a finished iteration, then its frame, whose unused exits become dead."""
         frame = iteration.frame
         while frame.parent is not None and not iteration.outstanding and not iteration.children:
             first = next(iter(frame.iterations), None)

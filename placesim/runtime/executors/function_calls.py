@@ -23,7 +23,7 @@ from placesim.runtime.partitioning.pruning import prune
 
 
 class PlacedFunction(NamedTuple):
-    """A function that was called: its placement, and what runs it."""
+    """A called function: its placement and executor."""
 
     placement: Placement
     executor: AnyExecutor
@@ -88,7 +88,7 @@ class FunctionCalls:
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
     def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
-        """Refuse a body that cannot run in this process: none, where all devices are here."""
+        """Refuse a body that cannot run in this process; here all devices are local."""
 
     def _place(self, how: Instantiation, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = place_body(self._graph, function, how, device, homes, self._device_set, self._soft)

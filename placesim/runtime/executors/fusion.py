@@ -46,9 +46,9 @@ class Follower(NamedTuple):
 
 
 def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
-    """By program and node of a group's head: what follows it.
+    """Followers of each group's head, by program and node.
 
-    Each follower is the only reader of the one before it, and all else that it waits for comes before the head.
+    Each follower is the only reader of its predecessor, and its other inputs precede the head.
     """
     heads = [(number, index) for number, index in order if _is_head(programs[number].instructions[index])]
     if not heads:
@@ -117,7 +117,7 @@ class FusionGroup:
         self._begun: Tensor | None = None
 
     def lead(self, step: Step) -> Step:
-        """The head's step, and as many followers as fit what it gave."""
+        """Step of a head, which also runs all followers that fit its output."""
 
         def lead() -> None:
             self._done = 0
@@ -171,7 +171,7 @@ def _finish(applied: Sequence[Apply], output: Tensor, rows: slice) -> None:
 
 
 def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
-    """So many ops on all rows of a tensor."""
+    """Apply the first `done` ops to all rows of a tensor."""
     if not done:
         return
     rows = value.size // value.shape[-1]

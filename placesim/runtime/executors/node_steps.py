@@ -1,6 +1,6 @@
-"""A node whose turn is fixed beforehand as the smallest closure that does its work.
+"""Minimal closures that run nodes in a fixed order.
 
-Each reads and writes positions of its program's store, and drops there what nobody reads after it.
+Each reads and writes positions of its program's store, and releases values without further readers.
 """
 
 from __future__ import annotations

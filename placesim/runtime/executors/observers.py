@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # steps of a fixed order do without it
     from placesim.runtime.executors.dataflow import DataflowRun, DataflowSetup
 
 Progress = Callable[[int], None]
-"""Is told now and then how many nodes are done."""
+"""Called periodically with the number of finished nodes."""
 
 
 class ScheduleObservation(Protocol):
@@ -23,7 +23,7 @@ class ScheduleObservation(Protocol):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it was the observer that ended the run, for want of room."""
+        """Whether the observer ended the run because memory ran out."""
 
     def begin(self) -> None:
         """A run begins."""
@@ -42,4 +42,4 @@ class StepObserver(Protocol):
         """Observe an executor with a fixed order, whose tensors are in one store per program."""
 
     def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
-        """Makes the runs of an executor whose order follows from its data."""
+        """Make the runs of an executor in dataflow order."""

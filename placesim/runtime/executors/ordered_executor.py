@@ -27,10 +27,10 @@ CHUNK = 4096
 
 
 class Executor:
-    """Runs a schedule: feeds in, fetches out.  One executor serves all steps of the same feeds and fetches.
+    """Runs a schedule for all steps with the same feeds and fetches.
 
-    With an `observer` it tells of each node as it runs.  `schedule` and `rendezvous` are those of a part of a
-    step whose other parts run elsewhere.
+    An `observer` is informed of each node.  `schedule` and `rendezvous` are given for a part of a step whose other parts run
+    elsewhere.
     """
 
     def __init__(
@@ -124,10 +124,9 @@ class Executor:
         return steps
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
-        """One step: values by `_Arg` index -> values by `_Retval` index.
+        """Run one step: values by `_Arg` index to values by `_Retval` index.
 
-        `is_accounted=False` tells the observer nothing of this step.  Raises OpError, with node
-        and device, where a kernel fails.
+        `is_accounted=False` hides this step from the observer.  Raises OpError, with node and device, if a kernel fails.
         """
         self._feeds.update(feeds)
         observation = self._observed if is_accounted else None

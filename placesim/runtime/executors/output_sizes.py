@@ -1,7 +1,7 @@
-"""A look at the size of an op's outputs before its kernel makes them.
+"""Check of the size of an op's outputs before its kernel makes them.
 
-An op's shape function, given the shapes and the values of what has arrived, says how large its outputs will be.  It is asked
-only where they could be large: where an input is, or where a value or an attribute spells a size.
+The shape function computes the sizes from the input shapes and values.  It is called only if outputs may be large: if an input
+is, or if a value or attribute gives a size.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AllocationCheck:
         self.spells_size = bool(self._spelling) or any(name in attrs for name in _ATTRS_OF_SIZE)
 
     def check(self, values: Sequence[Any]) -> None:
-        """Raises ResourceExhaustedError, in TensorFlow's words, where the outputs for these inputs have no room."""
+        """Raise TensorFlow's ResourceExhaustedError if the outputs for these inputs have no room."""
         needed = 0
         for shape, dtype, size in self._outputs(values):
             needed += size
@@ -111,7 +111,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _spelling_inputs(kernel: Kernel, node: Node) -> tuple[int, ...]:
-    """The inputs whose values may say how large an output is: integers, and the ends of a range."""
+    """Inputs whose values may determine an output's size: integers, and the bounds of a range."""
     dtypes = node.signature.input_dtypes
     if Trait.SPELLS_SIZE in kernel.traits:
         return tuple(range(len(dtypes)))

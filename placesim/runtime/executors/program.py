@@ -41,11 +41,11 @@ from placesim.runtime.executors.scalar_objects import wrap_scalar_objects
 from placesim.runtime.shapes.int32_attrs import int32_problem
 
 TransferKey = tuple[str, str, str]
-"""Sending device, receiving device, tensor name: what a send and its receive have in common (8.8)."""
+"""Key shared by a send and its receive: sending device, receiving device, tensor name (8.8)."""
 
 
 class TransferObserver(Protocol):
-    """Observes what goes from program to program in the runs of one executor."""
+    """Observer of transfers between programs in the runs of one executor."""
 
     def sent(self, name: TransferKey | None, key: Hashable) -> None:
         """A tensor goes out; in a loop its `key` is more than its `name`."""
@@ -61,27 +61,27 @@ class KernelObserver(Protocol):
         """Kernel that reports its run times."""
 
     def exchange(self, programs: Sequence[Program]) -> TransferObserver:
-        """For one run of these programs."""
+        """Observer of the transfers of one run of these programs."""
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
         """Store of sent tensors, by name."""
 
 
 class AbstractRun(Protocol):
-    """Has steps walked through and not computed (`dry_runs/abstract_run.py`), and decides what no value decides."""
+    """Protocol of a dry run (`dry_runs/abstract_run.py`): abstract kernels, and decisions about unknown values."""
 
     @property
     def is_free(self) -> bool:
-        """Whether anything may be assumed, and not only what is given."""
+        """Whether assumptions other than the given ones are allowed."""
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
-        """A kernel that only says what shapes come out."""
+        """Abstract kernel, which only computes output shapes."""
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> PlacesimError:
         """Error for a node whose control decision depends on unknown values."""
 
     def tells(self, loop: str) -> bool:
-        """Whether anything may be taken for how often a loop runs."""
+        """Whether an iteration count may be assumed for a loop."""
 
     def goes_on(self, loop: str, number: int) -> bool:
         """Whether a loop with an unknown condition runs iteration `number`, from 0 on."""
@@ -140,7 +140,7 @@ class Instruction:
     is_late: bool = False
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The outputs for these input values; variables are read here where their value is wanted."""
+        """Outputs for these input values; variables are read here if their value is needed."""
         if True in self.reads_ref:
             values = [read_variable(v) if is_read else v for v, is_read in zip(values, self.reads_ref, strict=True)]
         if self.context is not None:
@@ -187,9 +187,9 @@ _OPERATORS: dict[Any, Any] = {
 
 
 def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
-    """The direct form of a kernel of two inputs.
+    """Direct form of a kernel with two inputs.
 
-    Of numbers it is Python's operator where there is one for numpy's function: it gives the same, of scalars in a tenth of the
+    For numbers it is Python's operator, if numpy's function has one: the result is the same, and scalars take a tenth of the
     time.
     """
     function: Any = instruction.kernel.direct
@@ -230,7 +230,7 @@ def output_count_error(node: Node, count: int) -> InternalError:
 
 
 def missing_argument_error(index: int) -> InvalidArgumentError:
-    """For an `_Arg` that stands in a graph although no function and no feed has such an argument."""
+    """Error for an `_Arg` without a corresponding function argument or feed."""
     return InvalidArgumentError(f"Argument {index} has no value: the step does not feed it, and it is outside a function call")
 
 
@@ -256,7 +256,7 @@ def _described(value: Any) -> str:
 
 
 def read_variable(value: Any) -> Any:
-    """The value of a reference variable; FailedPreconditionError while it has none."""
+    """Value of a reference variable; raises FailedPreconditionError if it is uninitialized."""
     if not isinstance(value, VariableResource):
         return value
     if value.value is None:

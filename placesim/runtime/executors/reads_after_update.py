@@ -18,11 +18,11 @@ from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHan
 from placesim.ops.kernels.kernel import Kernel
 
 LateReads = Mapping[int, Mapping[int, ResourceHandle]]
-"""By node and position of its input: the variable that is read anew."""
+"""Variable to read again, by node and input position."""
 
 
 def find_late_reads(graph: Graph, device: str) -> LateReads:
-    """Such nodes of one device's part of a step."""
+    """Nodes of one device's partition that read a variable again."""
     variables = [node for node in graph.nodes if node.op in REF_VARIABLES]
     if not variables:
         return {}

@@ -24,7 +24,7 @@ class Schedule:
 
 
 def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
-    """Pairs of partition and node, smallest first among those whose inputs are there."""
+    """Pairs of partition and node, in order: the smallest whose inputs are available comes first."""
     waiting = [[len(node.input_nodes) + len(node.control_inputs) for node in graph.nodes] for graph in graphs]
     receives: dict[TransferKey, tuple[int, int]] = {}
     for number, graph in enumerate(graphs):

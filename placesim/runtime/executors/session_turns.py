@@ -43,7 +43,7 @@ class Turns:
         self._is_given_up = True
 
     def close(self) -> None:
-        """Cancel the steps that wait, after the one that computes, unless one was given up."""
+        """Cancel waiting steps, after the computing one has ended unless one was abandoned."""
         self._closed = True
         if self._condition.acquire(blocking=not self._is_given_up):
             self._condition.notify_all()
@@ -68,7 +68,7 @@ class Turns:
 
 
 def other_threads_may_run_steps() -> bool:
-    """Whether this process has a thread beside the current one that could begin a step."""
+    """Whether this process has another thread that could start a step."""
     return any(_may_run_steps(thread) for thread in threading.enumerate())
 
 

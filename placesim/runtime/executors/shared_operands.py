@@ -29,7 +29,7 @@ THIN_ROWS = 128
 TALL_ROWS = 512
 """Rows from which a combined product gets no more parts: BLAS has reached its full rate, and results must be stored."""
 LARGE_OPERAND = 1 << 14
-"""Elements of a right operand, at least: with fewer, calls are what takes time."""
+"""Minimum elements of a right operand; below it, call overhead dominates."""
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
@@ -41,10 +41,10 @@ class Side(NamedTuple):
 
 
 class ThinProduct(NamedTuple):
-    """A product whose left operand is early as a whole or in part.
+    """A product whose left operand is available early, entirely or partly.
 
-    `joining` is the ConcatV2 that nobody else reads, if it is one's output; `parts` are what it joins, or the operand alone.
-    `begin` and `end` are the early ones, without what is between them.
+    `joining` is the operand's ConcatV2 if nobody else reads it; `parts` are its inputs, or the operand alone.  `begin` and
+    `end` are the early parts at both ends.
     """
 
     instruction: Instruction
@@ -125,7 +125,7 @@ def _joins_columns(program: Program, instruction: Instruction) -> bool:
 
 
 class ConcatParts(NamedTuple):
-    """In a store, at the place of a ConcatV2's output: what that would have joined along the columns."""
+    """Store entry of a ConcatV2's output: the parts, not yet concatenated along the columns."""
 
     parts: tuple[Tensor, ...]
 
@@ -184,7 +184,7 @@ class SharedOperand:
         return multiply
 
     def _operand(self, number: int) -> Any:
-        """A product's right one, `[k, n]`, if it is there."""
+        """Right operand `[k, n]` of a product, if available."""
         instruction = self._products[number].instruction
         value = self._store[instruction.inputs[1]]
         return value.T if instruction.attrs["transpose_b"] and isinstance(value, np.ndarray) else value

@@ -77,9 +77,9 @@ PROCESS_POOLS = ThreadPools()
 
 
 def runs_ops_in_parallel(config: Config) -> bool:
-    """Whether a session's ops run at the same time, in a pool.
+    """Whether a session's ops run in parallel, in a pool.
 
-    Where the system picks (0) it gives all processors to the threads inside an op, and lets ops follow one another.
+    With the automatic setting (0), all processors go to threads inside an op, and ops run one after another.
     """
     if config.session_inter_op_thread_pool:
         return True
@@ -88,12 +88,12 @@ def runs_ops_in_parallel(config: Config) -> bool:
 
 
 def default_inter_op(config: Config) -> int:
-    """Threads between ops: as configured, else by the environment, else one for each processor (11.4)."""
+    """Threads between ops: from the config, else the environment, else one per processor (11.4)."""
     return config.inter_op_parallelism_threads or _from_environment("TF_NUM_INTEROP_THREADS") or available_processors()
 
 
 def _from_environment(name: str) -> int:
-    """A number of threads; 0, as in TensorFlow, where the variable is not set or no number."""
+    """Number of threads from the environment; 0, as in TensorFlow, if the variable is unset or invalid."""
     try:
         return int(os.environ.get(name, "0"))
     except ValueError:

@@ -53,7 +53,7 @@ class Partition(NamedTuple):
 
 
 class Partitions(NamedTuple):
-    """The partitions of a client graph, in the order of their first node, and what passes between them."""
+    """Partitions of a client graph, in the order of their first node, and the transfers between them."""
 
     parts: tuple[Partition, ...]
     transfers: tuple[Transfer, ...]
@@ -218,7 +218,7 @@ class _Partitioner:
     def _cut(
         self, source: Node, slot: int, node: Node, position: int, merge: int | None, is_local: bool
     ) -> tuple[str, _PartNode]:
-        """Insert a send and a receive; gives the name that the consumer reads, and the receive."""
+        """Insert a send and a receive; return the consumer's new input name and the receive."""
         src, dst = self.devices[source.id], self.devices[node.id]
         out, into = (
             self.made[self.place(src)] if self.place(src) in self.made else self._open(src),

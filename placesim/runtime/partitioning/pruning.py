@@ -23,9 +23,9 @@ MAX_REPLICATED_ELEMENTS = 16
 
 @dataclass(frozen=True, slots=True)
 class ClientGraph:
-    """The nodes that a step runs, in the runtime's order, each with its device.
+    """Nodes that a step runs, in the runtime's order, with their devices.
 
-    `feeds[i]` is what `_Arg` i takes and `fetches[i]` what `_Retval` i gives, both sorted by tensor name.
+    `feeds[i]` is the tensor of `_Arg` i and `fetches[i]` that of `_Retval` i, both sorted by tensor name.
     """
 
     graph: Graph
@@ -74,7 +74,7 @@ _NO_TARGET = "PruneForTargets: Some target nodes not found: {}"
 
 
 def _renumbered(refs: Iterable[TensorRef], before: PlacedGraph, after: PlacedGraph, complaint: str) -> list[TensorRef]:
-    """Tensors of a graph as tensors of the one that took its place."""
+    """Translate tensors of a graph to its replacement."""
     found = []
     for ref in refs:
         name = before.graph.nodes[ref.node].name

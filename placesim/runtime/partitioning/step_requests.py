@@ -26,7 +26,7 @@ _MOST_SHOWN = 80
 
 
 class RequestedName(NamedTuple):
-    """One thing a step was asked for: a tensor, or a target (`tensor` None)."""
+    """One fetch of a step: a tensor, or a target (`tensor` None)."""
 
     name: str
     node: int
@@ -34,9 +34,9 @@ class RequestedName(NamedTuple):
 
 
 def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> RequestedName:
-    """A fetch by name; RequestError in TensorFlow's words where the graph has no such tensor or operation.
+    """Resolve a fetch by name; raises TensorFlow's RequestError for an unknown tensor or operation.
 
-    A bare name fetches the node's first output, where it has one and `bare_is_target` is false.
+    A name without output number fetches the first output, if there is one and `bare_is_target` is false.
     """
     if fetch.name[:1] == "^":
         fetch = fetch._replace(name=fetch.name[1:])
@@ -69,7 +69,7 @@ def _unknown(graph: Graph, fetch: Fetch, name: str) -> PlacesimError:
 
 
 def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
-    """A line of help that names the nodes whose names are closest."""
+    """Help line with the nodes of the most similar names."""
     close = near_words(name, graph.ids, 3, 0.6)
     return (f"did you mean {' or '.join(close)}?",) if close else ()
 
@@ -241,7 +241,7 @@ def _whole_numbers(generated: GeneratedFeed, dtype: DataType, rng: np.random.Gen
 
 
 def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarray[Any, Any]:
-    """`np.asarray(value, dtype)` as `Session.run` does it, refusing what would change the value's kind."""
+    """`np.asarray(value, dtype)` as in `Session.run`, refusing conversions that change the kind of value."""
     if dtype is STRING:
         return _string_array(value)
     try:
@@ -303,5 +303,5 @@ def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
 
 
 def _is_legacy_scalar(graph: Graph, dims: Sequence[int]) -> bool:
-    """Graphs of producers before 24 wrote a scalar where the shape was unknown."""
+    """Whether a scalar shape means an unknown one, as written by producers before 24."""
     return not dims and graph.versions.get("producer", 24) < 24

@@ -1,4 +1,4 @@
-"""Definition of a transfer: the one rule behind every number of transfers in reports."""
+"""Definition of a transfer, used by all transfer counts in reports."""
 
 from __future__ import annotations
 

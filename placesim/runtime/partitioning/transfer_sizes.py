@@ -1,4 +1,4 @@
-"""A prepared step -> the bytes of each of its transfers, as far as static shapes say."""
+"""Sizes in bytes of a prepared step's transfers, as far as static shapes determine them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> li
 
 
 def _holds(written: GraphShapes, graph: Graph, client: ClientGraph) -> bool:
-    """Whether a step's tensors are shaped as in the graph it is cut out of.
+    """Whether a step's tensors have the shapes of the original graph.
 
-    What is fed may have another shape than what it replaces, unless that is a placeholder.  A loop is inferred anew: what
-    is known of it depends on where one begins.
+    A feed may have another shape than the replaced tensor, unless that is a placeholder.  Loops are inferred again, since their
+    shapes depend on the entry.
     """
     if graph is not written.graph:
         return False

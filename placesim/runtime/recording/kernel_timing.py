@@ -121,7 +121,7 @@ class Measurements:
             self.steps.extend((number, start, perf_counter_ns()))
 
     def follow(self, ledger: Ledger) -> None:
-        """Follow a ledger, whose sources keep journals, over time."""
+        """Record a ledger, whose sources keep journals, over time."""
         clock = ledger.clock = MeasuredClock()
         ledger.accounts_always = True
         for source in ledger.all_sources():
@@ -182,7 +182,7 @@ class Measurements:
         return ways
 
     def exchange(self, programs: Sequence[Program]) -> Exchange:
-        """For one run of these programs."""
+        """Observer of the transfers of one run of these programs."""
         return Exchange(self, programs)
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
@@ -190,7 +190,7 @@ class Measurements:
         return Rendezvous(self.exchange(programs))
 
     def moved(self, way: int, start: int) -> None:
-        """A tensor that was sent then is there now."""
+        """A tensor sent at `start` has arrived."""
         self.transfers.extend((way, start, perf_counter_ns(), 0))
 
     # --- afterwards
@@ -218,7 +218,7 @@ class MeasuredClock(Clock):
 
 
 class Exchange:
-    """Tells of the tensors that go from program to program in the runs of one executor."""
+    """Reports transfers between programs in the runs of one executor."""
 
     def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
         self._moved = measurements.moved

@@ -1,7 +1,7 @@
-"""Record of a step's executions, as values: each node with its shapes, and the executions it waited for.
+"""Record of a step's executions: each node with its shapes and the executions that it waited for.
 
-Both executors tell a recorder of each node as they account for its memory.  A node of a loop is there once for each iteration,
-a function's nodes once for each call.
+Both executors report nodes as they account for memory.  A node in a loop is recorded once per iteration, and a function's nodes
+once per call.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TypedShape = tuple[tuple[int, ...], DataType]
 
 
 class Execution(NamedTuple):
-    """A node that ran, or, without a `site`, the end of a function's run.
+    """An executed node or, without a `site`, the end of a function's run.
 
-    `sources` are the executions that it waited for, by their place in the step.  What a handle or a reference names stands in
-    `inputs` as the tensor that it holds.  `is_dead` tells a node that was passed over, on a branch that was not taken.
+    `sources` are the executions waited for, by index in the step.  In `inputs`, handles and references are replaced by the
+    tensors that they refer to.  `is_dead` marks a node on a branch that was not taken.
     """
 
     site: Site | None
@@ -77,7 +77,7 @@ class ExecutionRecorder:
         self.repeat_step(key)
 
     def repeat_step(self, key: Hashable) -> None:
-        """A step that runs as the last one of its key did."""
+        """Record a repetition of the last step with this key."""
         executions, moment = self._latest[key]
         self.steps.append(executions)
         self.moments.append(moment)
@@ -124,7 +124,7 @@ class ExecutionRecorder:
         return self._calls.pop().latest
 
     def begin_run(self) -> int:
-        """An executor begins: what `end_run` is to be given."""
+        """An executor begins; returns the argument for `end_run`."""
         self._depth += 1
         return len(self.executions)
 

@@ -1,5 +1,5 @@
-"""Save a session's state as TensorFlow checkpoints, and restore it, so that a run can continue after its end.
+"""Save a session's state as TensorFlow checkpoints, and restore it, so that a run can continue later.
 
-- `values` are objects as plain values and tensors, `devices` what a device keeps as such
-- `sessions` are the files of one checkpoint, `runs` when a run writes which, and where it goes on
+`saved_values` converts objects to plain values and tensors, and `device_state` a device's state.  `session_checkpoints` are the
+files of one checkpoint.
 """

@@ -18,10 +18,10 @@ Tensor = np.ndarray[Any, Any]
 
 
 class DeviceRecord(NamedTuple):
-    """A device's name, what it keeps as plain values, and the tensors of these.
+    """A device's name, its state as plain values, and the state's tensors.
 
-    `makers` are the nodes that began its iterators, which begin anew and skip what they gave; `left` names what could not be
-    saved.
+    `makers` are the nodes that started its iterators, which restart and skip consumed elements; `left` names state that could
+    not be saved.
     """
 
     device: str

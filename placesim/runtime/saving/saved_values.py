@@ -1,7 +1,7 @@
-"""Objects that outlive a step <-> plain values, as JSON has them, and tensors beside them.
+"""Conversion of long-lived objects to plain JSON values and tensors, and back.
 
-What is no plain value is a list that begins with what it is: `["tuple", 1, 2]`, `["tensor", 0]`.  Of objects only those of the
-classes below are taken and made: what a file says never decides what runs.
+Anything but a plain value is a list that begins with its kind: `["tuple", 1, 2]`, `["tensor", 0]`.  Only objects of the classes
+below are accepted, so that a file never determines which code runs.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _tensors(checkpoint: Checkpoint, keys: Sequence[str]) -> Iterator[NamedTenso
 
 
 def graph_variables(graph: Graph) -> dict[str, Node]:
-    """The nodes of a graph that make variables, by the names of these."""
+    """Nodes that make variables, by variable name."""
     return {node.attrs.get("shared_name") or node.name: node for node in graph.nodes if node.op in VARIABLE_OPS}
 
 

@@ -33,7 +33,7 @@ class CachedStep:
     buffers: Buffers | None = None
 
     def shown(self, results: dict[int, Any], states: Mapping[str, DeviceState]) -> dict[int, Any]:
-        """Values by `_Retval` index, those that share a variable's memory as it is now."""
+        """Values by `_Retval` index, with current values for aliases of variables."""
         if self.buffers is None:
             self.buffers = shared_buffers(self.step.client)
         show_ends(results, self.buffers, states)

@@ -19,6 +19,6 @@ def as_array(value: Any, dtype: DataType) -> np.ndarray[Any, Any]:
 
 
 def format_array(array: np.ndarray[Any, Any], classic: bool = False) -> str:
-    """As `print` shows what `Session.run` returns: a scalar bare, a string as bytes; `classic` in numpy 1.13's format."""
+    """Format a fetched value as `print` does: scalars bare, strings as bytes; `classic` uses numpy 1.13's format."""
     with np.printoptions(legacy="1.13" if classic else False):
         return str(array if array.ndim else array[()])

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """One fetched tensor, and the name it was fetched by; steps count from 0, every repetition by itself."""
+    """One fetched tensor with the name of the fetch; steps count from 0, including repetitions."""
 
     step: int
     name: str
@@ -21,7 +21,7 @@ class Result(NamedTuple):
 
     @property
     def array(self) -> np.ndarray[Any, Any]:
-        """The value as an array of its type, of whatever shape it has."""
+        """The value as an array of its type."""
         from placesim.runtime.sessions.printed_values import as_array
 
         return as_array(self.value, self.dtype)

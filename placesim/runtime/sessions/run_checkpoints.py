@@ -18,9 +18,9 @@ KEEP = 5
 
 
 class RunSaver:
-    """Writes `PREFIX-STEP` after each `every` steps of a run (0 for never) and after its last, and keeps the newest `keep`.
+    """Writes `PREFIX-STEP` after every `every` steps of a run (0: never) and after the last, and keeps the newest `keep`.
 
-    Where it `restarts`, it goes on from the newest that is whole.  `tell` is told what is worth a line.
+    With `restarts`, it continues from the newest complete one.  `tell` receives messages.
     """
 
     def __init__(self, prefix: Path, every: int, keep: int, tell: Callable[[str], None], *, restarts: bool) -> None:
@@ -59,7 +59,7 @@ class RunSaver:
         self._saved = None
 
     def nothing_left(self, session: GraphSession) -> None:
-        """Say that all steps were done before.  Raises as `resume`."""
+        """Report that all steps were done before.  Raises as `resume`."""
         if self._saved is not None:
             check_graph(self._saved, session.graph, self._prefix)
         self._tell(f"nothing left to run: all steps are done in {self._prefix}")

@@ -149,7 +149,7 @@ class GraphSession:
         self._kept = found
 
     def _last_feeds(self, node: str, done: Sequence[GraphStep]) -> tuple[Feed, ...]:
-        """The feeds of the last of these steps that ran a node."""
+        """Feeds of the last of these steps that ran a node."""
         for step in reversed(done):
             if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
                 return step.feeds
@@ -159,7 +159,7 @@ class GraphSession:
 
     @property
     def placement(self) -> Placement:
-        """The newest placement; the graph is placed first where that has not been done."""
+        """Newest placement; the graph is placed if needed."""
         if self._placement is None:
             self._placement = self.place()
         return self._placement
@@ -476,7 +476,7 @@ def open_session(
     measurements: Measurements | None = None,
     make: Callable[..., GraphSession] = GraphSession,
 ) -> GraphSession:
-    """A session on what a graph file says, with the inventory and config that were settled on; `make` makes it."""
+    """Open a session for a graph file with the given inventory and config; `make` makes it."""
     return make(
         file.graph,
         devices,

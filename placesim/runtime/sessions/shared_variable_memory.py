@@ -26,7 +26,7 @@ Buffers = Mapping[int, tuple[str, ResourceHandle]]
 
 
 def shared_buffers(client: ClientGraph) -> Buffers:
-    """The fetches of a step that share a variable's memory, where the step changes any."""
+    """Fetches that alias a variable, if the step modifies any."""
     graph = client.graph
     if not any(_is_update(node) for node in graph.nodes):
         return {}

@@ -1,8 +1,8 @@
 """Static shapes of all tensors of a graph.
 
-Values of constants, and shapes that are computed from shapes, are followed as TensorFlow's shape refiner does it, when a shape
-function asks for them.  Nothing here raises: where a shape function refuses, or an op has none, its outputs are unknown, and
-what TensorFlow would have raised is kept.
+Values of constants, and shapes computed from shapes, are tracked like in TensorFlow's shape refiner, when a shape function asks
+for them.  Nothing raises: if a shape function refuses or an op has none, its outputs are unknown, and TensorFlow's error is
+kept.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from placesim.runtime.shapes.shape_inference import infer_shapes, word_refusal
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""
 _NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
-"""Ops that give no value before anything runs, although they keep no state."""
+"""Stateless ops without a value before the graph runs."""
 
 Value = np.ndarray[Any, Any]
 
@@ -84,7 +84,7 @@ class GraphShapes:
         return self.outputs(tensor.node)[tensor.slot]
 
     def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
-        """The shape of a node's output, where something else says it than the graph."""
+        """Set the shape of a node's output that the graph does not determine."""
         found = self.outputs(node_id)
         self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
 
@@ -192,7 +192,7 @@ class GraphShapes:
     def _check_call(self, node: Node) -> None:
         """Raise GraphBuildError for a call whose function TensorFlow can't instantiate.
 
-        Types are left: the shape function sees none, and the session says what is wrong with them.
+        Types are not checked: shape functions ignore them, and the session reports their errors.
         """
         if node.op not in CALLS:
             return

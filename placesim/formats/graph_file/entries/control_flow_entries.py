@@ -208,7 +208,7 @@ class BodyEntries:
         return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
 
     def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """An entry with `initializer` in a body: what waits there for the initializers of all variables outside."""
+        """Read an entry with `initializer` in a body, which waits for the initializers of all outer variables."""
         name = checked_initializer(entry, self._problems)
         if name is None:
             raise EntryBreak
@@ -310,7 +310,7 @@ class BodyEntries:
     # --- what both have ---------------------------------------------------------------------------------------------
 
     def _head(self, entry: dict[Any, Any], kind: str, keys: Sequence[str]) -> tuple[str | None, dict[Any, Any]]:
-        """The entry's name, and what is under its kind."""
+        """Name of an entry, and the value under its kind."""
         self._problems.unknown_keys(entry, CONDITIONAL_KEYS if kind == "cond" else LOOP_KEYS, f"an entry of {kind}")
         tree = self._problems.mapping(entry[kind], value_position(entry, kind), f"'{kind}'")
         self._problems.unknown_keys(tree, keys, f"'{kind}'")

@@ -48,7 +48,7 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
 
 
 class Entries:
-    """Takes entries; `finish` reports what only the whole list shows."""
+    """Reads entries; `finish` reports problems that need the whole list."""
 
     def __init__(
         self,
@@ -199,12 +199,12 @@ class Entries:
             self._names.bind(name, (None,))
 
     def awaited(self, tree: Any, key: Any) -> dict[str, int]:
-        """The nodes that a text, or a list of texts, under a key means, by their full names."""
+        """Nodes named by a text or list of texts under a key, by full name."""
         nodes = self._builder.graph.nodes
         return {nodes[i].name: i for i in self._references.nodes(tree, key, "", [])}
 
     def finish(self) -> None:
-        """Close the loops, and report names that stand for nothing, for later nodes, or for a cycle."""
+        """Close the loops, and report unknown names, forward references and cycles."""
         self._raw.finish()
         self._loops.close()
         self._references.settle()

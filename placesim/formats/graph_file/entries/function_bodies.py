@@ -84,7 +84,7 @@ def _is_no_node_def(entry: Mapping[Any, Any]) -> bool:
 
 
 def _node_alone(text: str) -> str:
-    """`x` of `x` and `x:1`; nothing of what a FunctionDef says, `x:output:0` and `^x`."""
+    """`x` for `x` and `x:1`; empty for FunctionDef notation such as `x:output:0` and `^x`."""
     name, _, slot = text.partition(":")
     return name if not slot or slot.isdecimal() else ""
 
@@ -311,6 +311,6 @@ class FunctionEntries:
 
 
 def _last_number(names: Iterable[str]) -> int:
-    """The largest number that one of the names ends in; -1 where none does."""
+    """Largest number at the end of a name; -1 if there is none."""
     ends = [name.rpartition("_")[2] for name in names]
     return max((int(end) for end in ends if end.isascii() and end.isdecimal() and len(end) < _MOST_DIGITS), default=-1)

@@ -35,7 +35,7 @@ class FunctionReader:
         self._entries: FunctionEntries
 
     def read(self, tree: Any, position: int) -> dict[str, LibraryFunction]:
-        """The list under `functions`; what is wrong is reported."""
+        """Read the list under `functions`; problems are reported."""
         entries = [
             self._problems.mapping(entry, value_position(tree, index), "a function")
             for index, entry in enumerate(self._problems.sequence(tree, position, "'functions'"))
@@ -165,7 +165,7 @@ class FunctionReader:
 
 
 def function_attrs(entry: dict[Any, Any], problems: FileProblems) -> Attrs:
-    """The function's own attrs; what is wrong is reported."""
+    """The function's own attrs; problems are reported."""
     if "attrs" not in entry:
         return {}
     tree = problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")

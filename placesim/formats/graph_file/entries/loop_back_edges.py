@@ -49,7 +49,7 @@ class Loops:
     def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
         """Add a Merge with inputs still missing, whose type is that of an existing one, and return its id.
 
-        Raises EntryBreak if none is, and GraphBuildError.
+        Raises EntryBreak if no input exists yet, and GraphBuildError.
         """
         known = next((item for item in new.items if isinstance(item, Operand)), None)
         if known is None or any(item is WRONG for item in new.items):

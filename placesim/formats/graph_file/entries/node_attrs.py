@@ -73,7 +73,7 @@ _TYPED: dict[str, Callable[[Any], AttrValue]] = {
 def any_value(value: Any) -> AttrValue:
     """Value of an attr of unknown type: as written, or `{type: ...}`, `{shape: ...}` and the like.
 
-    Raises InvalidValue for what is no attr.
+    Raises InvalidValue for an invalid attr.
     """
     if isinstance(value, list | tuple) and not isinstance(value, Shape | TensorValue | FunctionName | Placeholder):
         return tuple(map(any_value, value))
@@ -115,7 +115,7 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
 def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
     """Value of a NodeDef's attr: by its definition, or of its own type if that differs, so that the importer refuses it.
 
-    Raises InvalidValue for what is no attr at all.
+    Raises InvalidValue for a value that no attr can have.
     """
     try:
         return attr_value(attr, value)
@@ -127,7 +127,7 @@ def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
 
 _KINDS = {bool: "bool", int: "int", float: "float", str: "string"}
 _PLAIN_TYPES = ("string", "int", "float", "bool", "type", "func")
-"""Those that no list spells."""
+"""Attr types that are never written as lists."""
 _SPELLED_AS_TEXT = ("type", "shape", "tensor", "func")
 
 

@@ -18,9 +18,10 @@ _TENSOR_KEYS = ("value", "dtype", "shape")
 
 
 class NodeDefReader:
-    """Reads entries one after another; attrs that are written alike come out as one mapping.
+    """Reads entries one after another; attrs that are written alike share one mapping.
 
-    Only what no NodeDef could say is refused here; `where` names what the entries are.  With `is_marked` they may say `raw`.
+    Only entries that no NodeDef can express are refused; `where` names the entries.  With `is_marked`, they may have a key
+    `raw`.
     """
 
     def __init__(
@@ -118,5 +119,5 @@ class RawNodes:
         self._nodes.finish()
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """The text itself where it names a node of the graph."""
+        """The text if it names a node of the graph."""
         return [text] if self._nodes.is_named(split_tensor_name(text)[0]) else None

@@ -18,9 +18,9 @@ from placesim.ops.registry import Registry
 
 
 class Inputs(NamedTuple):
-    """A node's inputs as the builder takes them, and the control inputs among them.
+    """A node's inputs for the builder, and its control inputs.
 
-    An item is an Operand, a Variable or a literal; WRONG or an Unresolved where it is none of these.
+    An item is an Operand, a Variable or a literal; WRONG or an Unresolved if it is invalid or not known yet.
     """
 
     items: list[Any]
@@ -89,7 +89,7 @@ class References:
         return nodes
 
     def inputs(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> Inputs:
-        """The inputs of an entry for the node `reader`; what is not there yet is added to `waits`."""
+        """Inputs of an entry for the node `reader`; missing ones are added to `waits`."""
         given = entry.get("inputs")
         tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
         parts: list[list[Any]] = [[] for _ in tree]
@@ -209,7 +209,7 @@ class References:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[UnresolvedName]) -> list[int]:
-        """The nodes under `control_inputs`, say: a name or a list of them."""
+        """Nodes under a key such as `control_inputs`: a name or a list of names."""
         return [
             node
             for tree, index, text in self._texts(entry, key)
@@ -228,7 +228,7 @@ class References:
         return found
 
     def _texts(self, entry: dict[Any, Any], key: str) -> Iterator[tuple[Any, Any, str]]:
-        """The names under a key, one or a list of them, each with what it stands in."""
+        """Names under a key, one or a list, each with its container."""
         tree = entry[key]
         if isinstance(tree, str):
             yield entry, key, tree
@@ -261,11 +261,11 @@ class References:
         return unresolved
 
     def forget(self, waits: list[UnresolvedName]) -> None:
-        """Leave names to someone else who waits for them."""
+        """Drop names that another reader waits for."""
         self._unresolved = [unresolved for unresolved in self._unresolved if all(unresolved is not wait for wait in waits)]
 
     def settle(self) -> None:
-        """Report the names that stand for nothing, for later nodes, or for a cycle."""
+        """Report unknown names, forward references and cycles."""
         in_cycles: set[str] = set()
         for unresolved in self._unresolved:
             self._settle(unresolved, in_cycles)
@@ -286,13 +286,13 @@ class References:
             self.problems.add(unresolved.position, f"cycle: got {cycle}, expected a cycle only from NextIteration into a Merge")
 
     def report_later(self, unresolved: UnresolvedName) -> None:
-        """A name that stands for a node below its reader."""
+        """Report a reference to a node below its reader."""
         expected = "expected a node above (only a Merge may read a NextIteration below)"
         message = f"reference to a later node: got '{unresolved.text}', {expected}"
         self.problems.add(unresolved.position, message)
 
     def report_unknown(self, unresolved: UnresolvedName) -> None:
-        """A name that stands for nothing in the file."""
+        """Report an unknown name."""
         name = split_tensor_name(unresolved.text.removeprefix("^"))[0]
         around = () if self.outside is None else self.outside.all_names()
         near = self.problems.did_you_mean(name, chain(self._names.all_names(), around))

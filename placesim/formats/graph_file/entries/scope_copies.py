@@ -32,7 +32,7 @@ class _Numbering:
         self._number = number
 
     def mapping(self, tree: dict[Any, Any], keys: Iterable[Any]) -> dict[Any, Any]:
-        """With the number in the values of these keys."""
+        """Copy with the number filled in in the values of these keys."""
         found = {key: self._of(tree[key], key in _NAMING_KEYS) for key in keys}
         if all(new is tree[key] for key, new in found.items()):
             return tree
@@ -40,7 +40,7 @@ class _Numbering:
         return changed
 
     def _of(self, tree: Any, names: bool = False) -> Any:
-        """`names` says that `{i}` alone is a text here."""
+        """Copy with the number filled in; `names` makes a lone `{i}` a text."""
         if tree.__class__ is str:
             return self._text(tree, names) if "{i}" in tree else tree
         if isinstance(tree, dict):

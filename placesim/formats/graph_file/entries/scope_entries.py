@@ -15,7 +15,7 @@ from placesim.graph.builder import DeviceFunction, ScopedGraphBuilder
 from placesim.graph.graph import DeviceScope
 
 MAX_EXPANSION = 1_000_000
-"""The most entries that lists of devices may make of those that stand in a file."""
+"""Maximum number of entries that lists of devices may produce from a file's entries."""
 SCOPE_KEYS = dict.fromkeys(("scope", "device", "colocate_with", "control_inputs", "nodes")).keys()
 
 
@@ -70,7 +70,7 @@ class ScopeEntries:
             self._names.bind(name, targets)
 
     def count_copy(self, entry: Any) -> bool:
-        """Whether repeated scopes have made no more entries than a file's aliases may."""
+        """Count an entry of a repeated scope; return whether the limit for aliases is kept."""
         self._copied += 1
         if self._copied == MAX_EXPANSION + 1:
             self._refuse_copies(entry)
@@ -141,7 +141,7 @@ class ScopeEntries:
 
 
 def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Sequence[int | str]) -> None:
-    """`tf.colocate_with` around each node in turn; one outside of a function gives its label alone, by its name."""
+    """`tf.colocate_with` for each node in turn; a node outside the function gives only its label, by name."""
     if not any(isinstance(target, str) for target in targets):
         scopes.enter_context(builder.colocate_with([target for target in targets if isinstance(target, int)]))
         return
@@ -154,12 +154,12 @@ def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Se
 
 
 def is_device_text(device: Any) -> bool:
-    """Whether a device is `{text: D}`: the words themselves, as a function under `tf.device` gives them."""
+    """Whether a device is `{text: D}`, a literal device string as returned by a device function."""
     return isinstance(device, dict) and list(device) == ["text"] and isinstance(device["text"], str)
 
 
 def make_device_function(device: str) -> DeviceFunction:
-    """The device function that gives every node this text."""
+    """Device function that returns this text for every node."""
     return lambda node: device
 
 

@@ -39,7 +39,7 @@ class Derivative(NodeOutput):
 
 
 def slot_of(target: int) -> int:
-    """The output that a name alone stands for: of most nodes the first."""
+    """Output that a name without slot refers to, usually the first."""
     return target.slot if isinstance(target, NodeOutput) else 0
 
 
@@ -71,9 +71,9 @@ class _BrokenEntry(NamedTuple):
 
 
 class ScopedNames:
-    """Claims names, binds them and looks them up.
+    """Claims, binds and looks up names.
 
-    `is_flat` says that a node's full name is all there is to look up; `is_copy` that the entries are those of a repeated scope.
+    `is_flat`: only full node names are looked up.  `is_copy`: the entries are those of a repeated scope.
     """
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems) -> None:
@@ -89,7 +89,7 @@ class ScopedNames:
 
     @property
     def bound(self) -> Mapping[str, Targets]:
-        """Bindings of names in the innermost scope, beside the full names of nodes."""
+        """Bindings in the innermost scope, in addition to full node names."""
         return self._frames[-1].bindings
 
     # --- claiming ---------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class ScopedNames:
         named[node_id:] = b"\1"
 
     def mark_all_named(self, first: int) -> None:
-        """As `mark_named` for all nodes from the one of that id on."""
+        """`mark_named` for all nodes from id `first` on."""
         count = len(self._builder.graph) - first
         if count:
             self.mark_named(first)
@@ -173,7 +173,7 @@ class ScopedNames:
     # --- binding ----------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, targets: Targets) -> None:
-        """Let a name stand for nodes from here to the end of the scope."""
+        """Bind a name to nodes from here to the end of the scope."""
         self._frames[-1].bindings[name] = targets
         self.is_flat = False
 
@@ -199,9 +199,9 @@ class ScopedNames:
 
     @contextmanager
     def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:
-        """Look up names in a scope first; its ids are last looked up by what follows it.
+        """Context in which names are looked up in a scope first; its ids stay visible afterwards with the lowest priority.
 
-        `bindings` are those of a copy of the scope: what follows sees them through all copies together.
+        `bindings` are those of a copy of the scope; later entries see the copies together.
         """
         frame = _Frame(prefix, {} if bindings is None else bindings)
         self._frames.append(frame)
@@ -216,7 +216,7 @@ class ScopedNames:
 
     @contextmanager
     def copy(self) -> Iterator[dict[str, Targets]]:
-        """One copy of a repeated scope; yields what its names are bound to."""
+        """Context for one copy of a repeated scope; yields its bindings."""
         frame = _Frame(self._builder.prefix, {})
         self._frames.append(frame)
         was_copy, self.is_copy = self.is_copy, True
@@ -256,7 +256,7 @@ class ScopedNames:
         return found if found.__class__ is int else None
 
     def has_any(self, names: Collection[str]) -> bool:
-        """Whether one of some names stands for something at the root."""
+        """Whether one of the names is bound at the root."""
         known = (self._builder.graph.ids, self._root.bindings, self._closed_ids, self._broken)
         return not all(found.keys().isdisjoint(names) for found in known)
 
@@ -306,7 +306,7 @@ class ScopedNames:
         return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
 
     def tensors(self) -> dict[str, tuple[str, ...]]:
-        """As `handles`, the tensors of those that stand for further outputs than the first."""
+        """Like `handles`, for names of outputs other than the first."""
         nodes = self._builder.graph.nodes
         return {
             name: tuple(f"{nodes[node_id].name}:{slot_of(node_id)}" for node_id in targets)
@@ -322,5 +322,5 @@ class ScopedNames:
                 yield name, found
 
     def all_names(self) -> Iterator[str]:
-        """Every name that a reader at the root may have meant."""
+        """All names visible at the root, for suggestions."""
         return chain(self._root.bindings, self._builder.graph.ids, self._broken)

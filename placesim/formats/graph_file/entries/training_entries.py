@@ -32,7 +32,7 @@ TRAIN_KEYS = ("train", *_AROUND)
 
 
 class TrainingEntries:
-    """Reads the entries, and binds the gradients' ids.  `finish` tells of variables that nothing initializes."""
+    """Reads the entries and binds the gradients' ids; `finish` reports uninitialized variables."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class TrainingEntries:
                 self._names.bind(f"{name}.indices", (Derivative(rows.node, rows.slot, target.source),))
 
     def _refuse(self, entry: dict[Any, Any], ids: Sequence[str | None]) -> NoReturn:
-        """Raises EntryBreak; what reads these ids is not reported as well."""
+        """Raise EntryBreak; references to these ids are not reported too."""
         for name in ids:
             if name is not None:
                 self._names.mark_broken({"id": name}, self._builder.prefix + name, own_position(entry))

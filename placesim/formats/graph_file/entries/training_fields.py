@@ -72,7 +72,7 @@ class TrainingReader:
         self.is_wrong = False
 
     def report(self, tree: Any, key: Any, message: str) -> None:
-        """A problem where the value of a key stands."""
+        """Report a problem at the value of a key."""
         self._problems.add(value_position(tree, key) if key in tree else own_position(tree), message)
         self.is_wrong = True
 
@@ -81,7 +81,7 @@ class TrainingReader:
         self.is_wrong |= self._problems.unknown_keys(self._tree, known, self._what)
 
     def own_text(self, entry: dict[Any, Any], key: str) -> str | None:
-        """The entry's own `id` or `name`; None if it has none, or no text."""
+        """The entry's own `id` or `name`; None if it is missing or not a text."""
         found = self._problems.read(entry, key, lambda value: text_value(value, f"'{key}'"), None)
         if found is WRONG:
             self.is_wrong = True
@@ -91,7 +91,7 @@ class TrainingReader:
     # --- references -------------------------------------------------------------------------------------------------
 
     def references(self, key: str, is_required: bool = False) -> list[Any]:
-        """The tensors and variables that a name, or a list of names, stands for."""
+        """Tensors and variables named by a text or a list."""
         tree = self._tree
         if key not in tree:
             if is_required:

@@ -98,7 +98,7 @@ class VariableEntries:
         return self._builder.operand(node, slot)
 
     def take_initializer(self, entry: dict[Any, Any]) -> None:
-        """An entry with `initializer`: what runs the initializers of all variables above it."""
+        """Read an entry with `initializer`, which runs the initializers of all variables above it."""
         name = checked_initializer(entry, self._problems)
         if name is None:
             return
@@ -113,7 +113,7 @@ class VariableEntries:
 
 
 def checked_initializer(entry: dict[Any, Any], problems: FileProblems) -> str | None:
-    """The name of an entry with `initializer`; None, and a problem, where it has none."""
+    """Name of an entry with `initializer`; None, with a report, if it has none."""
     problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
     name = entry["initializer"]
     if isinstance(name, str) and name:

@@ -34,7 +34,7 @@ _MAX_COMPARED = 16
 _KEYS = {"op", "name", "inputs", "device", "attrs", "value", "dtype", "shape"}
 """Keys of plain entries; an entry with others binds names, or depends on more than its text and its inputs' types."""
 _NOTHING = "\0"
-"""Between a name and what is not there; no YAML has it."""
+"""Separator between a name and a missing part; YAML can't contain it."""
 
 
 class _SharedText(NamedTuple):
@@ -111,7 +111,7 @@ class EntryKinds:
         self._seen: set[_SharedText] = set()
         self._checked: dict[_SharedText, EntryKind | None] = {}
         self._known: dict[str, dict[str, list[EntryKind]]] = {}
-        """Those that texts are compared with, by their openings and what is before these."""
+        """Kinds to compare texts with, by their openings and preceding text."""
         self._is_crowded = False
 
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:

@@ -1,7 +1,8 @@
-"""Entries written as one before them but for name, inputs and value, `{op: Add, name: b, inputs: [a, a]}` -> nodes like its.
+"""Fast reading of entries written like an earlier one except for name, inputs and value, such as `{op: Add, name: b, inputs:
+[a, a]}`.
 
-What a kind of entries makes of inputs of some types is seen from the node that the long way makes of one of them, and holds for
-all that follow; whatever is in any way odd goes the long way.
+The slow path makes the first node of a kind for given input types; later nodes are copies of it.  Unusual entries always take
+the slow path.
 """
 
 from __future__ import annotations

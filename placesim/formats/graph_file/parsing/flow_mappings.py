@@ -15,9 +15,9 @@ from placesim.formats.graph_file.parsing.yaml_tree import FIRST_POSITION, MAX_CA
 from placesim.graph.graph import COLUMNS
 
 _SCALAR = re.compile(r"""('[ -&(-~]*'|"[ !#-\[\]-~]*"|-?[A-Za-z0-9_./^][A-Za-z0-9_./^-]*(?::[A-Za-z0-9_][A-Za-z0-9_./^-]*)*)""")
-"""Scalars that mean the same wherever they stand in a flow: no escapes, no indicators of YAML's."""
+"""Scalars that mean the same anywhere in a flow collection: without escapes and YAML indicators."""
 _PLACE = "_"
-"""Stands in a form for a scalar: what is left of a line without its scalars has none."""
+"""Placeholder of a scalar in a line's form; the rest of a line never contains it."""
 _is_flow = re.compile(rf"\{{[\[\]{{}}:, {_PLACE}]*\}} *").fullmatch
 _MAX_FORMS = 1 << 12
 _MAX_LINE = 1 << 10
@@ -71,7 +71,7 @@ class _Scalars(dict[str, Any]):
 
 
 class FlowLines:
-    """Reads lines of a sequence whose dashes stand at `indent`."""
+    """Reads lines of a sequence whose dashes are at column `indent`."""
 
     def __init__(self, indent: int) -> None:
         self._indent = indent
@@ -79,7 +79,7 @@ class FlowLines:
         self._recall = _Scalars().__getitem__
 
     def is_known(self, text: str) -> bool:
-        """Whether a text, without its `- `, is such a line, most likely."""
+        """Whether a text, without its `- `, is probably such a line."""
         return self._form(_SCALAR.split(text)).pairs >= 0
 
     def read(self, text: str, number: int) -> Mapping | None:

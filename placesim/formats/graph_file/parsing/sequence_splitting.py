@@ -63,7 +63,7 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
 
 
 class _Pieces:
-    """Reads the texts of one sequence's entries.  `is_slow` says that the parser alone would do as well."""
+    """Reads the texts of one sequence's entries; `is_slow` if the parser alone would be as fast."""
 
     def __init__(self, taker: EntryTaker, indent: int) -> None:
         self._taker = taker
@@ -105,7 +105,7 @@ class _Pieces:
         return index, number
 
     def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
-        """The trees of an entry and of those that follow it, as far as they are lines."""
+        """Trees of an entry and of its successors, as long as they are one-line entries."""
         found: dict[int, tuple[Any, int]] = {}
         for offset, text in enumerate(texts[first : first + most]):
             entry = self._lines.read(text, number + offset)

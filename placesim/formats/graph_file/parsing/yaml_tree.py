@@ -66,7 +66,7 @@ _NO_KEY = object()
 
 
 def pack_mark(mark: Any) -> int:
-    """A parser's mark, or what it was packed to, as `line * COLUMNS + column`, both from 1."""
+    """Pack a parser's mark as `line * COLUMNS + column`, both from 1."""
     if mark.__class__ is int:
         return int(mark)
     return int(mark.line) * COLUMNS + min(int(mark.column), COLUMNS - 2) + FIRST_POSITION
@@ -338,7 +338,7 @@ class _TreeReader:
         return self._read_collection(event)
 
     def _read_collection(self, event: Any) -> Any:
-        """The loop that every event passes: its names are local because they are what reading a file costs."""
+        """Main loop over events; names are local for speed."""
         next_event, open_collection, json_numbers = self._next_event, self._open, self._json_numbers
         known: dict[str, Any] = {}
         recall, unfinished, no_key = known.get, self._unfinished, _NO_KEY

@@ -60,7 +60,7 @@ def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
 def override_config(config: Config, values: Mapping[str, Any]) -> Config:
     """Copy with other values of single fields, including nested ones such as those of `gpu_options`.
 
-    Raises UsageError for a field that there is not, and with all that is wrong with the values.
+    Raises UsageError for unknown fields and all invalid values.
     """
     problems, found = FileProblems("config"), dict[str, Any]()
     for name in values:

@@ -23,7 +23,7 @@ _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 
 
 def read_devices(tree: Any, position: int, problems: FileProblems) -> tuple[TaskInventory, ...]:
-    """All three forms; what is wrong is reported, and its default taken."""
+    """Read any of the three forms; problems are reported, and defaults used."""
     if isinstance(tree, list | tuple):
         found = tuple(_read_task(tree, index, problems) for index in range(len(tree)))
         if (count := count_devices(found)) > MAX_DEVICES:

@@ -1,4 +1,4 @@
-"""`host` of an inventory: cores and rates, and what `placesim calibrate` measured; and that to text."""
+"""`host` of an inventory: cores, rates, and the measurements of `placesim calibrate`; reader and writer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
 
 
 def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
-    """All of `host`; what is wrong is reported, and its default taken."""
+    """Read `host`; problems are reported, and defaults used."""
     host = problems.mapping(tree, position, "'host'")
     problems.unknown_keys(host, HOST_KEYS, "'host'")
 

@@ -1,4 +1,4 @@
-"""`links`: how the devices, hosts and tasks of the inventory reach each other."""
+"""`links`: connections between the devices, hosts and tasks of the inventory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FREE, NONE = "free", "none"
 
 
 def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], problems: FileProblems) -> MachineLinks:
-    """The entries; what is wrong is reported, and the entry left out."""
+    """Read the entries; invalid ones are reported and left out."""
     listed = problems.sequence(tree, position, "'links'")
     tasks = inventory_tasks(inventory)
     found: list[LinkEntry] = []
@@ -113,7 +113,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
 
 
 def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) -> None:
-    """Raises UsageError for a link of a command line to what the machine has not."""
+    """Raise UsageError for a command line's link to an end that the machine lacks."""
     tasks = inventory_tasks(inventory)
     for entry in links:
         for end in missing_ends(entry, tasks):

@@ -1,4 +1,4 @@
-"""`placement`: the devices of nodes by their names, over whatever their entries ask for."""
+"""`placement`: devices of nodes by name, overriding their entries' requests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from placesim.machine.device_names import format_spec, parse_python_spec
 
 
 def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblems) -> None:
-    """Give the nodes of a graph, once they are all there, the devices of `{PATTERN: DEVICE}`; of several the last counts.
+    """Set the devices of `{PATTERN: DEVICE}` for the nodes of a complete graph; the last match counts.
 
-    As with `--device`, no scope adds to such a device, and what asks for a device because it is colocated with such a node
-    follows it.  What is wrong is reported.
+    As with `--device`, scopes do not extend such a device, and nodes colocated with such a node follow it.  Problems are
+    reported.
     """
     rows = problems.mapping(tree, position, "'placement'")
     found = {}

@@ -1,4 +1,4 @@
-"""`run`: the session steps, what they fetch and feed."""
+"""`run`: the session steps with their fetches and feeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.ops.attributes import TensorValue
 
 STEP_KEYS = ("fetch", "feed", "repeat", "nodes")
 GENERATORS = {"zeros": (), "ones": (), "random_normal": ("mean", "stddev"), "random_uniform": ("minval", "maxval")}
-"""Generators of feeds, with their parameters beside shape and `seed`."""
+"""Generators of feeds, with their parameters other than shape and `seed`."""
 _MAX_REPEAT = 10**9
 _INT64 = 1 << 63
 
@@ -29,7 +29,7 @@ class NodeTaker(Protocol):
     """Receiver of the entries of `nodes`, which knows the meanings of their names."""
 
     def take_all(self, entries: Any, position: int = 0) -> None:
-        """A list of entries; what is wrong with them is reported."""
+        """Read a list of entries; problems are reported."""
 
     def finish(self) -> None:
         """Report problems that need the whole list."""
@@ -101,7 +101,7 @@ class StepReader:
         return tuple(Fetch(f"^{name}", position, name) if target else Fetch(name, position) for name in names)
 
     def _labelled(self, tree: dict[Any, Any], position: int) -> list[Fetch]:
-        """`{LABEL: NAME}`: what is fetched by a name, and printed under a label."""
+        """Read `{LABEL: NAME}`: a fetch printed under a label."""
         found: list[Fetch] = []
         for label, text in tree.items():
             if isinstance(label, str) and isinstance(text, str):

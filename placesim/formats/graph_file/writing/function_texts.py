@@ -1,6 +1,6 @@
-"""Functions of the library -> the lines that a person would write for them: their bodies are entries like those of `nodes`.
+"""Readable text of library functions, with bodies as entries like `nodes`.
 
-What is written is read again, and is only given where it is the same function.
+The text is read back, and returned only if it gives the same function.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _type(arg: FunctionArg) -> Any:
 
 
 def _derived_left_out(body: Graph, attrs: Attrs) -> Attrs:
-    """The attrs without what is read off the body: that one of its ops has state."""
+    """Attrs without the one that marks a stateful body, which reading derives."""
     if not any(node.signature.is_stateful for node in body.nodes):
         return attrs
     from placesim.formats.tensorflow.function_def import stateful_attrs

@@ -27,7 +27,7 @@ from placesim.ops.registry import Registry
 
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
-    """The raw form: what `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` read back."""
+    """Raw form, which `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` read back."""
     return {key: list(value) if isinstance(value, Iterator) else value for key, value in graph_file_parts(graph_file).items()}
 
 
@@ -37,7 +37,7 @@ def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
 
 
 def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
-    """All that a file says, `nodes` in the raw form; `form` are the keys that say how they are meant."""
+    """All parts of a file, with `nodes` in raw form; `form` are the keys that describe the form."""
     graph, registry = graph_file.graph, graph_file.graph.registry
     document: dict[str, Any] = {"name": graph_file.name}
     if graph_file.description:
@@ -88,7 +88,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _FlowDumper(_Dumper):  # type: ignore[misc]
-    """Writes every value in full where it stands, never as an alias."""
+    """Dumper that writes every value in place, never as an alias."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -132,7 +132,7 @@ def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> A
 
 
 def _typed(value: AttrValue) -> Any:
-    """An attr of which the op's definition says the type."""
+    """Value of an attr whose type the op's definition gives."""
     if isinstance(value, OpenType):
         return {"placeholder": value.attr}
     if isinstance(value, DataType):
@@ -145,7 +145,7 @@ def _typed(value: AttrValue) -> Any:
 
 
 def _untyped(value: AttrValue) -> Any:
-    """An attr that must say its type itself."""
+    """Value of an attr that must include its type."""
     if isinstance(value, OpenType):
         return {"placeholder": value.attr}
     if isinstance(value, DataType):
@@ -169,7 +169,7 @@ def _bytes(value: bytes) -> dict[str, str]:
 
 
 def tensor_document(tensor: TensorValue) -> dict[str, Any]:
-    """`dtype`, `shape` and `value`: flat, and one element where all are alike."""
+    """`dtype`, `shape` and `value`: flat, with one element if all are equal."""
     flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
     value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
     if tensor.dtype.is_complex and tensor.array.size > 0:

@@ -1,7 +1,7 @@
-"""The nodes of a graph -> entries that a person would write for them, each tried on a builder before it is taken.
+"""Readable entries for the nodes of a graph, each verified on a builder.
 
-An entry may stand for several nodes: a variable, what initializes all variables, an op with its literals.  Where no short one
-makes the very nodes, the entry says everything itself; where that does not either, the node is a NodeDef as it stands.
+An entry may stand for several nodes: a variable, an initializer of all variables, an op with its literals.  If no short entry
+gives exactly these nodes, the entry is written in full; if that fails too, the node is written as a NodeDef.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class _ItemMismatch(GraphBuildError):
 
 @dataclass(slots=True)
 class ScopedItem:
-    """One entry: the nodes `first` to `end` of the graph, of which `main` names it.
+    """One entry for the nodes `first` to `end` of the graph, named by `main`.
 
-    `inputs` are TensorRefs, Variables and literals as plain values; `device` is what it has to ask for, None if it comes to
-    the same whatever the scopes say.
+    `inputs` are TensorRefs, Variables and literals as plain values; `device` is its required request, None if scopes make no
+    difference.
     """
 
     first: int
@@ -122,10 +122,10 @@ def _same_attrs(one: Attrs, other: Attrs) -> bool:
 
 
 class Itemizer:
-    """Finds the entries of a graph, in order; `marks` says whether its nodes have TensorFlow's own attrs.
+    """Finds the entries of a graph, in order; `marks` says whether its nodes have TensorFlow's internal attrs.
 
-    What begins with one of the `plain` nodes is that node alone, and the `raw` nodes are NodeDefs.  Of the body of a function
-    the first `arguments` nodes are no entries, and nothing is a variable; the file says whether it has marks.
+    Entries do not combine `plain` nodes with others, and `raw` nodes are NodeDefs.  In a function's body, the first `arguments`
+    nodes are not entries, and there are no variables.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Itemizer:
             self._keep(node)
 
     def _must_be_raw(self, node: Node) -> bool:
-        """Whether a node reads what only a Merge may: one below it."""
+        """Whether a node reads a later node, which only a Merge may do."""
         return node.op not in MERGES and any(i >= node.id for i in (*node.input_nodes, *node.control_inputs))
 
     def items(self) -> Iterator[ScopedItem]:
@@ -214,7 +214,7 @@ class Itemizer:
         return None
 
     def _labelled(self, node: Node) -> tuple[int, ...]:
-        """The node that a node's one label names, where that stands before it."""
+        """Node of a single colocation label, if it comes before."""
         labels = node.attrs.get("_class", ())
         if len(labels) != 1 or not str(labels[0]).startswith("loc:@"):
             return ()

@@ -20,7 +20,7 @@ from placesim.ops.attributes import TensorValue
 
 _LEAST_IN_SCOPE = 4
 _LEAST_ON_DEVICE = 3
-"""Entries that a scope of their own is written for; with fewer, two lines more would say less."""
+"""Minimum number of entries for a separate device scope, which costs two lines."""
 _SIDE_BY_SIDE = ("dtype", "shape", "value")
 
 

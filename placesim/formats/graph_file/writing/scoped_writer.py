@@ -1,6 +1,6 @@
-"""GraphFile -> the graph file that a person would write: scopes, variables, literals, and the lines of a script as comments.
+"""Readable graph files: scopes, variables, literals, and the lines of a script as comments.
 
-What is written is read again, and is only given where it is the same graph, node for node; the raw form says any other.
+The text is read back, and returned only if it gives the same graph, node for node; other graphs use the raw form.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _MOST_RAW = 0.5
 def scoped_lines(
     file: GraphFile, leaves_defaults: bool = False, accepts: Callable[[GraphFile], bool] = lambda again: True
 ) -> list[str] | None:
-    """The lines of the file, each with its newline; None if the graph has no such form.
+    """Lines of the file with newlines; None if the graph has no such form.
 
-    With `leaves_defaults` attrs that equal their default are not written, and read back as such.  `accepts` is asked whether
-    what the text is read as will do.
+    With `leaves_defaults`, attrs equal to their defaults are left out, and read back as defaults.  `accepts` decides whether
+    the graph read from the text is acceptable.
     """
     if leaves_defaults:
         short = without_defaults(file.graph)

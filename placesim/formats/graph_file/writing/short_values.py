@@ -23,7 +23,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def short_tensor(tensor: TensorValue) -> dict[str, Any]:
-    """`value`, and `dtype` and `shape` where the value does not say them."""
+    """`value`, with `dtype` and `shape` if the value does not imply them."""
     written = tensor_document(tensor)
     value = literal_of(tensor)
     if value is not None:
@@ -53,7 +53,7 @@ def literal_of(tensor: TensorValue) -> Any:
 
 
 def fill_of(tensor: TensorValue) -> Any:
-    """The one value that all elements have, as a literal; None if they differ."""
+    """Common value of all elements as a literal; None if they differ."""
     dtype, array = tensor
     if not array.size or not (array.size == 1 or _is_filled(array)):
         return None
@@ -81,7 +81,7 @@ def _decoded(value: Any) -> Any:
 
 
 def _has_words(value: Any) -> bool:
-    """Whether numbers are spelled as words (`nan`), which say no type, or bytes as a mapping."""
+    """Whether numbers are written as words (`nan`), which imply no type, or bytes as a mapping."""
     return any(map(_has_words, value)) if isinstance(value, list) else isinstance(value, str | dict)
 
 

@@ -1,4 +1,4 @@
-"""A graph file's text as entries that can be given other devices; all else stays as it was written, comments too."""
+"""A graph file's text as entries whose devices can be changed; all other text and comments stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
 _ANCHOR = re.compile(r"(?<=[\s,\[{])&[^\s,\[\]{}]+\s+")
 _FIRST_KEYS = frozenset(("op", "name", "id", "variable", "initializer", "scope", "inputs", "shape", "dtype"))
-"""A node's `device` comes behind these, as people write it."""
+"""Keys after which a node's `device` is inserted."""
 _STEP = 2
 """Spaces that an expanded list is set in by."""
 
@@ -260,7 +260,7 @@ class EditableText:
         return "\n".join(found)
 
     def _set(self, mapping: yaml.MappingNode, name: str, value: Any) -> Iterator[tuple[int, int, str]]:
-        """The changes that give a mapping's key another value, or take it away."""
+        """Text changes that set or remove a mapping's key."""
         rows = mapping.value
         place = next((number for number, (key, _) in enumerate(rows) if key.value == name), None)
         if place is None:

@@ -23,7 +23,7 @@ _RANDOM = {
 
 
 class VariableForm(NamedTuple):
-    """A variable as an entry says it; `scope` is what it stands in, with a trailing slash."""
+    """A variable as an entry; `scope` is its scope with a trailing slash."""
 
     name: str
     scope: str

@@ -58,7 +58,7 @@ def gather_nd(node: OnnxNode) -> Tensor:
 
 
 def _numbered(node: OnnxNode, size: int | Tensor, axis: int, rank: int, shape: Tensor) -> Tensor:
-    """A tensor of a shape whose elements are their own number along an axis."""
+    """Tensor of a shape whose elements are their index along an axis."""
     numbers = node.emit("Range", node.constant(0, INT64), node.scalar(size), node.constant(1, INT64))
     line = node.emit("Reshape", numbers, node.vector([-1 if one == axis else 1 for one in range(rank)]))
     return node.emit("BroadcastTo", line, shape)

@@ -51,7 +51,7 @@ def _running(node: OnnxNode, before: Tensor, now: Tensor) -> Tensor:
 
 
 def _per_channel(node: OnnxNode, vector: Tensor, rank: int) -> Tensor:
-    """`[channels]` as it is broadcast over `[batch, channels, ...]`."""
+    """Reshape `[channels]` to broadcast over `[batch, channels, ...]`."""
     return node.emit("Reshape", vector, np.array([-1, *[1] * (rank - 2)], np.int32)) if rank > 2 else vector
 
 

@@ -26,7 +26,7 @@ INT32, INT64 = DTYPES["int32"], DTYPES["int64"]
 
 
 def pool_windows(node: OnnxNode, tensor: Tensor) -> tuple[tuple[AxisWindow, ...], tuple[int, ...]]:
-    """The windows, padded as far as the last of them reaches, and how much of `after` is beyond the padding asked for."""
+    """Windows padded to the reach of the last one, and the part of `after` beyond the requested padding."""
     windows = windows_of(node, tensor, kernel_shape(node))
     if not node.attr("ceil_mode", 0):
         return windows, (0,) * len(windows)
@@ -198,9 +198,9 @@ def _places(node: OnnxNode, padded: Tensor, window: AxisWindow, axis: int) -> Va
 
 
 def _max_with_places(node: OnnxNode, images: Tensor, windows: Sequence[AxisWindow]) -> tuple[Tensor, Tensor]:
-    """The largest and where they stand in the whole tensor, counted without padding; of equals the first.
+    """Maxima and their positions in the whole unpadded tensor; the first of equals.
 
-    The last axis is reduced first, so that of equals in a window the one that stands first in the tensor is left.
+    The last axis is reduced first, so that the first of equals in memory order remains.
     """
     fold = ConstantFolder(node)
     spatial = len(windows)

@@ -49,7 +49,7 @@ Step = Callable[[OnnxNode, Tensor, list[Tensor], "_Weights"], list[Tensor]]
 
 
 class _Weights(NamedTuple):
-    """Operands of a step beside its inputs, in the body of the loop."""
+    """Operands of a step other than its inputs, in the loop body."""
 
     r: Tensor
     rb: Tensor | None

@@ -288,7 +288,7 @@ def _weights(fold: ConstantFolder, distance: Value, ways: _ResizeOptions) -> Val
 
 
 def _outside(node: OnnxNode, samples: Value, axis: _Axis, rank: int) -> Value:
-    """Elements of an axis whose sample is outside of the input, broadcast over the images."""
+    """Mask, broadcast over the images, of elements whose sample is outside the input along an axis."""
     fold = ConstantFolder(node)
     last = fold("Sub", fold.cast(axis.size, FLOAT), float32(1))
     mask = fold("LogicalOr", fold("Less", samples, float32(0)), fold("Less", last, samples))

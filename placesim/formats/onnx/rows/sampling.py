@@ -14,7 +14,7 @@ from placesim.formats.onnx.rows.windows import group_count, kernel_shape, spatia
 
 FLOAT, INT32 = DTYPES["float"], DTYPES["int32"]
 CUBIC = -0.75
-"""The coefficient of GridSample's cubic interpolation, as its definition says."""
+"""Coefficient of GridSample's cubic interpolation, from its definition."""
 
 
 class Taps(NamedTuple):
@@ -140,7 +140,7 @@ def _grid_taps(node: OnnxNode, point: Value, size: Value, mode: str, padding: st
 
 
 def _reflected(fold: ConstantFolder, where: Value, first: Value, last: Value) -> Value:
-    """Points outside of `[first, last]` reflected at its ends as often as it takes."""
+    """Points outside `[first, last]`, reflected at its ends as often as needed."""
     span = fold("Sub", last, first)
     twice = fold("Maximum", fold("Mul", span, float32(2)), float32(np.finfo(np.float32).tiny))
     rest = fold("FloorMod", fold("Sub", where, first), twice)

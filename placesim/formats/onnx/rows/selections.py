@@ -41,7 +41,7 @@ def _reversed(node: OnnxNode, tensor: Tensor) -> Tensor:
 
 
 def _scalar_int32(node: OnnxNode, tensor: Tensor) -> Value:
-    """The one element of a tensor; what is beyond int32 as its largest."""
+    """Single element of a tensor, clipped to int32."""
     content = node.content(tensor)
     most = np.iinfo(np.int32).max
     if content is not None:

@@ -293,7 +293,7 @@ def pad(node: OnnxNode) -> Tensor:
 
 
 def _placed(node: OnnxNode, x: Tensor, given: Tensor) -> Tensor:
-    """The pads of some axes as those of all: `[rank, 2]`."""
+    """Pads of some axes extended to all axes: `[rank, 2]`."""
     pairs = node.emit("Transpose", node.emit("Reshape", node.cast(given, INT64), node.vector([2, -1])), [1, 0])
     rank = node.emit("Size", node.sizes(x), out_type=INT64)
     places = node.emit("ExpandDims", node.emit("FloorMod", node.cast(node[3], INT64), rank), -1)
@@ -320,7 +320,7 @@ def _padded(node: OnnxNode, x: Tensor, pairs: Tensor, mode: str) -> Tensor:
 
 
 def _around(node: OnnxNode, x: Tensor, pairs: Tensor, axis: int, mode: str) -> Tensor:
-    """One axis with more elements before and after it, whose numbers are clipped, or go round."""
+    """Pad an axis before and after with elements whose indices are clipped or wrapped."""
     zero, one = node.constant(0, INT64), node.constant(1, INT64)
     length = node.part(node.emit("Shape", x, out_type=INT64), axis)
     before, after = (node.emit("GatherNd", pairs, node.vector([axis, side])) for side in (0, 1))

@@ -36,7 +36,7 @@ UNIT = AxisWindow(1, 1, 1, 0, 0)
 def kernel_shape(node: OnnxNode, filters: Tensor | None = None) -> tuple[int, ...]:
     """Attribute `kernel_shape`, or the taps of filters `[outputs, channels, taps...]`.
 
-    Raises UnsupportedNodeError if neither says.
+    Raises UnsupportedNodeError if neither is given.
     """
     given = node.attr("kernel_shape")
     if given is not None:
@@ -62,7 +62,7 @@ def _counted(name: str, given: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def group_count(node: OnnxNode, name: str = "group") -> int:
-    """An attribute that says into how many groups channels fall.  Raises UnsupportedNodeError for less than one."""
+    """Number of channel groups in an attribute.  Raises UnsupportedNodeError for less than one."""
     count: int = node.attr(name, 1)
     if count < 1:
         raise UnsupportedNodeError(f"wrong {name}: got {count}, expected a number from 1 on")
