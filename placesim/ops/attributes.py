@@ -36,7 +36,7 @@ _PRINTED_TYPES = frozenset(
         *("qint8", "qint16", "quint8", "quint16", "bool", "string"),
     )
 )
-"""Those whose elements TensorFlow prints; any other's are question marks."""
+"""Types whose elements TensorFlow prints; others are shown as question marks."""
 
 
 class Shape(NamedTuple):
@@ -158,7 +158,7 @@ def c_escape(text: str | bytes) -> str:
 
 
 def format_float(value: float) -> str:
-    """As TensorFlow prints a float: in `%g` form with 6 digits, or with 9 where those don't read back as the same float32."""
+    """Format a float like TensorFlow: `%g` with 6 digits, or 9 if 6 don't read back as the same float32."""
     if value != value or abs(value) > _FLOAT_MAX:
         return "nan" if value != value else "inf" if value > 0 else "-inf"
     short = f"{value:.6g}"
@@ -166,7 +166,7 @@ def format_float(value: float) -> str:
 
 
 def format_double(value: float) -> str:
-    """As TensorFlow prints a double: with 15 digits, or with 17 where those don't read back as the same."""
+    """Format a double like TensorFlow: with 15 digits, or 17 if 15 don't read back as the same number."""
     short = f"{value:.15g}"
     return short if value != value or float(short) == value else f"{value:.17g}"
 

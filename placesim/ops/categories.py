@@ -53,8 +53,9 @@ SINGLE_DEVICE_CALLS = frozenset((*BRANCHES, *LOOPS, "OneShotIterator"))
 functions called by an op of their name (9.8).
 """
 WITHOUT_DEFAULT_DEVICE = ("ReduceDataset",)
-"""Of its function only arguments and results are on its own device: other nodes without a request go where they would in a
-graph (9.8)."""
+"""Calls that keep only their function's arguments and results on their own device; other nodes without a request are placed as
+in a graph (9.8).
+"""
 MEMORY_BY_TYPE = ("SymbolicGradient", *CALLS, "While")
 """Calls whose tensors are in host or device memory by their types, not by their kernels' declarations (8.6)."""
 RUN_ATTRS = {
@@ -167,7 +168,7 @@ TENSOR_LISTS = frozenset(
         "TensorListStack",
     ]
 )
-"""Their attr `element_dtype` says what the variants around them hold (5.12)."""
+"""Ops whose attr `element_dtype` is the element type of the variants around them (5.12)."""
 KEEPING_FULL_TYPE = frozenset((*IDENTITIES, *FORWARDING_CONTROL_FLOW))
 """Ops whose outputs have the full type of their inputs (5.12)."""
 WITHOUT_HOST_MEMORY = frozenset(("_Retval", *CALLS, *KEEPING_FULL_TYPE))

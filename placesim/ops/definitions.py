@@ -20,7 +20,7 @@ class ArgDef(NamedTuple):
     is_ref: bool = False
 
     def dtypes(self, attrs: Mapping[str, AttrValue]) -> tuple[DataType, ...]:
-        """The types of the tensors that this argument stands for."""
+        """Types of the tensors of this argument."""
         if self.type_list_attr is not None:
             return tuple(attrs[self.type_list_attr])
         dtype: DataType = attrs[self.type_attr or ""] if self.dtype is None else self.dtype

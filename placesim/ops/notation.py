@@ -76,7 +76,7 @@ def _source_lines(op: OpDef) -> Iterator[Line]:
 
 
 def flag_words(op: OpDef) -> tuple[str, ...]:
-    """`stateful` and the like, those that hold."""
+    """Words such as `stateful` for the op's set flags."""
     return tuple(word for word, field in FLAGS.items() if getattr(op, field))
 
 

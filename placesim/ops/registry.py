@@ -51,7 +51,7 @@ class Registry:
         return tuple(self._op_facts)
 
     def op(self, name: str) -> OpDef | None:
-        """The definition, or None if the release has no such op."""
+        """Definition of an op, None if the release lacks it."""
         found = self._ops.get(name)
         if found is None and name in self._op_facts:
             facts = self._op_facts[name]

@@ -54,7 +54,7 @@ class SourceLine:
         return Token(match.lastgroup or "", match[0], start + 1)
 
     def advance(self) -> Token:
-        """The token that was next; the one after it is next now."""
+        """Return the next token and move past it."""
         found, self.token = self.token, self._token_after(self._end)
         return found
 
@@ -99,7 +99,7 @@ class SourceLine:
         return self.wrong(f"got {got if self.token.text else 'the end of the line'}, expected {expected}")
 
     def wrong(self, message: str, token: Token | None = None) -> SourceError:
-        """Error for a token; for the next one if none is given."""
+        """Error for a token, by default the next one."""
         return SourceError(Location(self._file, self._number, (token or self.token).column), message)
 
 

@@ -164,7 +164,7 @@ class FailedGraph(Protocol):
 
 
 def _shown(message: str, graph: FailedGraph) -> str:
-    """The runtime's message as the release's Python shows it (0.4)."""
+    """The runtime's message in the form that the release's Python shows (0.4)."""
     nodes = graph.builder.graph
     if not nodes.registry.rules.spells_out_nodes:
         return message

@@ -63,6 +63,6 @@ def set_union(a: TensorLike, b: TensorLike, validate_indices: bool = True) -> Sp
 
 
 def set_difference(a: TensorLike, b: TensorLike, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
-    """`tf.sets.difference`: what is in one only, `a` or with `aminusb=False` `b`."""
+    """`tf.sets.difference`: elements of `a` not in `b`, or with `aminusb=False` the reverse."""
     a, b, flipped = _checked(a, b)
     return _operation("a-b" if aminusb != flipped else "b-a", a, b, validate_indices)

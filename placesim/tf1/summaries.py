@@ -71,7 +71,7 @@ def audio(
 
 
 def text(name: Any, tensor: Any, collections: Sequence[str] | None = None) -> Tensor:
-    """A Summary of texts.  Raises ValueError for what is none."""
+    """A Summary of strings.  Raises ValueError for another type."""
     if tensor.dtype != tf.string:
         raise ValueError(f"Expected tensor {tensor.name} to have dtype string, got {tensor.dtype}")
     metadata = message_class("SummaryMetadata")(plugin_data={"plugin_name": "text"})

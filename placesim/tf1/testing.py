@@ -24,7 +24,7 @@ def get_temp_dir() -> str:
 
 
 def test_src_dir_path(relative_path: str) -> str:
-    """A path as seen from the working directory."""
+    """A path relative to the working directory."""
     return os.path.join(os.environ.get("TEST_SRCDIR", ""), relative_path)
 
 
@@ -106,7 +106,7 @@ class TestCase(unittest.TestCase):
         np.testing.assert_allclose(self._value(a), self._value(b), rtol=rtol, atol=atol, err_msg=msg or "")
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:  # noqa: N802
-        """Two numbers are no further from each other than this."""
+        """Assert that two numbers differ by at most `err`."""
         self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1} != {f2} +/- {err} {msg or ''}")
 
     def assertShapeEqual(self, np_array: Any, tf_tensor: Any, msg: str | None = None) -> None:  # noqa: N802
@@ -115,7 +115,7 @@ class TestCase(unittest.TestCase):
 
     @contextmanager
     def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Iterator[None]:  # noqa: N802
-        """A block ends with an error of TensorFlow's, whose words match a pattern."""
+        """Context that must end with a TensorFlow error whose message matches."""
         with self.assertRaises(tf.errors.OpError) as raised:
             yield
         self.assertRegex(str(raised.exception), expected_err_re_or_predicate)

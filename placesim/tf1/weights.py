@@ -72,7 +72,7 @@ def _has_valid_sizes(weights_shape: object, values_shape: object) -> Any:
 
 
 def broadcast_weights(weights: Any, values: Any) -> Any:
-    """Weights of the values' shape; the weights themselves where they have it.  Raises ValueError."""
+    """Weights broadcast to the values' shape, unchanged if they have it.  Raises ValueError."""
     with tf.name_scope(None, "broadcast_weights", (weights, values)) as scope:
         values = tf.convert_to_tensor(values, name="values")
         weights = tf.convert_to_tensor(weights, dtype=values.dtype.base_dtype, name="weights")

@@ -30,7 +30,7 @@ def only_in_dataflow(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def only_between_devices(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """InternalError: the executor carries these out and never asks a kernel."""
+    """InternalError: the executor runs these ops itself."""
     raise InternalError("Sends, receives, arguments and results are carried out by the executor")
 
 

@@ -103,7 +103,7 @@ class ResourceManager:
     def __init__(self) -> None:
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
         self.private_count = 0
-        """Number of names given that no other resource of this device has."""
+        """Number of unique private names given on this device."""
         self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:

@@ -1,4 +1,4 @@
-"""The system's errors about files, as TensorFlow tells them."""
+"""File errors of the system in TensorFlow's words."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STATUS: dict[int | None, type[OpError]] = {
 
 
 def file_error(name: str, error: OSError) -> OpError:
-    """The system's error as TensorFlow tells it: `missing.txt; No such file or directory`."""
+    """TensorFlow's error for an error of the system: `missing.txt; No such file or directory`."""
     if isinstance(error, NoFileError):
         return PermissionDeniedError(f"{name}; Permission denied: it is {error.strerror}")
     return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")

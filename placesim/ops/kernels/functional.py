@@ -18,7 +18,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims
 
 
 class ArgumentCountError(InvalidArgumentError):
-    """A function takes and is given so many arguments (`counts`); to the user an InvalidArgumentError."""
+    """Wrong number of function arguments (`counts`: expected and given); shown as an InvalidArgumentError."""
 
     def __init__(self, message: str, *, counts: tuple[int, int] = (0, 0), **place: Any) -> None:
         super().__init__(message, **place)

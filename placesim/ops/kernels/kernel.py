@@ -30,7 +30,7 @@ Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 
 
 class KernelWait(Exception):
-    """Raised by a kernel whose row says `may_wait`: it can't go on yet (an empty or a full queue), and is tried again later."""
+    """Raised by a kernel with `may_wait` that cannot continue yet (an empty or full queue); it is tried again later."""
 
 
 class Trait(Flag):
@@ -43,15 +43,15 @@ class Trait(Flag):
     PASSES_ON = auto()
     """Hands on its first inputs, if anything; what it writes for a reader, a dry run has nobody to write for."""
     TAKES_OBJECTS = auto()
-    """Takes elements of any type, and asks only for their number and order."""
+    """Accepts elements of any type, using only their number and order."""
     MOVES_ELEMENTS = auto()
     """Only moves elements, so that known elements stay known among unknown ones."""
     CONTEXT_NAMES = auto()
-    """Needs a context, but only for the names that stand in its errors."""
+    """Needs a context only for names in its errors."""
     NEW_MEMORY = auto()
     """Returns newly allocated memory, so that following elementwise ops can work in place."""
     SPELLS_SIZE = auto()
-    """Each of its inputs may say how large an output is, of whatever type."""
+    """Each input may determine an output's size, whatever its type."""
 
 
 class Kernel(NamedTuple):
@@ -112,7 +112,7 @@ def elements(dims: Dims) -> int:
 
 
 def per_element(position: int, count: int = 1) -> Flops:
-    """So many floating point operations for each element of one of the inputs."""
+    """Cost of `count` floating-point operations per element of an input."""
     return lambda inputs, outputs, attrs: count * elements(inputs[position])
 
 

@@ -22,7 +22,7 @@ from placesim.ops.attributes import Attrs
 INTRA_OP_THREADS = 1
 """Of the pool of a simulated CPU: some kernels take memory for each."""
 STRING_BYTES = 24
-"""Of an element of a string tensor; longer texts lie elsewhere, uncounted."""
+"""Size of an element of a string tensor; longer texts are stored elsewhere, uncounted."""
 RESOURCE_BYTES = 200
 """Of a resource handle."""
 VARIANT_BYTES = 64
@@ -68,7 +68,7 @@ class TensorMemory:
         self.on_host = on_host
 
     def shared(self) -> TensorMemory:
-        """The same tensor once more: one more holder of its buffer."""
+        """Another reference to the same tensor."""
         self.hold()
         return TensorMemory(self.dims, self.dtype, self.buffer, self.value, self.is_ref, self.on_host)
 
@@ -138,13 +138,13 @@ class StoreMemory:
         self.held[key] = buffers
 
     def drop(self, key: Any) -> None:
-        """Let go of an element, if there is one."""
+        """Release an element, if it exists."""
         for buffer in self.held.pop(key, ()):
             if buffer is not None:
                 buffer.release()
 
     def clear(self) -> None:
-        """Let go of everything, as when the resource goes."""
+        """Release everything, as when the resource is destroyed."""
         for key in list(self.held):
             self.drop(key)
 
@@ -245,7 +245,7 @@ class KernelMemory:
         return True
 
     def find_forwardable(self, output: int, *inputs: int) -> int | None:
-        """The first of these inputs whose buffer may become the output, or None."""
+        """First of these inputs whose buffer can become the output, or None."""
         return self.find_reusable(self.outputs[output], *inputs)
 
     def find_reusable(self, wanted: TensorMemory, *inputs: int) -> int | None:
@@ -264,7 +264,7 @@ class KernelMemory:
         return None
 
     def alias(self, output: int, source: int) -> None:
-        """The output shares the input's buffer, whoever else does."""
+        """Make the output share the input's buffer, even if others share it too."""
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
         if buffer is not None and not self.outputs[output].is_ref:
@@ -282,7 +282,7 @@ class KernelMemory:
         self._is_made[output] = True
 
     def leave_untracked(self, output: int) -> None:
-        """The output lies in memory that the device's allocator does not know."""
+        """Put the output in memory outside the device's allocator."""
         self._is_made[output] = True
         size = self.outputs[output].size
         self.outputs[output].buffer = foreign_buffer(size) if size else None
@@ -303,7 +303,7 @@ class KernelMemory:
         self.outputs[output].buffer = buffer.hold()
 
     def variable(self, source: int) -> VariableMemory:
-        """The variable that an input names; with `ITSELF` what the node keeps itself."""
+        """Variable of an input; with `ITSELF`, the node's own."""
         return self.variables.setdefault(source, VariableMemory())
 
     def store(self, source: int) -> StoreMemory:
@@ -375,7 +375,7 @@ class KernelMemory:
             old.release()
 
     def share_with_variable(self, source: int, value: int) -> None:
-        """A variable takes an input's buffer over, whoever else has it; its old one is given back."""
+        """Let a variable take an input's buffer, even if it is shared, and free the variable's old one."""
         variable, buffer = self.variable(source), self.inputs[value].buffer
         old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
         variable.kind = self.inputs[value].kind
@@ -526,7 +526,7 @@ class BroadcastForwardingRule:
 
 @dataclass(frozen=True, slots=True)
 class AliasRule:
-    """The rule of an op whose output is its input's buffer."""
+    """Rule of an op whose output is its input's buffer."""
 
     source: int = 0
     output: int = 0
@@ -572,7 +572,7 @@ def writes_variables(count: int) -> MemoryRule:
 
 
 def allocates(*order: int) -> MemoryRule:
-    """An op that allocates its outputs in an order of its own."""
+    """Rule of an op that allocates its outputs in this order."""
 
     def rule(memory: KernelMemory) -> None:
         for output in order:

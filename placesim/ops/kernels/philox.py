@@ -119,7 +119,7 @@ class WordStream:
         # few at first, as most samplers want, then more at once
         self._blocks = 16
         self._waiting: list[int] = []
-        """Words that were drawn already, the next one last."""
+        """Words drawn already, the next one last."""
 
     def word(self) -> int:
         """32 random bits."""

@@ -216,7 +216,7 @@ def merge_backwards(shapes: Sequence[Dims]) -> Dims:
 
 
 def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
-    """Both shapes, where the first must start with the second."""
+    """Merge shapes, the first of which must start with the second."""
     if dims is None or prefix is None:
         return dims, prefix
     with_rank_at_least(dims, len(prefix))
@@ -381,13 +381,13 @@ def merged(context: ShapeContext) -> Sequence[Dims]:
 
 
 def vector_shape_value(context: ShapeContext, index: int) -> Dims:
-    """The shape that an input spells, which must be a vector."""
+    """Shape given by an input that must be a vector."""
     with_rank(context.shapes[index], 1)
     return context.shape_value(index)
 
 
 def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
-    """One output of the shape that the first input spells."""
+    """One output with the shape in the first input."""
     return (vector_shape_value(context, 0),)
 
 

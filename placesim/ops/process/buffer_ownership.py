@@ -82,7 +82,7 @@ def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
 
 
 def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
-    """Reference counts, in a function as the one above, of an array held only by the results, and of its memory."""
+    """Reference counts of an array held only by the results, and of its memory, measured inside a function."""
     value = results[index]
     held = sys.getrefcount(value)
     base = value.base

@@ -13,7 +13,7 @@ _taker: ContextVar[Taker | None] = ContextVar("taker", default=None)
 
 
 def write(text: str, *, is_output: bool = False) -> None:
-    """Write a text to standard output or standard error, as it is."""
+    """Write a text unchanged to standard output or standard error."""
     taker = _taker.get()
     if taker is None:
         print(text, end="", file=sys.stdout if is_output else sys.stderr)
@@ -23,7 +23,7 @@ def write(text: str, *, is_output: bool = False) -> None:
 
 @contextmanager
 def redirect_console(taker: Taker) -> Iterator[None]:
-    """Within, what ops of this context print goes there."""
+    """Context that redirects the output of its ops."""
     token = _taker.set(taker)
     try:
         yield

@@ -40,7 +40,7 @@ class IntraOpPool:
         self._end = finalize(self, _end_helpers, self._asked, self.threads - 1)
 
     def close(self) -> None:
-        """Its threads end, once they have done what they are at."""
+        """End all threads after their current work."""
         self._end()
 
     @contextmanager

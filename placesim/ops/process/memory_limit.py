@@ -36,11 +36,11 @@ FEW_ELEMENTS = 1 << 20
 """Tensors of fewer elements are made without a look at the machine's memory."""
 MAX_ELEMENTS = (1 << 63) - 1
 ELEMENT_BYTES = 120
-"""Of an element of a tensor array or list, as the Python object that stands for it."""
+"""Size of an element of a tensor array or list as a Python object."""
 LOOK_AFTER = 256
 """Nodes and elements of datasets between two looks at the process: of few bytes each, they come to a limit at most."""
 OWN_BYTES = 64 << 20
-"""Growth of the process allowed beside a limit: imported modules, compiled nodes."""
+"""Allowed growth of the process beside a limit: imports, compiled nodes."""
 RESERVE_BYTES = 128 << 20
 """Memory that a run without a limit leaves to the machine."""
 LOOK_SHARE = 1 / 16
@@ -170,7 +170,7 @@ def check_text(length: int) -> None:
 
 
 def check_text_of(texts: Iterable[bytes]) -> None:
-    """For kernels whose strings are about as long as those that they are given: as `check_text`."""
+    """Like `check_text`, for kernels whose outputs are about as long as their inputs."""
     check_text(sum(map(len, texts)))
 
 

@@ -1,1 +1,1 @@
-"""Tensors made, reshaped, cut and put together."""
+"""Tensors: creation, reshaping, slicing and joining."""

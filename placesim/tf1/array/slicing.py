@@ -1,4 +1,4 @@
-"""`x[1:, 0]`: what Python's index makes of a tensor."""
+"""`x[1:, 0]`: slices of tensors by Python's index syntax."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def is_numeric_tensor(tensor: TensorLike) -> bool:
 
 
 def assert_proper_iterable(values: TensorLike) -> None:
-    """`tf.assert_proper_iterable`: TypeError for a tensor, a text and what can't be iterated over."""
+    """`tf.assert_proper_iterable`: raises TypeError for a tensor, a string or a non-iterable."""
     if isinstance(values, Tensor | SparseTensor | IndexedSlices | np.ndarray | bytes | str):
         raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values)}')
     if not hasattr(values, "__iter__"):

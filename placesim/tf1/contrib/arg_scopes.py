@@ -42,7 +42,7 @@ def has_arg_scope(func: object) -> bool:
 
 
 def arg_scoped_arguments(func: object) -> tuple[str, ...]:
-    """The arguments of a function that a scope can give."""
+    """Arguments of a function that a scope can set."""
     return _arguments[arg_scope_func_key(func)]
 
 

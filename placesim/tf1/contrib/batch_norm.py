@@ -131,7 +131,7 @@ class _Parameters:
         self._initializers, self._regularizers = initializers or {}, regularizers or {}
 
     def variable(self, name: str, start: float, trainable: bool) -> Any:
-        """A variable; its first value, where none is said, is all of one number."""
+        """A variable with a constant initial value by default."""
         return model_variable(
             name,
             shape=[self._size],
@@ -159,7 +159,7 @@ class _Averages(NamedTuple):
 
 
 class _Norm(NamedTuple):
-    """A batch norm whose averages move otherwise than `tf.layers` would have them."""
+    """A batch norm whose averages are updated differently from `tf.layers`."""
 
     inputs: Any
     data_format: str
@@ -211,7 +211,7 @@ class _Norm(NamedTuple):
         return outputs
 
     def plain(self, made: _Parameters, center: bool, scale: bool, trainable: bool, batch_weights: object) -> Any:
-        """By elementwise ops; with weights an example counts as much in the moments."""
+        """By elementwise ops, with examples weighted in the moments."""
         rank = self.inputs.get_shape().ndims
         if batch_weights is not None:
             weights = tf.cast(tf.convert_to_tensor(batch_weights), self.inputs.dtype)
@@ -252,7 +252,7 @@ class _Norm(NamedTuple):
         return mean, variance
 
     def _after_moving(self, averages: _Averages, mean: TensorLike, variance: TensorLike, *values: object) -> tuple[Any, ...]:
-        """Values that are there once the averages have moved."""
+        """Values that wait for the update of the averages."""
         with tf.control_dependencies(list(self._moved(averages, mean, variance))):
             return tuple(tf.identity(value) for value in values)
 

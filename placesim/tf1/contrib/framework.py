@@ -37,7 +37,7 @@ def _assigned(values: Mapping[Any, Any]) -> tuple[Any, dict[Any, Any]]:
 
 
 def assign_from_values_fn(var_names_to_values: Mapping[str, Any]) -> Callable[[Any], None]:
-    """A function of a session that gives variables values."""
+    """Function of a session that assigns values to variables."""
     assign, feeds = assign_from_values(var_names_to_values)
 
     def assign_in(session: RunningSession) -> None:

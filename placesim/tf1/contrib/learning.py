@@ -151,7 +151,7 @@ def train(
 
 
 def _init_ops(init_op: object, ready_op: object, local_init_op: object) -> dict[str, Any]:
-    """A Supervisor's ops that initialize and tell whether all is ready, made where none is given."""
+    """A Supervisor's initialization and readiness ops, made if not given."""
     with tf.name_scope("init_ops"):
         return {
             "init_op": tf.global_variables_initializer() if init_op is _DEFAULT else init_op,

@@ -54,7 +54,7 @@ def _weighted_by_example(losses: TensorLike, weights: Any) -> Any:
 
 
 def _loss(default_scope: str, values: Callable[..., Any]) -> Callable[..., Any]:
-    """A loss of predictions and labels, whose losses by element are `values(predictions, labels)`."""
+    """A loss whose values per element are `values(predictions, labels)`."""
 
     def loss(predictions: Any, labels: Any = None, weights: TensorLike = 1.0, scope: str | None = None) -> Any:
         with tf.name_scope(scope, default_scope, [predictions, labels, weights]) as opened:
@@ -83,7 +83,7 @@ def log_loss(
     epsilon: float = 1e-7,
     scope: str | None = None,
 ) -> Any:
-    """The logarithm of what was given to the labels, and of the rest to the others; `epsilon` keeps it from infinity."""
+    """Log loss of probabilities; `epsilon` keeps it finite."""
 
     def values(predictions: Any, labels: Any) -> Any:
         there = -tf.multiply(labels, tf.log(predictions + epsilon))
@@ -96,7 +96,7 @@ def log_loss(
 def sigmoid_cross_entropy(
     logits: Any, multi_class_labels: Any, weights: TensorLike = 1.0, label_smoothing: float = 0, scope: str | None = None
 ) -> Any:
-    """Cross entropy of classes that don't exclude each other."""
+    """Cross entropy of independent classes."""
     with tf.name_scope(scope, "sigmoid_cross_entropy_loss", [logits, multi_class_labels, weights]) as opened:
         logits.get_shape().assert_is_compatible_with(multi_class_labels.get_shape())
         labels = tf.cast(multi_class_labels, logits.dtype)

@@ -210,10 +210,10 @@ class _Grouping(NamedTuple):
 
     channels: int
     shape: list[Any]
-    """The sizes as they were; one that is unknown before is a tensor."""
+    """Original sizes; an unknown one is a tensor."""
     grouped: list[Any]
     wide: list[int]
-    """The shape that a number for each channel has beside the groups."""
+    """Shape that broadcasts a value per channel over the groups."""
     axes: list[int]
     """Axes of the groups' mean and variance."""
 

@@ -19,7 +19,7 @@ OPTIMIZER_CLS_NAMES: dict[str, Callable[[Any], Any]] = {
     "RMSProp": lambda rate: tf.train.RMSPropOptimizer(rate),
     "SGD": lambda rate: tf.train.GradientDescentOptimizer(rate),
 }
-"""An optimizer's name -> what makes it of a learning rate."""
+"""Factory of each optimizer by name, given a learning rate."""
 OPTIMIZER_SUMMARIES = ["learning_rate", "loss", "gradients", "gradient_norm", "global_gradient_norm"]
 """Summaries that `optimize_loss` can make."""
 _USUAL_SUMMARIES = ["learning_rate", "loss", "global_gradient_norm"]
@@ -84,7 +84,7 @@ def optimize_loss(
 
 
 def _wanted_summaries(given: Sequence[str] | None) -> list[str]:
-    """Raises ValueError for what is no summary."""
+    """Checked names of summaries.  Raises ValueError for an unknown one."""
     wanted = _USUAL_SUMMARIES if given is None else list(given)
     for summary in wanted:
         if summary not in OPTIMIZER_SUMMARIES:

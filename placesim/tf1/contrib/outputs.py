@@ -38,7 +38,7 @@ def append_tensor_alias(tensor: TensorLike, alias: str) -> Any:
 
 
 def get_tensor_aliases(tensor: Any) -> list[str]:
-    """The names that a tensor was given; one without has its op's."""
+    """Aliases of a tensor; without any, its op's name."""
     found: list[str] | None = tensor.__dict__.get(_ALIASES)
     return list(found) if found else [tensor.op.name]
 
@@ -49,7 +49,7 @@ def gather_tensors_aliases(tensors: Sequence[TypedTensor]) -> list[str]:
 
 
 def collect_named_outputs(collections: object, alias: str | None, outputs: Any) -> Any:
-    """Puts a layer's output, named like its scope, into collections."""
+    """Add a layer's output, with its scope as alias, to collections."""
     if collections:
         if alias:
             append_tensor_alias(outputs, alias)
@@ -58,7 +58,7 @@ def collect_named_outputs(collections: object, alias: str | None, outputs: Any) 
 
 
 def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> OrderedDict[str, Any]:
-    """The outputs in a collection by their names: what `end_points` are."""
+    """Outputs in a collection by name, as `end_points`."""
     found = OrderedDict((alias, output) for output in tf.get_collection(collection) for alias in get_tensor_aliases(output))
     if clear_collection:
         tf.get_default_graph().clear_collection(collection)
@@ -91,7 +91,7 @@ def smart_cond(pred: TensorLike, fn1: Callable[[], Any], fn2: Callable[[], Any],
 
 
 def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
-    """One number twice, or the two that are given.  Raises ValueError."""
+    """One number twice, or the two given.  Raises ValueError."""
     if isinstance(int_or_tuple, (list, tuple)):
         if len(int_or_tuple) != 2:
             raise ValueError(f"Must be a list with 2 elements: {int_or_tuple}")
@@ -105,7 +105,7 @@ def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
 
 
 def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
-    """One positive number n times, or the n that are given.  Raises ValueError."""
+    """One positive number n times, or the n given.  Raises ValueError."""
     found = (value,) * n if isinstance(value, int) else tuple(int(size) for size in value)
     if len(found) != n or any(size < 1 for size in found):
         raise ValueError(f"Expected a sequence of {n} positive integers, got {value}")

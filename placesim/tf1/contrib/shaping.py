@@ -54,7 +54,7 @@ def dropout(
     scope: object = None,
     seed: Any = None,
 ) -> Any:
-    """Keeps an element with this probability where it trains."""
+    """Dropout with a keep probability, in training only."""
     with layer_scope(scope, "Dropout", inputs, None) as opened:
         inputs = tf.convert_to_tensor(inputs)
         layer = core.Dropout(1 - keep_prob, noise_shape, seed, opened.name, _scope=opened)
@@ -140,7 +140,7 @@ def _name_of(layer: object, otherwise: str) -> str:
 
 
 def repeat(inputs: TensorLike, repetitions: int, layer: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-    """A layer several times, each on what the one before gave: `SCOPE/SCOPE_1`, `SCOPE/SCOPE_2`, ..."""
+    """A layer repeated on its own output: `SCOPE/SCOPE_1`, `SCOPE/SCOPE_2`, ..."""
     scope = kwargs.pop("scope", None)
     with tf.variable_scope(scope, "Repeat", [inputs]):
         inputs = tf.convert_to_tensor(inputs)
@@ -151,7 +151,7 @@ def repeat(inputs: TensorLike, repetitions: int, layer: Callable[..., Any], *arg
 
 
 def stack(inputs: TensorLike, layer: Callable[..., Any], stack_args: object, **kwargs: object) -> Any:
-    """A layer with each of several arguments, each on what the one before gave.  Raises ValueError."""
+    """A layer applied repeatedly with different arguments.  Raises ValueError."""
     scope = kwargs.pop("scope", None)
     if not isinstance(stack_args, (list, tuple)):
         raise ValueError("stack_args need to be a list or tuple")

@@ -49,7 +49,7 @@ def summarize_tensors(tensors: Iterable[Any], summarizer: Callable[[Any], Any] =
 def summarize_collection(
     collection: str, name_filter: str | None = None, summarizer: Callable[[Any], Any] = summarize_tensor
 ) -> list[Any]:
-    """A summary of each tensor of a collection whose name a pattern matches."""
+    """Summary of each tensor of a collection with a matching name."""
     tensors = [one for one in tf.get_collection(collection) if name_filter is None or re.match(name_filter, one.op.name)]
     return summarize_tensors(tensors, summarizer)
 

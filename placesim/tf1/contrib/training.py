@@ -1,4 +1,4 @@
-"""`tf.contrib.training`: training steps from a loss, what is done to gradients before, and hyperparameters."""
+"""`tf.contrib.training`: train ops from a loss, gradient transformations and hyperparameters."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def create_train_op(
 
 
 def _with_values(gradient: object, values: Callable[[Any], Any]) -> Any:
-    """A gradient whose values, with or without indices, are changed."""
+    """Gradient with transformed values; indices are kept."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(values(gradient.values), gradient.indices, gradient.dense_shape)
     return values(gradient)

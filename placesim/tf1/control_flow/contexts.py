@@ -21,7 +21,7 @@ PASSING = LOOP_ENTERS | SWITCHES
 class ControlFlowContext:
     """A branch or a loop.
 
-    `known` are its tensors and those passed into it; `inside` gives what stands here for one from outside.
+    `known` are its own tensors and those passed into it; `inside` maps outer tensors to inner ones.
     """
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class ControlFlowContext:
         raise NotImplementedError
 
     def add_inner_op(self, op: Operation) -> None:
-        """Is told of an op that a context inside this one took in."""
+        """Called for each op added to a context inside this one."""
         if self.outer is not None:
             self.outer.add_inner_op(op)
 
@@ -133,7 +133,7 @@ class ControlFlowContext:
 
 
 class LoopContext(ControlFlowContext):
-    """A loop, as the contexts in it and its gradient read it."""
+    """A loop, as used by the contexts inside it and by its gradient."""
 
     grad_state: LoopGradient | None
 
@@ -187,7 +187,7 @@ def check_inputs(op: Operation) -> None:
 
 
 def _is_around(loop: ControlFlowContext | None, inner: ControlFlowContext) -> bool:
-    """Whether an op of the one loop is inside the other."""
+    """Whether one loop encloses another."""
     found = loop
     while found is not None and found is not inner:
         found = found.outer

@@ -103,7 +103,7 @@ class WhileContext(LoopContext):
         return loop.grad_state.real_value(tensor)
 
     def _settle_enters(self, enters: Sequence[Tensor]) -> None:
-        """An Enter is the loop's, and waits for what the scopes around the loop say."""
+        """Assign Enter ops to the loop, with the control dependencies of the scopes around it."""
         for entered in enters:
             source = entered.op.inputs[0].op
             controls = [op for op in self._scope_controls(source) if self._may_wait_for(op)]
@@ -182,7 +182,7 @@ class WhileContext(LoopContext):
     def build(
         self, pred: Callable[..., Any], body: Callable[..., Any], loop_vars: object, invariants: object, keeps_structure: bool
     ) -> Any:
-        """The loop's results, in the structure of what goes in."""
+        """Results of the loop, in the structure of its loop variables."""
         tensors = [_tensor_of(leaf) for leaf in nest.flatten(loop_vars)]
         flat = [part for tensor in tensors for part in nest.flatten([tensor], expand_composites=True)]
         with self.entered():
@@ -264,7 +264,7 @@ class WhileContext(LoopContext):
             entered.set_shape(shape)
 
     def _close(self, merged: Tensor, tensor: Tensor) -> None:
-        """Leads what the body made into the next iteration."""
+        """Connect the body's result to the next iteration."""
         following = next_iteration(tensor)
         if not _is_within(following.shape, merged.shape):
             entered = merged.op.inputs[0].op.inputs[0]
@@ -304,7 +304,7 @@ def _packed(loop_vars: object, tensors: Sequence[Tensor]) -> Any:
 
 
 def _is_within(shape: TensorShape, wanted: TensorShape) -> bool:
-    """Whether every tensor of the one shape has the other one."""
+    """Whether every tensor of one shape also has the other."""
     if wanted.rank is None:
         return True
     if shape.rank != wanted.rank:

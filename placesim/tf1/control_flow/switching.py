@@ -58,5 +58,5 @@ def pass_on(tensor: Tensor) -> Tensor:
 
 
 def is_loop_constant(op: Operation) -> bool:
-    """Whether an op is an Enter of what a loop does not change."""
+    """Whether an op is an Enter of a loop constant."""
     return op.type in LOOP_ENTERS and bool(op.get_attr("is_constant"))

@@ -27,7 +27,7 @@ class _Contents:
 
 
 class TensorArray:
-    """An array of `size` tensors; `flow` is what orders the reads and writes."""
+    """An array of `size` tensors; `flow` orders its reads and writes."""
 
     version_2: ClassVar[type[TensorArray]]
     """Class of arrays implemented as tensor lists, set by its module."""
@@ -149,7 +149,7 @@ class TensorArray:
 
     @contextmanager
     def _beside(self, value: Tensor) -> Iterator[None]:
-        """Ops of the block are colocated with what was written first."""
+        """Context whose ops are colocated with the first written value."""
         if not self._is_colocated:
             yield
             return

@@ -48,7 +48,7 @@ def batch(
 
 
 def determinism(value: bool | None) -> str:
-    """The attr that tells whether elements keep their order."""
+    """Attr that says whether elements keep their order."""
     return "default" if value is None else "true" if value else "false"
 
 
@@ -119,7 +119,7 @@ def _static_shape(shape: Tensor) -> TensorShape:
 
 
 def _padded_shape(given: object, component: TensorShape) -> Tensor:
-    """A vector of int64; -1 is as much as the largest element has.  Raises ValueError for a shape that can't be it."""
+    """int64 vector of a padded shape, with -1 for the largest element's size.  Raises ValueError for an invalid shape."""
     if isinstance(given, list | tuple) and holds_tensors(given):
         given = convert_to_tensor(given, preferred_dtype=dtypes.int64)
     if isinstance(given, Tensor):

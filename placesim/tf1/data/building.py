@@ -31,7 +31,7 @@ def metadata(name: str | None) -> bytes:
 
 
 def element_attrs(spec: object) -> dict[str, Any]:
-    """The attrs that tell the types and shapes of an element's tensors."""
+    """Attrs with the types and shapes of an element's tensors."""
     return {"output_types": structures.component_types(spec), "output_shapes": structures.component_shapes(spec)}
 
 
@@ -57,7 +57,7 @@ def make(
 
 
 def transformed(dataset: Dataset, op: str, *args: Any, spec: Any = None, **attrs: Any) -> DatasetV1Adapter:
-    """The dataset of an op that takes one first; its elements are as they were unless a spec is given."""
+    """Dataset of an op over another dataset; its elements have the same spec unless one is given."""
     if not isinstance(dataset, Dataset):
         raise TypeError(f"{dataset!r} is no dataset")
     return make(op, dataset._variant_tensor, *args, spec=dataset._spec if spec is None else spec, inputs=(dataset,), **attrs)

@@ -17,7 +17,7 @@ from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.types import dtypes
 
 AUTOTUNE = -1
-"""As many as the runtime thinks best."""
+"""Lets the runtime choose the number."""
 INFINITE_CARDINALITY, UNKNOWN_CARDINALITY = -1, -2
 """Special cardinalities."""
 
@@ -80,7 +80,7 @@ def shuffle(
 
 
 def shuffle_and_repeat(dataset: Dataset, buffer_size: TensorLike, count: TensorLike | None, seed: int | None) -> Dataset:
-    """A dataset's elements so many times, each time in another order."""
+    """The dataset repeated `count` times, shuffled again each time."""
     size = number(buffer_size, "buffer_size")
     times = number(-1 if count is None else count, "count")
     seeds = seed_tensors(seed)
@@ -99,7 +99,7 @@ def prefetch(dataset: Dataset, buffer_size: TensorLike | None = None, name: str 
 
 
 def cache(dataset: Dataset, filename: TensorLike = "", name: str | None = None) -> Dataset:
-    """A dataset's elements, kept in memory, or in a file."""
+    """The dataset cached in memory or in a file."""
     return transformed(dataset, "CacheDataset", convert_to_tensor(filename, dtypes.string, "filename"), name=name)
 
 

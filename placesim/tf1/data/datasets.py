@@ -51,7 +51,7 @@ Dataset.__module__ = "tensorflow.python.data.ops.dataset_ops"
 
 
 class DatasetV1Adapter(Dataset):
-    """Result of every call: a dataset whose iterators are version 1's."""
+    """Returned by all functions: a dataset with version 1's iterators."""
 
     __module__ = "tensorflow.python.data.ops.dataset_ops"
 

@@ -27,7 +27,7 @@ def map_and_batch(
     drop_remainder: TensorLike = False,
     num_parallel_calls: TensorLike | None = None,
 ) -> Transformation:
-    """Batches of what a function makes of each element."""
+    """Batches of a function's results."""
     return lambda dataset: mapping.map_and_batched(
         dataset, map_func, batch_size, num_parallel_batches, drop_remainder, num_parallel_calls
     )
@@ -146,5 +146,5 @@ def get_single_element(dataset: Dataset) -> Any:
 
 
 def choose_from_datasets(datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False) -> Dataset:
-    """As the method, but for its default."""
+    """Like the method, with another default."""
     return choices.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)

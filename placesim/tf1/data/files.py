@@ -20,7 +20,7 @@ _BUFFER_BYTES = 256 * 1024
 
 
 def _file_names(filenames: TensorLike) -> Dataset:
-    """A dataset of names: the one given, or one of a tensor's elements.  Raises TypeError for other types."""
+    """Dataset of file names: the given one, or the elements of a tensor.  Raises TypeError for other types."""
     if isinstance(filenames, Dataset):
         if filenames.output_types is not dtypes.string:
             raise TypeError(

@@ -24,7 +24,7 @@ def _folding_function(dataset: Dataset, function: Callable[..., Any], caller: st
 
 
 def reduced(dataset: Dataset, initial_state: object, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
-    """The last state: what a function makes of the one before and each element.  TypeError for a state of another type."""
+    """Final state after folding a function over the elements.  Raises TypeError for a state of another type."""
     with name_scope("initial_state"):
         state = structures.normalize(initial_state)
     spec, found = _stable(dataset, reduce_func, "reduce", structures.spec_of(state))

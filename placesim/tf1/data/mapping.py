@@ -68,7 +68,7 @@ def filter_with_legacy_function(dataset: Dataset, predicate: object) -> Dataset:
 
 
 def unbatch(dataset: Dataset, name: str | None = None) -> Dataset:
-    """The slices of a dataset's elements; what is sparse is taken apart first."""
+    """Slices of a dataset's elements; sparse ones are serialised first."""
     dense = mapped(dataset, _normalize)
     return transformed(dense, "UnbatchDataset", spec=structures.unbatched(dataset.element_spec), name=name)
 
@@ -120,7 +120,7 @@ def interleaved_ahead(
     buffered: TensorLike | None,
     prefetched: TensorLike | None,
 ) -> Dataset:
-    """`tf.data.experimental.parallel_interleave`: as `interleaved`, each dataset by a thread of its own."""
+    """`tf.data.experimental.parallel_interleave`: like `interleaved`, with a thread per dataset."""
     found = element_function(function, "tf_data_experimental_parallel_interleave", dataset)
     cycle = number(cycle_length, "cycle_length")
     block = number(block_length, "block_length")
@@ -148,7 +148,7 @@ def map_and_batched(
     drop_remainder: TensorLike,
     parallel: TensorLike | None,
 ) -> Dataset:
-    """`tf.data.experimental.map_and_batch`: batches of what a function makes of each element."""
+    """`tf.data.experimental.map_and_batch`: batches of a function's results."""
     if parallel is None:
         parallel = batch_size if parallel_batches is None else batch_size * parallel_batches
     elif parallel_batches is not None:

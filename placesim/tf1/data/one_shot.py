@@ -78,7 +78,7 @@ class _Body(Graph):
 
 
 def _named(function: LibraryFunction) -> LibraryFunction:
-    """The function under the name that its hash gives it."""
+    """The function renamed by its hash."""
     rest = message_class("FunctionDef")()
     rest.signature.is_stateful = True
     rest.signature.description = _DESCRIPTION

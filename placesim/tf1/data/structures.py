@@ -125,7 +125,7 @@ _TOLD_BY_SPEC = (DatasetSpec, NoneTensorSpec)
 
 
 def spec_from_types(output_types: object, output_shapes: object = None, output_classes: object = None) -> Any:
-    """The spec of an element of these types, shapes (unknown unless given) and classes (tensors unless given)."""
+    """Spec of an element from types, shapes (default unknown) and classes (default tensors)."""
     if output_shapes is None:
         output_shapes = map_structure(lambda _: TensorShape(None), output_types)
     shapes = pack_up_to(output_types, without_shapes(output_types, output_shapes))

@@ -38,7 +38,7 @@ class Datasets(NamedTuple):
 
 
 class DataSet:
-    """Images and labels, given out in batches: in order, then from the second epoch on shuffled anew each time."""
+    """Images and labels in batches: in order in the first epoch, then shuffled in each."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ def extract_labels(f: object, one_hot: bool = False, num_classes: int = _CLASSES
 
 
 def _idx(f: Any, magic: int) -> np.ndarray:
-    """The bytes of an IDX file, in the shape that its head says."""
+    """Bytes of an IDX file in the shape of its header."""
     import numpy as np
 
     with gzip.GzipFile(fileobj=f) as stream:
@@ -180,7 +180,7 @@ def _read(folder: str) -> list[np.ndarray]:
 
 
 def _is_made_up() -> bool:
-    """Whether digits are to be made up.  Raises ValueError for what the variable can't say."""
+    """Whether to make synthetic digits.  Raises ValueError for an invalid variable."""
     asked = os.environ.get(VARIABLE, "")
     if asked not in ("", "synthetic"):
         raise ValueError(f"{VARIABLE}={asked}: it can only be synthetic")

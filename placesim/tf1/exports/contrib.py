@@ -1,4 +1,4 @@
-"""`tf.contrib`, as far as it is a thin layer over the rest."""
+"""Exports: `tf.contrib`, as far as it is a thin layer over other modules."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`tf.gfile`, record files and event files: what scripts read and write themselves."""
+"""`tf.gfile`, record files and event files, as scripts read and write them."""

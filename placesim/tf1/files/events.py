@@ -114,7 +114,7 @@ class FileWriter:
         self._add(message_class("Event")(graph_def=written.SerializeToString()), global_step)
 
     def add_meta_graph(self, meta_graph_def: object, global_step: int | None = None) -> None:
-        """Writes a MetaGraphDef.  Raises TypeError for what is none."""
+        """Write a MetaGraphDef.  Raises TypeError for another value."""
         kind = message_class("MetaGraphDef")
         if not isinstance(meta_graph_def, kind):
             raise TypeError(f"meta_graph_def must be type MetaGraphDef, saw type: {type(meta_graph_def)}")

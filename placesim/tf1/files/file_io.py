@@ -1,4 +1,4 @@
-"""`tensorflow.python.lib.io.file_io`: files by TensorFlow's own names for what `tf.gfile` does."""
+"""`tensorflow.python.lib.io.file_io`: the functions of `tf.gfile` under other names."""
 
 from __future__ import annotations
 

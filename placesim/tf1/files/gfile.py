@@ -1,4 +1,4 @@
-"""`tf.gfile`: files of this machine, with `tf.errors` for what fails."""
+"""`tf.gfile`: local files, with `tf.errors`."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def Remove(filename: StrPath) -> None:  # noqa: N802
 
 
 def DeleteRecursively(dirname: StrPath) -> None:  # noqa: N802
-    """Deletes a directory and what is in it, or a file."""
+    """Delete a directory with its contents, or a file."""
     path = os.fspath(dirname)
     with _told(dirname):
         if os.path.isdir(path):

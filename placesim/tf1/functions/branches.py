@@ -86,7 +86,7 @@ def _difference(first: FunctionGraph, body: FunctionGraph) -> str:
 
 
 def _cast_indices(bodies: Sequence[FunctionGraph]) -> None:
-    """Slices of one place have indices of one type: int64 where a branch has such."""
+    """Cast corresponding slices' indices to a common type: int64 if any branch has it."""
     leaves = [nest.flatten(body.structured_outputs) for body in bodies]
     for place, each in enumerate(zip(*leaves, strict=True)):
         if not all(isinstance(leaf, IndexedSlices) for leaf in each) or len({leaf.indices.element for leaf in each}) == 1:
@@ -159,7 +159,7 @@ def share_inputs(bodies: Sequence[FunctionGraph]) -> list[Tensor]:
 
 
 def _common_sizes(shapes: Sequence[tuple[int, ...] | None]) -> tuple[int, ...] | None:
-    """Known sizes of a tensor that has one of these shapes."""
+    """Sizes common to all shapes, unknown elsewhere."""
     known = [shape for shape in shapes if shape is not None]
     if len(known) < len(shapes) or len({len(shape) for shape in known}) > 1:
         return None

@@ -11,7 +11,7 @@ from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.ops.op_arguments import graph_of
 
 READING_OPS = frozenset(("ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "_ReadVariablesOp"))
-"""Ops that change nothing of the resources that they are given."""
+"""Ops that do not modify their resource inputs."""
 
 
 def call(graph: Graph, op: str, inputs: Sequence[Tensor], attrs: dict[str, Any], scope: str | None) -> Operation:

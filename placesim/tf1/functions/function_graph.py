@@ -59,7 +59,7 @@ class FunctionGraph(Graph):
         self.control_outputs: list[Operation] = []
         self.captures: dict[Tensor, Tensor] = {}
         self.sources: dict[Tensor, Tensor] = {}
-        """Arguments -> what a call of the function is given there."""
+        """Tensor passed by a call for each argument."""
         self.control_captures: dict[Operation, None] = {}
         self.seed = outer.seed
         if keeps_devices:
@@ -72,7 +72,7 @@ class FunctionGraph(Graph):
 
     @property
     def variable_scopes(self) -> Any:
-        """Those of the graph around it: `variables.scopes` makes them at their first use."""
+        """Variable scopes of the enclosing graph, made by `variables.scopes` on first use."""
         return getattr(self.outer_graph, "variable_scopes", None)
 
     @variable_scopes.setter
@@ -185,7 +185,7 @@ class FunctionGraph(Graph):
 
     @contextmanager
     def colocate_with(self, op: object, ignore_existing: bool = False) -> Iterator[None]:
-        """As a graph's; an op outside gives its label alone."""
+        """Like a graph's; an op outside gives only its label."""
         target = None if op is None else self._colocation_op(op)
         with ExitStack() as stack:
             if target is None or target.graph is self:

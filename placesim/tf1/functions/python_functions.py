@@ -37,7 +37,7 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """As `py_func`; also a decorator's maker, where it gets only `Tout`."""
+    """Like `py_func`; a decorator factory if only `Tout` is given."""
     if func is None:
         return lambda given: lambda *args: numpy_function(given, list(args), Tout, stateful, name)
     return py_func(func, inp, Tout, stateful, name)

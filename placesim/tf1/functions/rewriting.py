@@ -43,5 +43,5 @@ def extend_op(op: Operation, attrs: dict[str, Any], outputs: Sequence[Tensor], i
 
 
 def output_types_and_shapes(body: FunctionGraph) -> tuple[tuple[Any, ...], tuple[Shape, ...]]:
-    """The types and shapes of all that a body gives."""
+    """Types and shapes of a body's outputs."""
     return tuple(tensor.element for tensor in body.outputs), tuple(Shape(tensor.sizes) for tensor in body.outputs)

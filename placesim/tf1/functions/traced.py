@@ -149,12 +149,12 @@ class Function:
         return concrete.result(concrete.operation([leaf for leaf in leaves if isinstance(leaf, Tensor)]))
 
     def get_concrete_function(self, *args: object, **kwargs: object) -> ConcreteFunction:
-        """The function for arguments of these types: TensorSpecs, or values."""
+        """The function traced for arguments of these types: TensorSpecs or values."""
         bound = self._bound(args, kwargs)
         return self._concrete(bound, self._leaves(bound))
 
     def _leaves(self, bound: dict[str, Any]) -> list[Any]:
-        """The arguments one by one: what is to be a tensor is one."""
+        """Flat arguments, with tensor-likes converted to tensors."""
         leaves = nest.flatten(bound)
         wanted = [] if self.input_signature is None else nest.flatten(list(self.input_signature))
         wanted += [None] * (len(leaves) - len(wanted))
@@ -241,7 +241,7 @@ class _Arguments(dict[str, Any]):
 
 
 def _as_argument(value: TensorLike) -> Any:
-    """A leaf of the arguments: arrays become tensors, what is Python stays."""
+    """Leaf of the arguments: arrays become tensors, Python values stay."""
     if isinstance(value, Tensor | TensorSpec) or _is_python(value):
         return value
     if isinstance(value, np.ndarray | np.generic):

@@ -51,7 +51,7 @@ _KeyError.__name__ = _KeyError.__qualname__ = "KeyError"
 
 
 def call_user_code(function: Callable[..., Any], *args: object) -> Any:
-    """The function's result; its exceptions as those of rewritten code."""
+    """Call a function; its exceptions are changed like those of converted code."""
     try:
         return function(*args)
     except Exception as error:
@@ -107,7 +107,7 @@ def _shown(name: str) -> str:
 
 
 def _as_rewritten(words: str, function: Callable[..., Any]) -> str:
-    """A text about wrong arguments as Python says it of the rewritten function."""
+    """Message about wrong arguments in Python's words for the converted function."""
     if not inspect.isfunction(function):
         return words
     name = function.__name__ if function.__name__ == "<lambda>" else f"tf__{function.__name__}"

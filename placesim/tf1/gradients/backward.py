@@ -33,7 +33,7 @@ class UnconnectedGradients:
     ZERO = "zero"
 
     def __new__(cls, value: TensorLike) -> Any:
-        """The member of this value.  Raises ValueError for what is none."""
+        """Member with this value.  Raises ValueError for an unknown one."""
         if value not in (cls.NONE, cls.ZERO):
             raise ValueError(f"{value!r} is not a valid UnconnectedGradients")
         return value
@@ -144,7 +144,7 @@ class _Walk:
             yield
 
     def seed(self, index: int, y: Any, given: Any) -> Any:
-        """The gradient that the walk starts with at a y: ones, unless one is given."""
+        """Initial gradient at a y: ones unless one is given."""
         name = f"grad_ys_{index}"
         with self.colocated_with(y.op):
             if given is None:
@@ -302,13 +302,13 @@ class _Walk:
         return in_grads
 
     def _zeros(self, op: Operation, index: int) -> Any:
-        """The gradient of an output that nothing was asked of."""
+        """Gradient of an output without incoming gradients."""
         from placesim.tf1.gradients.conditions import zeros_like_output
 
         return zeros_like_output(op, index) if self.loops is None else self.loops.zeros_like_output(op, index)
 
     def _release_inputs(self, op: Operation) -> None:
-        """Queues the ops of the inputs whose uses are all done now."""
+        """Queue ops whose outputs have received all gradients."""
         for tensor in self._inputs(op):
             source = tensor.op
             self.pending[source] -= 1

@@ -14,7 +14,7 @@ tf = namespace("")
 
 
 def zeros_like_output(op: Operation, index: int) -> Any:
-    """Zeros for an output that nothing was asked of."""
+    """Zeros for an output without incoming gradients."""
     output = op.outputs[index]
     context = op._get_control_flow_context()
     if context is None:

@@ -46,7 +46,7 @@ def _flatten(value: TensorLike) -> list[Any]:
 
 
 def _packed(like: object, leaves: list[Any]) -> Any:
-    """The leaves in the structure of `like`; takes them off the list."""
+    """Pack leaves in the structure of `like`, removing them from the list."""
     if isinstance(like, dict):
         return {key: _packed(like[key], leaves) for key in sorted(like)}
     if isinstance(like, list):
@@ -111,7 +111,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """`f`, whose nodes are made a second time for its gradient."""
+    """`f` with its nodes made again for the gradient."""
 
     @custom_gradient
     def inner(*args: object) -> Any:

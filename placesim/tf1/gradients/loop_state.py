@@ -48,7 +48,7 @@ def _merge(tensors: list[Tensor], name: str | None = None) -> Tensor:
 
 
 def has_known_shape(tensor: Tensor) -> bool:
-    """Whether all sizes are known as the graph is built."""
+    """Whether the static shape is fully known."""
     return bool(tensor.shape.is_fully_defined())
 
 

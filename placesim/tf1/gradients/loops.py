@@ -102,7 +102,7 @@ class LoopGradients:
         return [*((ready, True) for ready in used), *((idle, not used) for idle in state.idle_exits)]
 
     def zeros_of_exit(self, output: Tensor) -> Any:
-        """The gradient of a loop's result that nothing was asked of."""
+        """Gradient of a loop's result without incoming gradients."""
         loop: Any = output.op._control_flow_context
         outer_loop = None if loop.outer is None else loop.outer.while_context
         state = None if outer_loop is None else self._states.get(outer_loop)

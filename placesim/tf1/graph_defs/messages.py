@@ -23,7 +23,7 @@ def node_def(graph: Graph, node: Node) -> Any:
 
 
 def graph_def(graph: Graph, from_version: int, shapes_of: Callable[[int], Sequence[Dims]] | None) -> Any:
-    """The GraphDef of a graph; nodes made before `from_version` are left out, and so are shapes where none are given."""
+    """GraphDef of a graph without nodes made before `from_version`, with shapes if given."""
     message = message_class("GraphDef")()
     for node in graph.nodes[from_version:]:
         added = message.node.add()

@@ -113,7 +113,7 @@ def _write_item(written: Any, item: Any) -> None:
 
 
 def variable_message(definition: VariableDef) -> Any:
-    """A VariableDef as the protocol buffer message."""
+    """A VariableDef as a protocol buffer message."""
     found = message_class("VariableDef")(
         variable_name=definition.variable_name,
         initializer_name=definition.initializer_name,

@@ -47,7 +47,7 @@ class FileGraph(Graph):
         self._variables: dict[int, Variable] = {}
 
     def location(self) -> int:
-        """Position of the entry in construction, packed as the graph holds it."""
+        """Packed position of the entry being built."""
         return self._position
 
     @contextmanager
@@ -146,7 +146,7 @@ class BodyView:
 
 
 def file_graph(builder: ScopedGraphBuilder) -> FileGraph:
-    """The one view of a file's own builder: an op's functions are kept with it, for its gradient."""
+    """The view of a file's own builder, which keeps an op's functions for its gradient."""
     if builder.view is None:
         builder.view = FileGraph(builder)
     return builder.view  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from placesim.tf1.ops.op_arguments import graph_of
 
 
 class name_scope_v1:  # noqa: N801
-    """`tf.name_scope(name, default_name, values)`: a context manager that gives the scope with its slash."""
+    """`tf.name_scope(name, default_name, values)`: context manager that yields the scope with its slash."""
 
     def __init__(self, name: Any, default_name: Any = None, values: Any = None) -> None:
         if not (default_name is None or isinstance(default_name, str)):

@@ -111,7 +111,7 @@ class Graph(Scopes, Collections, Elements):
         return self._operations[node.id]
 
     def _known_attrs(self, op: str, attrs: Attrs) -> Attrs:
-        """Those that an op has in an older release: what came later says how it was before."""
+        """Attrs that an op has in an older release."""
         definition = self.builder.registry.op(op)
         if definition is None:
             return attrs
@@ -319,7 +319,7 @@ _script: str | None = None
 
 
 def set_script(file: str) -> None:
-    """The file whose lines the nodes of new graphs stand in."""
+    """Set the script file to which the nodes of new graphs belong."""
     global _script
     _script = file
 

@@ -33,7 +33,7 @@ class Scopes:
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """`tf.name_scope` on this graph.  Raises ValueError for what is no scope's name."""
+        """`tf.name_scope` on this graph.  Raises ValueError for an invalid scope name."""
         if name and not isinstance(name, str):
             raise TypeError(f"'name' for name_scope must be a string, got {name!r} of type {type(name)}.")
         builder = self.builder
@@ -65,7 +65,7 @@ class Scopes:
 
     @contextmanager
     def device(self, device_name_or_function: object) -> Iterator[None]:
-        """`tf.device` on this graph.  Raises ValueError for what is no device."""
+        """`tf.device` on this graph.  Raises ValueError for an invalid device."""
         with self.builder.device(self._device_scope(device_name_or_function)):
             yield
 
@@ -146,7 +146,7 @@ class Scopes:
 
     @contextmanager
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
-        """Gradients of ops of these types are those registered under the names given."""
+        """Context in which ops of these types use the gradients registered under the given names."""
         if not isinstance(op_type_map, dict):
             raise TypeError("op_type_map must be a dictionary mapping strings to strings")
         with self._by_type("_gradient_op_type", op_type_map):
@@ -194,7 +194,7 @@ def python_error(error: GraphBuildError) -> Exception:
 
 
 def as_text(value: TensorLike) -> str:
-    """A text of what must be one.  Raises TypeError."""
+    """The string.  Raises TypeError for another value."""
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
@@ -203,7 +203,7 @@ def as_text(value: TensorLike) -> str:
 
 
 class _DeviceFunction:
-    """A script's device function, asked about the nodes of one graph."""
+    """A script's device function for the nodes of one graph."""
 
     def __init__(self, graph: Scopes, device: Callable[[Operation], Any]) -> None:
         self._graph = graph

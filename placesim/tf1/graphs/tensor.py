@@ -67,7 +67,7 @@ def uid() -> int:
 
 
 def restart_ids() -> None:
-    """Numbers begin anew, as in a process that has made no tensor."""
+    """Restart the process-wide numbers, as in a new process."""
     _ids[0] = -1
 
 
@@ -134,7 +134,7 @@ class Tensor:
 
     @property
     def node_ref(self) -> TensorRef:
-        """The tensor as the graph knows it."""
+        """The tensor as the builder's TensorRef."""
         return TensorRef(self.op.node.id, self.value_index)
 
     @property
@@ -195,7 +195,7 @@ class Tensor:
         return self.graph.consumers(self)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Runs the tensor in a session, the default one if none is given."""
+        """Run the tensor in a session, by default the default one."""
         return evaluation.eval_tensor(self, feed_dict, session)
 
     def __len__(self) -> int:
@@ -358,7 +358,7 @@ class Operation:
         return tuple(self.outputs)
 
     def colocation_groups(self) -> list[bytes]:
-        """The `loc:@` labels: the op's own, else the one its name makes."""
+        """`loc:@` labels: the op's own, or the implicit one of its name."""
         return [label.encode() for label in colocation_groups(self.node)]
 
     def get_attr(self, name: str) -> Any:
@@ -369,13 +369,13 @@ class Operation:
         return _public_value(attrs[name])
 
     def run(self, feed_dict: FeedDict | None = None, session: RunningSession | None = None) -> None:
-        """Runs the operation in a session, the default one if none is given."""
+        """Run the operation in a session, by default the default one."""
         evaluation.run_operation(self, feed_dict, session)
 
     # --- what the graph's own parts change --------------------------------------------------------------------------
 
     def _set_attr(self, name: str, value: Any) -> None:
-        """Gives an attr; the value is one of placesim's, or an AttrValue message."""
+        """Set an attr to a placesim value or an AttrValue message."""
         if hasattr(value, "WhichOneof"):
             from placesim.formats.tensorflow.attr_value import read_attr
 

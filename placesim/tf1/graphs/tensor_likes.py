@@ -14,7 +14,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class TensorStandIn(Protocol):
-    """An object that stands for a tensor, as a variable does."""
+    """An object convertible to a tensor, such as a variable."""
 
     def _as_graph_element(self) -> Any: ...
 
@@ -43,7 +43,7 @@ DTypeLike: TypeAlias = "DType | str | int | type | np.dtype[Any]"
 ShapeLike: TypeAlias = (
     "TensorShape | Tensor | TensorStandIn | np.ndarray[Any, Any] | int | Sequence[int | Dimension | Tensor | None]"
 )
-"""A shape, some of whose sizes may be tensors or unknown."""
+"""A shape with possibly unknown sizes or sizes given by tensors."""
 PerDimension: TypeAlias = int | Sequence[int]
 """One number for all dimensions, or one for each: strides, windows, dilations."""
 Padding: TypeAlias = str | Sequence[Sequence[int]]

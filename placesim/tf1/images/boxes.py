@@ -1,4 +1,4 @@
-"""`tf.image`: boxes that are drawn, cropped, sampled and suppressed."""
+"""`tf.image`: drawing, cropping, sampling and suppression of boxes."""
 
 from __future__ import annotations
 

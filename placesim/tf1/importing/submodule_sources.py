@@ -123,7 +123,7 @@ def sources_of(path: str) -> Iterator[str]:
 
 
 def _by_parts(inside: str) -> Iterator[str]:
-    """The public modules that parts of a name tell, from its end."""
+    """Public modules named by parts of a name, last part first."""
     for part in reversed(inside.strip(".").split(".")):
         plain = _ENDINGS.sub("", part)
         yield from dict.fromkeys((_ALIASES.get(plain, plain), plain))

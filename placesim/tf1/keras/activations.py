@@ -45,7 +45,7 @@ _NAMES = (*("elu", "exponential", "linear", "relu", "selu", "sigmoid", "softmax"
 
 
 def get(identifier: Any) -> Callable[..., Any]:
-    """An activation by its name, or the function that is given.  Raises ValueError."""
+    """Activation by name, or the given function.  Raises ValueError."""
     if identifier is None:
         return linear
     if callable(identifier):

@@ -87,7 +87,7 @@ class Layer(layer.Layer):
 
 
 def _unique_name(kind: str) -> str:
-    """`dense`, `dense_1`, ...: counted in the graph, together with those of `tf.layers`."""
+    """`dense`, `dense_1`, ...: numbered per graph together with `tf.layers`."""
     word = re.sub("([a-z])([A-Z])", r"\1_\2", re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", kind)).lower()
     graph = tf.get_default_graph()
     counts = getattr(graph, "layer_names", None)

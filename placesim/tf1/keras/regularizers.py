@@ -60,7 +60,7 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
 
 
 def get(identifier: object) -> Any:
-    """A regularizer by its name, or the function that is given.  Raises ValueError."""
+    """Regularizer by name, or the given function.  Raises ValueError."""
     if identifier is None or callable(identifier):
         return identifier
     kinds: dict[str, Any] = {"l1": L1, "l2": L2, "l1_l2": lambda: L1L2(0.01, 0.01), "L1": L1, "L2": L2, "L1L2": L1L2}

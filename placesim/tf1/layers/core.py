@@ -80,7 +80,7 @@ class Dense(Layer):
 
 
 class Dropout(Layer):
-    """Zeroes a share of the inputs where it trains."""
+    """Sets a fraction of the inputs to zero in training."""
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ class TextFileIndex:
 
 
 class TableInitializerBase:
-    """Fills a table of keys and values of these types."""
+    """Initializer of a table with these key and value types."""
 
     def __init__(self, key_dtype: DTypeLike, value_dtype: DTypeLike) -> None:
         self._key_dtype, self._value_dtype = dtypes.as_dtype(key_dtype), dtypes.as_dtype(value_dtype)

@@ -1,4 +1,4 @@
-"""`tf.lookup`: tables from keys to values, and what fills them."""
+"""`tf.lookup`: lookup tables and their initializers."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class StaticVocabularyTable:
             return known + self._buckets
 
     def lookup(self, keys: TensorLike | SparseTensor, name: str | None = None) -> Any:
-        """The numbers of words.  Raises TypeError for those of another type."""
+        """Ids of words.  Raises TypeError for keys of another type."""
         found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
         if found.dtype.base_dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")
@@ -197,7 +197,7 @@ class _MutableTable(_Table):
                 return gen("LookupTableInsertV2")(self._handle, found, given)  # type: ignore[no-any-return]
 
     def remove(self, keys: TensorLike, name: str | None = None) -> Operation:
-        """Takes keys out.  Raises TypeError for those of another type."""
+        """Remove keys.  Raises TypeError for keys of another type."""
         found = tf.convert_to_tensor(keys)
         if found.dtype.base_dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")

@@ -14,7 +14,7 @@ from placesim.tf1.types import dtypes
 
 
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
-    """`tf.cast`: the tensor itself where it has the type."""
+    """`tf.cast`: the tensor itself if it has the type already."""
     base = dtypes.as_dtype(dtype).base_dtype
     if getattr(x, "dtype", None) is base and not isinstance(x, SparseTensor | IndexedSlices):
         return x  # a resource variable too, which is then read where it is used

@@ -50,7 +50,7 @@ _DIVIDED_AS = {
     **dict.fromkeys(("int32", "uint32", "int64", "uint64"), dtypes.float64),
     **dict.fromkeys(("float16", "bfloat16", "float32", "float64", "complex64", "complex128")),
 }
-"""Type -> type in which its true division is done; None: itself."""
+"""Type in which true division is computed; None: unchanged."""
 
 
 def _true_quotient(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:

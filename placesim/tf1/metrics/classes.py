@@ -34,7 +34,7 @@ def mean_iou(
 
 
 def _confusions(labels: TensorLike, predictions: TensorLike, num_classes: Any, weights: Any) -> tuple[Any, Any]:
-    """All confusions so far, and the op that adds those of a step."""
+    """Accumulated confusion matrix, and the op that adds a step's."""
     total = metric_variable([num_classes, num_classes], tf.float64, "total_confusion_matrix")
     predictions, labels, count = (tf.cast(value, tf.int64) for value in (predictions, labels, num_classes))
     predictions, labels = _flattened(predictions), _flattened(labels)

@@ -1,1 +1,1 @@
-"""`tf.nn`: what stands between an op's own function and its public name."""
+"""`tf.nn`: wrappers between generated op functions and public names."""

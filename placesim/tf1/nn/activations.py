@@ -41,7 +41,7 @@ def crelu(features: TensorLike, name: str | None = None, axis: int = -1) -> Any:
 
 
 def swish(features: TensorLike, beta: TensorLike = 1.0) -> Any:
-    """x * sigmoid(beta * x), whose gradient keeps the features alone."""
+    """x * sigmoid(beta * x), whose gradient keeps only the features."""
     features = convert_to_tensor(features, name="features")
     beta = convert_to_tensor(beta, name="beta")
     beta = tf.cast(beta, features.dtype)
@@ -147,7 +147,7 @@ def _affine(word: str, values: dict[str, Any], name: str | None, is_rectified: b
 
 
 def top_k(input: TensorLike, k: object = 1, sorted: bool = True, name: str | None = None) -> Any:
-    """The k largest of each row and where they are."""
+    """The k largest elements of each row, and their indices."""
     return gen("TopKV2")(input, k=k, sorted=sorted, name=name)
 
 

@@ -52,7 +52,7 @@ def learned_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes as often as they have been among the true ones."""
+    """Classes sampled by their frequency among the true classes so far."""
     return _drawn(
         "LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max
     )
@@ -73,7 +73,7 @@ def fixed_unigram_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes as often as a list or a file says."""
+    """Classes sampled by frequencies from a list or a file."""
     return _drawn(
         "FixedUnigramCandidateSampler",
         true_classes,

@@ -100,7 +100,7 @@ def ctc_loss_v2(
 
 
 def collapse_repeated(labels: Any, seq_length: Any, name: str | None = None) -> tuple[Any, Any]:
-    """Labels without those that are like the one before, and how many are left of each sequence."""
+    """Labels without repetitions, and the remaining length of each sequence."""
     with name_scope(name, "collapse_repeated_labels", [labels, seq_length]):
         labels = tf.convert_to_tensor(labels, name="labels")
         seq_length = tf.convert_to_tensor(seq_length, name="seq_length")

@@ -31,7 +31,7 @@ def _flattened(logits: TensorLike) -> Any:
 def softmax_cross_entropy_with_logits_v2(
     labels: TensorLike, logits: TensorLike, axis: int | None = None, name: str | None = None, dim: object = None
 ) -> Any:
-    """The loss of each row, whose gradient goes to the labels too."""
+    """Loss of each row, differentiable in the labels too."""
     axis = renamed("axis", axis, "dim", dim)
     return _softmax_cross_entropy(labels, logits, -1 if axis is None else axis, name)
 
@@ -84,7 +84,7 @@ def _dim_to_end(tensor: TensorLike, axis: int, rank: object) -> Any:
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Any:
-    """The loss of each row whose label is a class."""
+    """Loss of each row for class labels."""
     if _sentinel is not None:
         labels, logits, name = _sentinel, labels, logits
     _check_named(labels, logits)
@@ -157,7 +157,7 @@ def weighted_cross_entropy_with_logits(
     name: str | None = None,
     targets: TensorLike | None = None,
 ) -> Any:
-    """As the sigmoid's, positives counting `pos_weight` times."""
+    """Sigmoid cross entropy with positives weighted by `pos_weight`."""
     labels = renamed("labels", labels, "targets", targets)
     with name_scope(name, "logistic_loss", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")

@@ -48,7 +48,7 @@ class _SampledClasses:
         self.all = tf.concat([self.flat, self.drawn], 0)
 
     def logits(self, weights: TensorLike, biases: object, inputs: TensorLike, strategy: str) -> tuple[Any, Any]:
-        """The logits of the true classes, and those of the drawn ones."""
+        """Logits of the true classes, and of the sampled ones."""
         rows = self._looked_up(weights, inputs, strategy)
         true_rows = tf.slice(rows, [0, 0], tf.stack([tf.shape(self.flat)[0], -1]))
         drawn_rows = tf.slice(rows, tf.stack([tf.shape(self.flat)[0], 0]), [-1, -1])
@@ -157,7 +157,7 @@ def sampled_softmax_loss(
     name: str = "sampled_softmax_loss",
     seed: int | None = None,
 ) -> Any:
-    """Each example's softmax loss over its true classes and those that are drawn."""
+    """Softmax loss of each example over its true and the sampled classes."""
     logits, targets = _sampled_logits(
         weights=weights,
         biases=biases,

@@ -1,4 +1,4 @@
-"""Rows of tables by sparse ids: those of each example combined to one."""
+"""Embedding rows by sparse ids, combined per example."""
 
 from __future__ import annotations
 

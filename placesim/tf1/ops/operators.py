@@ -1,4 +1,4 @@
-"""The operators of tensors: what `x + y`, `-x`, `x[1:]` make."""
+"""Operators of tensors: `x + y`, `-x`, `x[1:]`."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _in_graph(graph: object, x: TensorLike, y: TensorLike) -> Any:
 
 
 def _is_opaque(value: TensorLike) -> bool:
-    """Whether the other operand has an operator of its own that comes first."""
+    """Whether the other operand's own operator has priority."""
     return getattr(value, "__array_priority__", 0) > Tensor.__array_priority__
 
 
@@ -118,7 +118,7 @@ def _invert(x: Tensor) -> Any:
 
 
 def operator_table() -> dict[str, Callable[..., Any]]:
-    """Every operator by its method's name, as variables have them too."""
+    """All operators by method name; variables use them too."""
     table: dict[str, Callable[..., Any]] = {}
     for method, (scope_name, make) in _BINARY.items():
         table[f"__{method}__"] = binary_operator(scope_name, make)

@@ -25,7 +25,7 @@ class OpOptimizer(Optimizer):
     hyperparameters: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     casts = True
-    """Whether hyperparameters are cast to the variable's type; the proximal ones take what they are given (recorded)."""
+    """Whether hyperparameters are cast to the variable's type; the proximal optimizers don't (recorded)."""
 
     def __init__(self, use_locking: bool, name: str, **values: Hyperparameter) -> None:
         super().__init__(use_locking, name)

@@ -24,7 +24,7 @@ _FLOATING = ("float32", "float64", "float16", "bfloat16")
 
 
 class Optimizer:
-    """Base of the optimizers, and of users' own: those give `_create_slots`, `_prepare`, `_apply_dense` and the like."""
+    """Base class of optimizers; subclasses define `_create_slots`, `_prepare`, `_apply_dense` and the like."""
 
     GATE_NONE = 0
     GATE_OP = 1

@@ -198,7 +198,7 @@ def noisy_linear_cosine_decay(
     beta: TensorLike = 0.001,
     name: str | None = None,
 ) -> Any:
-    """`linear_cosine_decay` with normal noise on the line, whose variance falls with the step."""
+    """`linear_cosine_decay` with normal noise of decreasing variance."""
     with tf.name_scope(name, "NoisyLinearCosineDecay", [learning_rate, global_step]) as scope:
         given = (decay_steps, initial_variance, variance_decay, num_periods, alpha, beta, global_step)
         rate, (steps, variance, falling, periods, rise, end, step) = _start(learning_rate, *given)

@@ -1,4 +1,4 @@
-"""Slots: variables that an optimizer or a moving average keeps beside another."""
+"""Slot variables of optimizers and moving averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The global step: the variable that counts what an optimizer applied."""
+"""The global step: the variable that counts an optimizer's updates."""
 
 from __future__ import annotations
 

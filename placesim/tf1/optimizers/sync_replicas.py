@@ -46,7 +46,7 @@ class SyncReplicasOptimizer(Optimizer):
         self.ready_for_local_init_op: Any = None
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """As the optimizer inside."""
+        """Like the wrapped optimizer."""
         return self._opt.compute_gradients(*args, **kwargs)
 
     def get_slot(self, *args: Any, **kwargs: Any) -> Any:

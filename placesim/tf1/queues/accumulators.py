@@ -74,7 +74,7 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         return gen("ResourceAccumulatorApplyGradient")(self._accumulator_ref, local_step=step, gradient=gradient, name=name)
 
     def take_grad(self, num_required: object, name: str | None = None) -> Any:
-        """The gradient, once so many were added; it begins anew then."""
+        """The gradient after `num_required` were added, which resets the accumulator."""
         out = gen("ResourceAccumulatorTakeGradient")(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
         out.set_shape(self._shape)
         return out
@@ -120,7 +120,7 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
 
     def take_grad(self, num_required: object, name: str | None = None) -> Any:
-        """Indices, values and shape, once so many were added."""
+        """Indices, values and shape after `num_required` gradients were added."""
         return gen("SparseAccumulatorTakeGradient")(self._accumulator_ref, num_required, dtype=self._dtype, name=name)
 
     def take_indexed_slices_grad(self, num_required: object, name: str | None = None) -> Any:

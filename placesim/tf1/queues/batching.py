@@ -51,7 +51,7 @@ def _shapes(tensor_lists: Sequence[Sequence[Tensor]], given: Any, enqueue_many: 
 
 
 def _enter(queue: QueueBase, tensors: Sequence[Tensor], enqueue_many: bool, keep: Tensor | None) -> Any:
-    """Enqueue op of the tensors, or of those of them to keep."""
+    """Enqueue op of the tensors, or of the kept ones."""
     enter = queue.enqueue_many if enqueue_many else queue.enqueue
     if keep is None:
         return enter(tensors)
@@ -169,7 +169,7 @@ def batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of what the tensors are, one after another."""
+    """Batches of successive values of the tensors."""
     return maybe_batch(
         tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes, dynamic_pad, allow_smaller_final_batch,
         shared_name, name,
@@ -266,7 +266,7 @@ def shuffle_batch(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of what the tensors are, in random order."""
+    """Batches of the tensors' values in random order."""
     return maybe_shuffle_batch(
         tensors, batch_size, capacity, min_after_dequeue, True, num_threads, seed, enqueue_many, shapes,
         allow_smaller_final_batch, shared_name, name,
@@ -317,7 +317,7 @@ def shuffle_batch_join(
     shared_name: str | None = None,
     name: str | None = None,
 ) -> Any:
-    """Batches of what several sets of tensors are, in random order."""
+    """Batches of several sets of tensors in random order."""
     return maybe_shuffle_batch_join(
         tensors_list, batch_size, capacity, min_after_dequeue, True, seed, enqueue_many, shapes, allow_smaller_final_batch,
         shared_name, name,

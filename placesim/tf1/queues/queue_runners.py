@@ -20,7 +20,7 @@ from placesim.tf1.session.stacks import RunningSession
 
 
 class Coordinator:
-    """Ends several threads together; what one of them raises is raised by `join`."""
+    """Stops several threads together; `join` raises their exceptions."""
 
     def __init__(self, clean_stop_exception_types: Any = None) -> None:
         self._clean = tuple(clean_stop_exception_types or (errors.OutOfRangeError,))
@@ -64,7 +64,7 @@ class Coordinator:
             self.request_stop(error)
 
     def wait_for_stop(self, timeout: float | None = None) -> bool:
-        """Waits, in seconds, till an end is asked for."""
+        """Wait, in seconds, until a stop is requested."""
         return self._stop_event.wait(timeout)
 
     def register_thread(self, thread: threading.Thread) -> None:
@@ -96,7 +96,7 @@ class Coordinator:
         return self._joined
 
     def raise_requested_exception(self) -> None:
-        """Raises why an end was asked for, if that was an exception."""
+        """Raise the exception that requested the stop, if there is one."""
         if self._raised is not None:
             raise self._raised
 

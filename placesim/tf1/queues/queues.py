@@ -16,7 +16,7 @@ from placesim.tf1.types.shapes import TensorShape
 
 
 class QueueBase:
-    """A queue of tuples of tensors; `names` gives dicts instead."""
+    """A queue of tuples of tensors; with `names`, of dicts."""
 
     def __init__(self, dtypes: list[DType], shapes: list[TensorShape], names: list[str] | None, queue_ref: Tensor) -> None:
         self._dtypes, self._shapes, self._names, self._queue_ref = dtypes, shapes, names, queue_ref
@@ -97,7 +97,7 @@ class QueueBase:
         return self._given(gen("QueueDequeueV2")(self._queue_ref, self._dtypes, name=name or f"{self._name}_Dequeue"), None)
 
     def dequeue_many(self, n: object, name: str | None = None) -> Any:
-        """Takes so many elements, joined along a new first dimension."""
+        """Take `n` elements, joined along a new first dimension."""
         made = gen("QueueDequeueManyV2")(self._queue_ref, n, self._dtypes, name=name or f"{self._name}_DequeueMany")
         first = made[0] if isinstance(made, list | tuple) else made
         size = tf.get_static_value(first.op.inputs[1])
@@ -172,7 +172,7 @@ class FIFOQueue(QueueBase):
 
 
 class RandomShuffleQueue(QueueBase):
-    """In random order, out of at least so many elements."""
+    """Queue in random order with a minimum number of elements."""
 
     def __init__(
         self,

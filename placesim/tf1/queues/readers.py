@@ -29,7 +29,7 @@ class ReaderBase:
         return gen("ReaderReadV2")(self._reader_ref, _handle(queue), name=name)
 
     def read_up_to(self, queue: object, num_records: object, name: str | None = None) -> Any:
-        """Keys and values of so many records, or of fewer."""
+        """Keys and values of `num_records` records, or fewer."""
         return gen("ReaderReadUpToV2")(self._reader_ref, _handle(queue), num_records, name=name)
 
     def num_records_produced(self, name: str | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""`StagingArea` of `tensorflow.python.ops.data_flow_ops`: where a step leaves values for the next one."""
+"""`StagingArea` of `tensorflow.python.ops.data_flow_ops`: values stored between steps."""
 
 from __future__ import annotations
 

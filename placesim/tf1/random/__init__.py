@@ -1,1 +1,1 @@
-"""Random tensors and the seeds that they come of."""
+"""Random tensors and seeds."""

@@ -130,7 +130,7 @@ def stateless_random_uniform(
 def stateless_multinomial(
     logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
 ) -> Tensor:
-    """`tf.random.stateless_multinomial`: classes, as likely as their logits say."""
+    """`tf.random.stateless_multinomial`: classes sampled from logits."""
     with name_scope(name, "stateless_multinomial", [logits, seed]):
         return _classes(logits, num_samples, output_dtype, seed)
 
@@ -138,7 +138,7 @@ def stateless_multinomial(
 def stateless_categorical(
     logits: Any, num_samples: object, seed: Any, dtype: DTypeLike = dtypes.int64, name: str | None = None
 ) -> Tensor:
-    """`tf.random.stateless_categorical`: classes, as likely as their logits say."""
+    """`tf.random.stateless_categorical`: classes sampled from logits."""
     with name_scope(name, "stateless_categorical", [logits, seed]):
         return _classes(logits, num_samples, dtype, seed)
 

@@ -175,7 +175,7 @@ class BeamSearchDecoder(Decoder):
         return BeamSearchDecoderOutput(best, words, parents), after
 
     def _continued(self, chances: Tensor, finished: object, symbols: Any) -> Any:
-        """A sequence that has ended goes on with the end symbol alone."""
+        """Continue a finished sequence with the end symbol only."""
         mask = tf.tile(tf.expand_dims(finished, 2), tf.stack([1, 1, symbols]))
         lowest = chances.dtype.min
         ended = tf.one_hot(self._end_token, symbols, on_value=0.0, off_value=lowest, dtype=chances.dtype)

@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 class CellLike(Protocol):
-    """A recurrent cell: an `RNNCell`, or a user's object that has what `check_cell` asks for."""
+    """A recurrent cell: an `RNNCell`, or an object that `check_cell` accepts."""
 
     @property
     def state_size(self) -> Any: ...
@@ -35,7 +35,7 @@ class RNNCell(Layer):
         self._cell_scope: Any = None
 
     def __call__(self, inputs: Any, state: Any = None, scope: Any = None) -> Any:
-        """The cell in a variable scope: the one given, else the one that was the current one at the first call."""
+        """Call the cell in a variable scope: the given one, else that of the first call."""
         if scope is not None:
             with tf.variable_scope(scope, custom_getter=self._taken) as scope:
                 return super().__call__(inputs, state, scope=scope)
@@ -47,7 +47,7 @@ class RNNCell(Layer):
             return super().__call__(inputs, state)
 
     def _taken(self, getter: Any, *args: Any, **kwargs: Any) -> Any:
-        """A variable that the cell asks for is one of the cell's."""
+        """Register a variable as the cell's."""
         variable = getter(*args, **kwargs)
         trainable = kwargs.get("trainable")
         trains = trainable is None or bool(trainable)
@@ -99,7 +99,7 @@ class RNNCell(Layer):
 
 
 def check_cell(name: str, cell: object) -> None:
-    """Raises TypeError for what can't be used as a cell."""
+    """Raise TypeError for an object that is not a cell."""
     has_state = hasattr(cell, "zero_state") or hasattr(cell, "get_initial_state")
     checks = (
         (hasattr(cell, "output_size"), "'output_size' property is missing"),
@@ -131,7 +131,7 @@ def _loop_around() -> Any:
 
 
 class LayerRNNCell(RNNCell):
-    """A cell whose variables are its own, as a layer's are."""
+    """A cell that owns its variables like a layer."""
 
     def __call__(self, inputs: TensorLike, state: object = None, scope: object = None, *args: object, **kwargs: object) -> Any:
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
@@ -176,7 +176,7 @@ class UnitCell(LayerRNNCell):
 
 
 def _activation(given: object) -> Any:
-    """A function by its name or itself; tanh where none is given."""
+    """Activation by name or as a function; tanh by default."""
     if given is None:
         return tf.tanh
     if not isinstance(given, str):

@@ -32,7 +32,7 @@ def linear(
 
 
 class _LSTM(RNNCell):
-    """Sizes of a cell whose state is an LSTM's."""
+    """Sizes of a cell with an LSTM's state."""
 
     def __init__(self, num_units: int, reuse: object = None, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
@@ -220,7 +220,7 @@ class NASCell(_LSTM):
 
 
 class ConvLSTMCell(RNNCell):
-    """An LSTM whose products are convolutions over one, two or three dimensions."""
+    """An LSTM with convolutions over one, two or three dimensions."""
 
     def __init__(
         self,

@@ -37,7 +37,7 @@ class _ScopedWrapper(RNNCell):
 
 
 class InputProjectionWrapper(_ScopedWrapper):
-    """A cell whose inputs go through a linear layer."""
+    """A cell with a linear layer before its inputs."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class InputProjectionWrapper(_ScopedWrapper):
 
 
 class OutputProjectionWrapper(_ScopedWrapper):
-    """A cell whose output goes through a linear layer."""
+    """A cell with a linear layer after its output."""
 
     def __init__(
         self, cell: CellLike, output_size: int, activation: Callable[[Any], Any] | None = None, reuse: object = None
@@ -77,7 +77,7 @@ class OutputProjectionWrapper(_ScopedWrapper):
 
 
 class EmbeddingWrapper(_ScopedWrapper):
-    """A cell whose inputs are numbers of rows of a table `embedding`."""
+    """A cell whose inputs are row indices of a table `embedding`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class EmbeddingWrapper(_ScopedWrapper):
 
 
 class HighwayWrapper(_ScopedWrapper):
-    """A cell whose inputs are let around it by a gate."""
+    """A cell with a gated bypass of its inputs."""
 
     def __init__(self, cell: CellLike, couple_carry_transform_gates: bool = True, carry_bias_init: float = 1.0) -> None:
         super().__init__(cell)

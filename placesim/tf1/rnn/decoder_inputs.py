@@ -28,7 +28,7 @@ class Helper:
 
     @property
     def sample_ids_shape(self) -> Any:
-        """The shape of what is chosen for each sequence."""
+        """Shape of the sampled ids per sequence."""
         return TensorShape([])
 
     @property
@@ -227,7 +227,7 @@ class GreedyEmbeddingHelper(Helper):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """Embeddings of a symbol that is drawn by the output before."""
+    """Helper with embeddings of symbols sampled from the previous output."""
 
     def __init__(
         self,

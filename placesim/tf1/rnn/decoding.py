@@ -60,7 +60,7 @@ class Decoder:
 
 
 class BasicDecoderOutput(namedtuple("BasicDecoderOutput", ("rnn_output", "sample_id"))):
-    """A step's output, and what was chosen by it."""
+    """Output of a step, and its sampled ids."""
 
     __slots__ = ()
 

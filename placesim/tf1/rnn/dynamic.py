@@ -88,7 +88,7 @@ def _checked(lengths: Tensor, batch: object) -> Any:
 
 
 class _Loop:
-    """The loop of one network over inputs whose first dimension is time."""
+    """Loop of one network over time-major inputs."""
 
     def __init__(self, cell: CellLike, inputs: Any, state: Any, lengths: TensorLike | None, dtype: DTypeLike | None) -> None:
         self.cell, self.inputs, self.state = cell, inputs, state

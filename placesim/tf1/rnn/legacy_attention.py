@@ -1,4 +1,4 @@
-"""`tf.contrib.legacy_seq2seq`: decoders that attend to what an encoder gave."""
+"""`tf.contrib.legacy_seq2seq`: decoders with attention over encoder outputs."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def basic_rnn_seq2seq(
     dtype: DTypeLike | None = None,
     scope: object = None,
 ) -> tuple[list[Any], Any]:
-    """An encoder whose last state is the decoder's first."""
+    """Encoder and decoder that share a state."""
     with tf.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = static_rnn(copy.deepcopy(cell), encoder_inputs, dtype=dtype or tf.float32)
         return rnn_decoder(decoder_inputs, state, cell)

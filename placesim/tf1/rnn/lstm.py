@@ -69,7 +69,7 @@ class BasicLSTMCell(UnitCell):
 
 
 class ProjectedSizes:
-    """Sizes of a cell whose output may be projected to fewer units."""
+    """Sizes of a cell with optional output projection."""
 
     _num_units: int
     _num_proj: int | None

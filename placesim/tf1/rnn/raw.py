@@ -23,7 +23,7 @@ def raw_rnn(
     swap_memory: bool = False,
     scope: object = None,
 ) -> tuple[Any, Any, Any]:
-    """The outputs' arrays, the last state, and what `loop_fn` carried through the loop."""
+    """TensorArrays of outputs, final state, and the loop state of `loop_fn`."""
     check_cell("cell", cell)
     if not callable(loop_fn):
         raise TypeError(f"Argument `loop_fn` must be a callable. Received: {loop_fn}.")

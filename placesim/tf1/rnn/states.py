@@ -98,5 +98,5 @@ def batch_size_of_steps(inputs: Sequence[Tensor]) -> Any:
 
 
 def sizes_of(size: Any) -> list[int | None]:
-    """A size as the sizes of a tensor without its batch."""
+    """A size as dimensions without the batch."""
     return as_shape(size).as_list() if isinstance(size, TensorShape | list | tuple) else [size]

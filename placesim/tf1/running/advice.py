@@ -31,7 +31,7 @@ _PYTHON_2_MODULES = (
 _GPU_LIBRARIES = (
     *("byteps", "cupy", "horovod", "mxnet", "nccl", "numba", "nvidia", "pycuda", "pynvml", "tensorrt", "torch", "triton"),
 )
-"""Libraries that compute on real GPUs themselves, beside TensorFlow."""
+"""Libraries other than TensorFlow that compute on real GPUs."""
 _TRAINING_LOOP = ("compile", "fit", "evaluate", "predict", "train_on_batch")
 _NO_SUCH_NAME = re.compile(r"module 'tensorflow(?:\._api\.v2\.compat\.v1)?\.?([\w.]*)' has no attribute '(\w+)'")
 _TENSORFLOW_2_NAMES = re.compile(r"\btf\.(function|GradientTape)\b")

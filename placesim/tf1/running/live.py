@@ -75,7 +75,7 @@ def _reader_is_gone() -> bool:
 
 
 def _silence_output() -> None:
-    """Discard buffered output, so that closing it at exit says nothing."""
+    """Discard buffered output, so that closing it at exit reports nothing."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _RecordedSession:
-    """A session, and the steps that it was asked for."""
+    """A session with its requested steps."""
 
     def __init__(self, session: watching.WatchedSession) -> None:
         self.graph: Graph = session.graph

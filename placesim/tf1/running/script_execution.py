@@ -1,4 +1,4 @@
-"""A script as the main module of a process, and the answer to the process that asked for it."""
+"""Execution of a script as the main module of a process, and the answer to the parent process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 
 def execute(path: str) -> None:
-    """Run a script as the process's main module.  Raises whatever it raises, SyntaxError among it."""
+    """Run a script as the process's main module.  Raises the script's exceptions, including SyntaxError."""
     module = types.ModuleType("__main__")
     module.__file__ = path
     module.__dict__["__cached__"] = None

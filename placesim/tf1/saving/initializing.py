@@ -95,7 +95,7 @@ def _initialise(found: Any, target: Any, tensor_name: str, file: Any, reader: Ch
 
 
 def _set_initialiser(variable: Any, tensor_name: str, spec: str, file: Any) -> None:
-    """The variable's initialiser puts there what is read from the file."""
+    """Replace a variable's initialiser by a read of the checkpoint."""
     with tf.device(variable.device), tf.device("/cpu:0"):
         (value,) = gen("RestoreV2")(file, [tensor_name], [spec], [variable.dtype.base_dtype], name="checkpoint_initializer")
     saveable = saveables_of([variable])[0]

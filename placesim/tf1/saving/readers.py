@@ -1,4 +1,4 @@
-"""Reading a checkpoint without a graph: `tf.train.load_checkpoint` and what goes with it."""
+"""Reading checkpoints without a graph: `tf.train.load_checkpoint` and related functions."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class SaveableObject:
 
     @property
     def device(self) -> str:
-        """The device of the variable; texts as of `Operation.device`."""
+        """Device of the variable, in the form of `Operation.device`."""
         return str(self.saved.device)
 
     def tensor(self) -> Tensor:

@@ -149,7 +149,7 @@ class Saver:
         self._last_checkpoints = list(last_checkpoints_with_time)
 
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[str]) -> None:
-        """Takes over those checkpoints of before that are there."""
+        """Take over the earlier checkpoints that still exist."""
         there = [path for path in checkpoint_paths if states.checkpoint_exists(path)]
         self.set_last_checkpoints_with_time(list(zip(there, states.get_checkpoint_mtimes(there), strict=True)))
 

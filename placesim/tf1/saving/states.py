@@ -126,7 +126,7 @@ def checkpoint_files(prefix: StrPath) -> list[str]:
 
 
 def checkpoint_exists(checkpoint_prefix: StrPath) -> bool:
-    """Whether a prefix is that of a checkpoint's files."""
+    """Whether a prefix has checkpoint files."""
     return os.path.exists(os.fspath(checkpoint_prefix) + ".index") or os.path.isfile(os.fspath(checkpoint_prefix))
 
 

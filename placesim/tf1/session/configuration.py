@@ -25,7 +25,7 @@ class LogicalDevice(NamedTuple):
 
 
 class LogicalDeviceConfiguration(NamedTuple):
-    """A part of a physical device, of so many MiB."""
+    """A part of a physical device with a memory limit in MiB."""
 
     memory_limit: Any = None
     experimental_priority: Any = None
@@ -96,7 +96,7 @@ def default_config() -> Any:
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The machine's processors and GPUs, all of them or those of a type."""
+    """Processors and GPUs of the machine, optionally of one type."""
     found: list[PhysicalDevice] = []
     for device in _machine_devices():
         if device.device_type not in ("CPU", "GPU") or device_type not in (None, device.device_type):
@@ -116,7 +116,7 @@ def _machine_devices() -> list[Any]:
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The devices that ops are placed on, as they have been configured."""
+    """Configured devices for ops."""
     from placesim.tf1.session.devices import list_local_devices
 
     devices = list_local_devices(default_config())

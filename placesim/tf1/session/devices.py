@@ -1,4 +1,4 @@
-"""Devices as scripts ask for them: `device_lib.list_local_devices()`, `tf.test.gpu_device_name()` and their like."""
+"""Device queries of scripts: `device_lib.list_local_devices()`, `tf.test.gpu_device_name()` and the like."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ class InteractiveSession(BaseSession):
         self._entered.enter_context(default_session(self, enforces_nesting=False))
 
     def close(self) -> None:
-        """End the session; the one before it is the default again."""
+        """End the session and restore the previous default session."""
         if not self._closed:
             InteractiveSession._active -= 1
         super().close()

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 FeedDict: TypeAlias = Mapping[Any, Any]
-"""Tensors, or what stands for them, and the values that they have in a step."""
+"""Values of tensors or tensor-like objects for a step."""
 
 
 class RunningSession(Protocol):

@@ -1,4 +1,4 @@
-"""Targets of a session beside this process's own machine."""
+"""Session targets other than this process's machine."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 _LABEL = re.compile(r"(?P<name>.*?) = (?P<op>[^(]*)\((?P<inputs>.*)\)\Z", re.DOTALL)
 _RECEIVED = "RecvTensor"
 _ALLOCATORS = 0
-"""The process of the counters; those of devices follow, two each."""
+"""Process number of the counters; devices follow, two each."""
 
 
 class AllocationMaximum(NamedTuple):
@@ -33,7 +33,7 @@ class StepStatsAnalysis(NamedTuple):
 
 
 class _Slice(NamedTuple):
-    """One run of a kernel as it is drawn: `pid` is its device's process, `tid` the lane."""
+    """A drawn kernel run: `pid` is its device's process, `tid` the lane."""
 
     stats: Any
     name: str

@@ -1,4 +1,4 @@
-"""Composite tensors as their parts: what a fetch or a feed of a SparseTensor or IndexedSlices comes to."""
+"""Fetches and feeds of composite tensors (SparseTensor, IndexedSlices), by their parts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def composite_of(value: TensorLike) -> CompositeValue | None:
 
 
 def feed_parts(key: Any, value: Any) -> Sequence[tuple[Any, Any]]:
-    """The tensors that a feed's key stands for, each with its value."""
+    """Tensors of a feed's key with their values."""
     for kind, _, feed in _registered:
         if isinstance(key, kind) and feed is not None:
             return feed(key, value)

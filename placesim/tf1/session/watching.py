@@ -48,7 +48,7 @@ def watch(watcher: SessionWatcher) -> None:
 
 
 def on_session(made: Make) -> None:
-    """Have this function give each session's config from now on, of its target and the config that it was given."""
+    """Let this function determine each new session's config, from its target and its given config."""
     _makers.append(made)
 
 

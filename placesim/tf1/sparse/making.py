@@ -39,7 +39,7 @@ def from_dense(tensor: TensorLike, name: str | None = None) -> SparseTensor:
 def sparse_merge(
     sp_ids: TensorLike, sp_values: object, vocab_size: TensorLike, name: str | None = None, already_sorted: bool = False
 ) -> SparseTensor:
-    """`tf.sparse_merge`: values at places whose last numbers are the ids."""
+    """`tf.sparse_merge`: values indexed by ids in the last dimension."""
     return _merged(sp_ids, sp_values, vocab_size, name, already_sorted)
 
 
@@ -150,7 +150,7 @@ def sparse_cross_hashed(
 
 
 def _crossed(tensor: Any) -> Any:
-    """Texts and int64 are crossed as they are, other numbers as int64."""
+    """Inputs of a cross: strings and int64 unchanged, other numbers as int64."""
     return tensor if tensor.dtype is dtypes.string else tf.to_int64(tensor)
 
 

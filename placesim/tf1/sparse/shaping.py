@@ -55,7 +55,7 @@ def sparse_concat(
 
 
 def _widened(shapes: list[Any], axis: int) -> list[Any]:
-    """Shapes whose sizes are the largest of all, but along the axis."""
+    """Shapes with the largest sizes except along the axis."""
     most = tf.reduce_max(tf.concat([tf.reshape(shape, [1, -1]) for shape in shapes], 0), 0)
     if axis == -1:
         return [tf.concat([most[:-1], shape[-1:], most[1:0]], axis=0) for shape in shapes]
@@ -75,7 +75,7 @@ def sparse_reshape(sp_input: SparseTensorLike, shape: ShapeLike, name: str | Non
 
 
 def _fitting(sizes: Sequence[Any], wanted: list[int]) -> list[int]:
-    """The wanted sizes, -1 being what is left.  Raises ValueError."""
+    """Requested sizes with -1 replaced by the remainder.  Raises ValueError."""
     if wanted.count(-1) > 1:
         raise ValueError(f"At most one dimension can be inferred (-1). Found: {wanted}")
     elements = prod(sizes)
@@ -134,7 +134,7 @@ def sparse_split(
     name: str | None = None,
     split_dim: object = None,
 ) -> list[SparseTensor]:
-    """`tf.sparse.split`: into equal parts along an axis; arguments are given by name."""
+    """`tf.sparse.split`: equal parts along an axis; keyword arguments only."""
     if keyword_required is not None:
         raise ValueError("Keyword arguments are required for this function.")
     for word, value in (("sp_input", sp_input), ("num_split", num_split)):

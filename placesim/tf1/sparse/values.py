@@ -1,4 +1,4 @@
-"""`tf.IndexedSlices` and `tf.SparseTensor`: several tensors that stand for one."""
+"""`tf.IndexedSlices` and `tf.SparseTensor`, the composite tensors."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def shared_resources() -> list[Any]:
 
 
 def local_resources() -> list[Any]:
-    """Resources in the devices beside variables, for each task."""
+    """Local resources other than variables, per task."""
     return list(tf.get_collection(GraphKeys.LOCAL_RESOURCES))
 
 

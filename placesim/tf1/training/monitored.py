@@ -122,7 +122,7 @@ class MonitoredSession(_MonitoredBase):
 
 
 class SingularMonitoredSession(_MonitoredBase):
-    """A session with hooks; what its steps raise is raised."""
+    """A session with hooks that does not recover from errors."""
 
     __module__ = "tensorflow.python.training.monitored_session"
 
@@ -196,7 +196,7 @@ def MonitoredTrainingSession(  # noqa: N802 (TensorFlow's name)
 
 
 def _settled(steps: object, secs: object, default: tuple[int | None, int | None]) -> tuple[Any, Any]:
-    """Interval between saves: an omitted one is None if the other is given."""
+    """Interval between saves; an omitted unit is None if the other is given."""
     if steps is USE_DEFAULT and secs is USE_DEFAULT:
         return default
     return (None if steps is USE_DEFAULT else steps, None if secs is USE_DEFAULT else secs)

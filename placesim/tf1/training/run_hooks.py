@@ -46,7 +46,7 @@ class SessionRunContext:
         return self._stop_requested
 
     def request_stop(self) -> None:
-        """Has `should_stop` say that the loop is to end."""
+        """Request the end of the loop, which `should_stop` reports."""
         self._stop_requested = True
 
 
@@ -60,7 +60,7 @@ class SessionRunHook:
         """After the session was made, or made again; the graph is finalized."""
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        """Before a step; what is to be run with it."""
+        """Called before a step; returns additional fetches and feeds."""
         return None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:

@@ -18,7 +18,7 @@ from placesim.tf1.training.step_hooks import SecondOrStepTimer, step_reader
 
 
 class CheckpointSaverListener:
-    """Is told of each checkpoint that a CheckpointSaverHook saves."""
+    """Listener for checkpoints of a CheckpointSaverHook."""
 
     def begin(self) -> None:
         """Before the session is made."""
@@ -27,7 +27,7 @@ class CheckpointSaverListener:
         """Before a checkpoint."""
 
     def after_save(self, session: object, global_step_value: int) -> Any:
-        """After a checkpoint; True asks for the end of the loop."""
+        """Called after a checkpoint; True requests the end of the loop."""
 
     def end(self, session: object, global_step_value: int) -> None:
         """At the end of the session."""
@@ -107,7 +107,7 @@ class CheckpointSaverHook(SessionRunHook):
             listener.end(session, step)
 
     def _save(self, session: Any, step: int) -> bool:
-        """A checkpoint; whether a listener asks for the end."""
+        """Save a checkpoint; return whether a listener requests the end."""
         tf.logging.info("Calling checkpoint listeners before saving checkpoint %d...", step)
         for listener in self._listeners:
             listener.before_save(session, step)
@@ -125,7 +125,7 @@ class CheckpointSaverHook(SessionRunHook):
         return is_over
 
     def _found_saver(self) -> Any:
-        """The Saver that was given, else the scaffold's, else the one in its collection."""
+        """The given Saver, else the scaffold's, else the one in its collection."""
         if self._saver is not None:
             return self._saver
         if self._scaffold is not None:
@@ -149,7 +149,7 @@ _START, _CHECKPOINT = 1, 3
 
 
 class SummarySaverHook(SessionRunHook):
-    """Writes summaries every so often.  Raises ValueError for what contradicts itself."""
+    """Writes summaries periodically.  Raises ValueError for conflicting arguments."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class SummarySaverHook(SessionRunHook):
         self._step = step_reader("SummarySaverHook")
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """The global step, and where they are due the summaries."""
+        """Request the global step and, if due, the summaries."""
         fetches = {"global_step": self._step}
         self._is_due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
         if self._is_due:

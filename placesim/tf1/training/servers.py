@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 _SCHEME = "grpc://"
 _free_ports = itertools.count(2222)
-"""Ports of servers that were given none; TensorFlow takes some that are free."""
+"""Ports of servers without a given one; TensorFlow chooses free ones."""
 
 
 def tell(text: str) -> None:
-    """Says on standard error what a simulated cluster does differently."""
+    """Report a deviation of the simulated cluster on standard error."""
     sys.stderr.write(f"placesim: {text}\n")
 
 
@@ -36,7 +36,7 @@ def is_alone(target: str) -> bool:
 
 
 class _Cluster:
-    """The jobs of a cluster, and what its devices keep."""
+    """Jobs of a cluster, and the state of its devices."""
 
     def __init__(self, spec: ClusterSpec) -> None:
         from placesim.ops.kernels.device_resources import SharedResources
@@ -45,7 +45,7 @@ class _Cluster:
         self.shared = SharedResources()
 
     def open(self, task: str, config: Config, machine: Machine) -> Any:
-        """The cluster as the machine of a session that talks to a task."""
+        """Machine of a session that connects to a task."""
         from dataclasses import replace
 
         from placesim.studies.simulation.program_sessions import open_machine
@@ -140,7 +140,7 @@ def _has_free_port(spec: ClusterSpec) -> bool:
 
 
 def _definition(given: object, job_name: Any, task_index: object, protocol: object, config: object) -> Any:
-    """The ServerDef that a server's arguments come to."""
+    """ServerDef from a server's arguments."""
     kind = message_class("ServerDef")
     found = kind()
     if isinstance(given, kind):

@@ -17,7 +17,7 @@ from placesim.tf1.session.stacks import FeedDict
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 _LOST = (errors.AbortedError, errors.UnavailableError)
-"""Errors of a step whose task is gone: another session may do it."""
+"""Errors of a lost task, after which another session may continue."""
 _PATIENCE_SECONDS = 2.0
 """Maximum wait for threads, in seconds; TensorFlow's two minutes are for steps of other machines."""
 _MAKING_LOST = (
@@ -69,7 +69,7 @@ class _Layer:
         return self._inner.sess_str
 
     def should_stop(self) -> bool:
-        """Whether this layer or one inside wants the loop to end."""
+        """Whether this layer or an inner one requests the end of the loop."""
         if self._wants_end():
             return True
         if self._inner is None:
@@ -162,7 +162,7 @@ def _join_options(options: Any, more: Any) -> None:
 
 
 class CoordinatedSession(_Layer):
-    """Ends with the threads of a Coordinator, whose exceptions its steps raise."""
+    """Session that ends with a Coordinator's threads, and raises their exceptions."""
 
     def __init__(self, session: Any, coord: Coordinator, patience_seconds: float) -> None:
         super().__init__(session)
@@ -183,7 +183,7 @@ class CoordinatedSession(_Layer):
             super().close()
 
     def run(self, *args: object, **kwargs: object) -> Any:
-        """One step; where it fails because a thread has failed, the thread's exception."""
+        """Run a step; if it fails because a thread failed, raise the thread's exception."""
         try:
             return self._inner.run(*args, **kwargs)
         except _LOST:

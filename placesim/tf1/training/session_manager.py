@@ -104,7 +104,7 @@ class SessionManager:
         return session, True
 
     def wait_for_session(self, master: str, config: object = None, max_wait_secs: float | None = float("inf")) -> Any:
-        """A session once its model is ready.  Raises DeadlineExceededError after so many seconds."""
+        """Session with a ready model.  Raises DeadlineExceededError after `max_wait_secs`."""
         limit = float("inf") if max_wait_secs is None else max_wait_secs
         began = time.monotonic()
         while True:

@@ -112,7 +112,7 @@ class LoggingTensorHook(SessionRunHook):
         self._count += 1
 
     def end(self, session: Any) -> None:
-        """Logs them once more, if they are wanted at the end."""
+        """Log the values at the end if requested."""
         if self._at_end and watching.computes_steps():
             self._log(session.run(self._fetched))
 

@@ -276,7 +276,7 @@ class Supervisor:
         return found
 
     def start_queue_runners(self, sess: RunningSession, queue_runners: Sequence[QueueRunner] | None = None) -> list[Any]:
-        """The threads of the graph's queues, or of those given."""
+        """Threads of the graph's queue runners, or of the given ones."""
         runners = self._graph.get_collection(GraphKeys.QUEUE_RUNNERS) if queue_runners is None else queue_runners
         found = [thread for runner in runners for thread in runner.create_threads(sess, self._coord, daemon=True, start=True)]
         self._started_threads.extend(found)

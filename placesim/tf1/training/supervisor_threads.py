@@ -29,7 +29,7 @@ class Supervision(Protocol):
 
 
 class PeriodicThread(LooperThread):
-    """Does something every so many seconds, at once for the first time."""
+    """Runs a function periodically, starting at once."""
 
     def __init__(self, supervisor: Supervision, seconds: float, act: Callable[[], None]) -> None:
         super().__init__(supervisor.coord, seconds)

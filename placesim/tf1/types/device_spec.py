@@ -102,7 +102,7 @@ class DeviceSpec:
         self.job, self.replica, self.task, self.device_type, self.device_index = found
 
     def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
-        """A new spec: the other's parts, and this one's where it has none."""
+        """New spec with the other's parts, completed by this one's."""
         return DeviceSpec.of(enclose(dev.parsed, self.parsed))
 
     def replace(self, **kwargs: Any) -> DeviceSpec:
@@ -143,7 +143,7 @@ def canonical_name(device: DeviceSpec | str | None) -> str:
 
 
 def merge_device(spec: DeviceSpec | str | None) -> Callable[[Any], str]:
-    """A device function that merges a spec under what an op has already."""
+    """Device function that merges a spec under an op's own device."""
     parsed = spec.parsed if isinstance(spec, DeviceSpec) else parse(spec or "")
 
     def merge(op: Any) -> str:

@@ -53,7 +53,7 @@ def components(composite: IndexedSlices | SparseTensor) -> list[Any]:
 
 
 def with_components(composite: IndexedSlices | SparseTensor, tensors: Sequence[Any]) -> IndexedSlices | SparseTensor:
-    """A sparse value like another one, of other tensors."""
+    """Composite value like another one with other tensors."""
     return SparseTensor(*tensors) if isinstance(composite, SparseTensor) else IndexedSlices(*tensors)
 
 

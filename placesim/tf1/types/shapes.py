@@ -1,4 +1,4 @@
-"""`tf.TensorShape` as the v1 API has it: a shape's elements are Dimensions."""
+"""`tf.TensorShape` in the v1 API, whose elements are Dimensions."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ class TensorShape:
         return unknown_shape() if self.sizes is None or other.sizes is None else TensorShape.of(self.sizes + other.sizes)
 
     def with_rank(self, rank: int) -> TensorShape:
-        """This shape where it has that rank or may have.  Raises ValueError."""
+        """This shape with that rank.  Raises ValueError if it has another."""
         try:
             return self.merge_with(unknown_shape(rank=rank))
         except ValueError:

@@ -25,7 +25,7 @@ _resource_by_default = False
 
 
 def enable_resource_variables() -> None:
-    """Variables are resources from here on, unless a scope or call says otherwise."""
+    """Make resource variables the default."""
     _set_resource_default(True)
 
 
@@ -40,7 +40,7 @@ def _set_resource_default(enabled: bool) -> None:
 
 
 def resource_variables_enabled() -> bool:
-    """Whether variables are resources unless a scope or call says otherwise."""
+    """Whether resource variables are the default."""
     return _resource_by_default
 
 

@@ -25,21 +25,21 @@ def _is_reference(ref: Tensor | Variable) -> bool:
 
 
 def assign(ref: Any, value: Any, validate_shape: object = None, use_locking: object = None, name: str | None = None) -> Any:
-    """`Assign`, or what a resource variable is after it."""
+    """`Assign`, or the value of a resource variable after it."""
     if _is_reference(ref):
         return gen("Assign")(ref, value, validate_shape=validate_shape, use_locking=use_locking, name=name)
     return ref.assign(value, name=name)
 
 
 def assign_add(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
-    """`AssignAdd`, or what a resource variable is after it."""
+    """`AssignAdd`, or the value of a resource variable after it."""
     if _is_reference(ref):
         return gen("AssignAdd")(ref, value, use_locking=use_locking, name=name)
     return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: object = None, name: str | None = None) -> Any:
-    """`AssignSub`, or what a resource variable is after it."""
+    """`AssignSub`, or the value of a resource variable after it."""
     if _is_reference(ref):
         return gen("AssignSub")(ref, value, use_locking=use_locking, name=name)
     return ref.assign_sub(value)
@@ -146,7 +146,7 @@ initialize_local_variables = local_variables_initializer
 
 
 def _to_report(variables: Any) -> list[Any]:
-    """The variables given, else the global and local ones, else the tensors of all nodes that are some."""
+    """The given variables, else all global and local ones, else the outputs of all variable nodes."""
     if variables is None:
         variables = global_variables() + local_variables()
     if variables:

@@ -175,7 +175,7 @@ class VarianceScaling(Initializer):
 
 
 class GlorotUniform(VarianceScaling):
-    """`glorot_uniform_initializer`, also named after Xavier: what `get_variable` takes by default."""
+    """`glorot_uniform_initializer` (Xavier), the default of `get_variable`."""
 
     fields = ("seed", "dtype")
 
@@ -315,7 +315,7 @@ def _floating(dtype: DTypeLike) -> Any:
 
 
 def _sizes(shape: ShapeLike) -> Sequence[int]:
-    """A fully defined shape given in any way, as ints."""
+    """Fully defined shape as ints."""
     return tf.TensorShape(shape).as_list()  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,4 @@
-"""Variables in shards, and what decides how many (section 4)."""
+"""Partitioned variables and partitioners (section 4)."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ register_tensor_conversion_function(PartitionedVariable, _convert)
 
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable[..., list[int]]:
-    """So many shards along an axis, at most one an element."""
+    """`num_shards` shards along an axis, at most one per element."""
 
     def partitioner(shape: Any, **_: object) -> list[int]:
         return _along(shape, axis, min(num_shards, shape.as_list()[axis]))

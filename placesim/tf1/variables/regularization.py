@@ -1,4 +1,4 @@
-"""Losses of regularizers, which are built anew in each expression that uses them."""
+"""Regularization losses, built again in each expression that uses them."""
 
 from __future__ import annotations
 

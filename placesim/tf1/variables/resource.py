@@ -1,4 +1,4 @@
-"""Resource variables: a handle, and ops that read and change what it names."""
+"""Resource variables: a handle, and ops that read and update its variable."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class HandledVariable(Variable):
 
 
 class ResourceVariable(HandledVariable):
-    """A variable held by name; each use reads it anew."""
+    """A variable behind a handle, read at each use."""
 
     def __init__(
         self,

@@ -98,7 +98,7 @@ class VariableScope:
         self.custom_getter = custom_getter
 
     def get_collection(self, name: str) -> list[Any]:
-        """A collection's values whose names are in this scope."""
+        """Items of a collection with names in this scope."""
         return tf.get_collection(name, self.name + "/" if self.name else "")  # type: ignore[no-any-return]
 
     def trainable_variables(self) -> list[Any]:
@@ -115,7 +115,7 @@ class VariableScope:
         return var_store.get(self, name, {**_DEFAULTS, **arguments})
 
     def _reopened(self, name: str, name_scope: str, reuse: object, settings: dict[str, Any]) -> VariableScope:
-        """A scope with these settings where they are not None, else this one's."""
+        """Scope with these settings, or this one's for None."""
         kept = {key: getattr(self, key) if settings[key] is None else settings[key] for key in _INHERITED}
         getter = settings["custom_getter"]
         if getter is None:

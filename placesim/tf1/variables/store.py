@@ -221,7 +221,7 @@ def _check_found(name: str, found: Any, shape: TensorShape, dtype: DType, reuse:
 
 
 def _origin(variable: Variable) -> str:
-    """Origin of a variable, as the end of TensorFlow's message."""
+    """Origin of a variable, for the end of TensorFlow's message."""
     frames = variable.op.traceback
     if not frames:
         return ""
@@ -275,7 +275,7 @@ def _initial_value(name: str, shape: TensorShape, dtype: Any, initializer: Any, 
 
 
 def _value_dtype(initializer: Any, dtype: Any) -> Any:
-    """An initial value that is given has its own type."""
+    """Type of a given initial value."""
     return None if initializer is not None and not callable(initializer) else dtype.base_dtype
 
 
@@ -291,7 +291,7 @@ def _needs_nothing(function: Callable[..., Any]) -> bool:
 
 
 def _settle_roles(name: str, arguments: dict[str, Any]) -> None:
-    """`trainable` as it comes out of itself and `synchronization`; a custom getter sees it settled."""
+    """Resolve `trainable` from itself and `synchronization`, before custom getters see it."""
     if arguments["trainable"] is None:
         arguments["trainable"] = arguments["synchronization"] is not VariableSynchronization.ON_READ
     if arguments["collections"] is not None:

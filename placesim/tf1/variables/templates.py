@@ -17,7 +17,7 @@ def make_template(
     custom_getter_: Callable[..., Any] | None = None,
     **kwargs: object,
 ) -> Template:
-    """A `Template` of a function, with `kwargs` already given."""
+    """A `Template` of a function with fixed `kwargs`."""
     if kwargs:
         func_ = functools.partial(func_, **kwargs)
     return Template(name_, func_, create_scope_now_, unique_name_, custom_getter_)

@@ -1,4 +1,4 @@
-"""`tf.Variable`: what both kinds share, and how `tf.Variable(...)` comes to one of them (section 4)."""
+"""`tf.Variable`: common parts of both kinds, and their selection (section 4)."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Variable(metaclass=VariableMetaclass):
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
     def initialized_value(self) -> Any:
-        """Its value, or the initial one while it has none: a `cond`."""
+        """Its value, or the initial one before initialization: a `cond`."""
         with tf.init_scope():
             return tf.cond(tf.is_variable_initialized(self), self.read_value, lambda: self.initial_value)
 
@@ -295,7 +295,7 @@ def check_collections(collections: object) -> list[str]:
 def set_roles(
     variable: Variable, name: str | None, trainable: bool | None, synchronization: Any, aggregation: Any, constraint: object
 ) -> None:
-    """Checks and keeps what only Python knows of a variable.  Raises ValueError."""
+    """Check and store a variable's Python-only properties.  Raises ValueError."""
     if constraint is not None and not callable(constraint):
         raise ValueError("The `constraint` argument must be a callable.")
     variable.aggregation = VariableAggregation.NONE if aggregation is None else aggregation

@@ -44,7 +44,7 @@ def summarize(tensors: Sequence[Tensor], dtypes: Sequence[DataType], count: int)
 
 
 def check_condition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Assert: InvalidArgumentError with the data where the condition is false, or no scalar."""
+    """Assert: raises InvalidArgumentError with the data if the condition is false or not a scalar."""
     condition, *data = inputs
     if condition.ndim:
         raise InvalidArgumentError(f"In[0] should be a scalar: {shape_text(condition)}")

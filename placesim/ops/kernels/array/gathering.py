@@ -261,7 +261,7 @@ def gather_nd_memory(memory: KernelMemory) -> None:
 
 
 def unravel_index_memory(memory: KernelMemory) -> None:
-    """The strides of the dimensions, and once more without the first of them."""
+    """Strides of the dimensions, and a copy without the first one."""
     for _ in range(2):
         memory.temporary_like(memory.inputs[1])
 

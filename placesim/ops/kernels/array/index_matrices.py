@@ -116,7 +116,7 @@ def scatter_nd_dims(indices: Dims, updates: Dims, params: Dims) -> Dims:
 
 
 class _Part(NamedTuple):
-    """Some dimensions of a shape, and what an error calls them."""
+    """Some dimensions of a shape, and their name in errors."""
 
     name: str
     whole: Dims

@@ -1,4 +1,4 @@
-"""Tensors put together: Concat, Pack, Tile and their kin."""
+"""Joined tensors: Concat, Pack, Tile and related ops."""
 
 from __future__ import annotations
 

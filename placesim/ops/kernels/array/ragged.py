@@ -254,7 +254,7 @@ def _run_positions(row_ids: Tensor) -> Tensor:
 
 
 def _place_values(types: Sequence[str], partitions: Sequence[Tensor], first: int, sizes: Sequence[int]) -> Tensor:
-    """The place of each value, counted in values of the output; -1 where it has none."""
+    """Position of each value in the output's values; -1 for a dropped one."""
     strides = [elements(tuple(sizes[axis + 1 : len(types) + 1])) for axis in range(len(types) + 1)]
     rows = np.arange(first)
     where = np.where(rows < sizes[0], rows * strides[0], -1)
@@ -315,7 +315,7 @@ def _check_default(default: Dims, values: Dims, error: Callable[[str], Exception
 def _combine_shapes(
     ragged_rank: int, shape: Dims, values: Dims, error: Callable[[str], Exception] = InvalidArgumentError
 ) -> Dims:
-    """The output's shape from the shape asked for and the values'; -1 where neither says."""
+    """Output shape from the requested shape and the values'; -1 for an unknown dimension."""
     if values is None:
         return shape
     rank = ragged_rank + len(values)

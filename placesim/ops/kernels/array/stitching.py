@@ -1,4 +1,4 @@
-"""A tensor taken apart by a partition of its rows, and put together from pieces that say where they go."""
+"""Partition of a tensor's rows, and assembly from indexed pieces."""
 
 from __future__ import annotations
 

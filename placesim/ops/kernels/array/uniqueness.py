@@ -118,7 +118,7 @@ def _infer_unique_v2(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _static_count(context: ShapeContext) -> int:
-    """The size of the axis whose slices are compared, -1 if unknown."""
+    """Size of the compared axis, -1 if unknown."""
     dims, axis = context.shapes[0], context.value(1)
     if axis is None:
         return -1

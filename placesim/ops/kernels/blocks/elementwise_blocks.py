@@ -17,7 +17,7 @@ PART_BYTES = 1 << 19
 
 
 def part_count(nbytes: int) -> int:
-    """Into how many parts a tensor of so many bytes is cut."""
+    """Number of parts for a tensor of `nbytes` bytes."""
     return shares(nbytes // PART_BYTES)
 
 

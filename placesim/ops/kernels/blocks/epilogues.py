@@ -32,7 +32,7 @@ def nothing_follows(output: Tensor) -> Finish:
 
 @contextmanager
 def offered(begin: Begin) -> Iterator[None]:
-    """Within, the first kernel of this thread that asks may take it."""
+    """Context in which the first kernel of this thread that asks may take the epilogue."""
     _local.begin = begin
     try:
         yield

@@ -12,7 +12,7 @@ import numpy as np
 from placesim.ops.kernels.kernel import Tensor
 
 LARGEST_KEPT_BYTES = 1 << 26
-"""Larger buffers are given back to the system at once."""
+"""Larger buffers are freed at once."""
 
 _local = threading.local()
 

@@ -1,1 +1,1 @@
-"""tf.data: datasets as values, what makes and changes them, and iterators over them."""
+"""tf.data: datasets as values, transformations, and iterators."""

@@ -230,7 +230,7 @@ def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 class _ConcatenateIterator(Iterator[Element]):
-    """Iterations one after another, each started when the one before has ended."""
+    """Iterations one after another, each started when the previous one has ended."""
 
     def __init__(self, starts: Sequence[Start]) -> None:
         self._starts = list(starts)

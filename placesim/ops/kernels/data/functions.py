@@ -36,7 +36,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The captured values, and the inputs behind them."""
+    """Captured values, and the inputs after them."""
     end = before + len(attrs["Targuments"])
     return inputs[before:end], inputs[end:]
 
@@ -252,7 +252,7 @@ class _ScanIterator(Iterator[Element]):
 
 
 def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Results of `f` beside the next state, for every element in turn."""
+    """Results of `f`, which also returns the next state, for every element in turn."""
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
     state = tuple(inputs[1 : 1 + width])
@@ -284,7 +284,7 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The one element of a dataset; InvalidArgumentError if it has none, or more."""
+    """Single element of a dataset; InvalidArgumentError if it is empty or has more."""
     iteration = as_dataset(inputs[0]).start()
     found = next(iteration, None)
     if found is None:

@@ -173,7 +173,7 @@ def keep_unique(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 class _AssertCardinalityIterator(Iterator[Element]):
-    """An iteration that fails where there are fewer or more elements than were told."""
+    """Iterator that fails for another number of elements."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
         self._source = source

@@ -33,7 +33,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, scalar
 SEEDS_TYPE = "N10tensorflow4data20SeedGeneratorManagerE"
 CACHE_TYPE = "N10tensorflow4data18MemoryCacheManagerE"
 MAX_SLICES = 3
-"""Epochs that may stand in a buffer at a time."""
+"""Maximum number of epochs in a buffer at once."""
 
 
 # --- seeds ----------------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def make_generator(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 class Deleter:
-    """A variant that stands for the duty to delete a resource."""
+    """A variant that deletes a resource when it is freed."""
 
     def __init__(self, handle: ResourceHandle) -> None:
         self.handle = handle
@@ -213,7 +213,7 @@ def build_dummy(kind: str) -> Compute:
 
 
 def make_memory(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of a new cache, and what would delete it."""
+    """Handle of a new cache, and its deleter."""
     handle = make_anonymous(context, CACHE_TYPE, "MemoryCache", list)
     return handle, Deleter(handle)
 

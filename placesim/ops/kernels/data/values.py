@@ -58,7 +58,7 @@ def as_dataset(value: Any) -> ElementSequence:
 
 
 def signature(attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Shape, ...]]:
-    """The types and shapes of the components as attrs tell them."""
+    """Types and shapes of the components, from attrs."""
     return attrs["output_types"] if "output_types" in attrs else attrs["Toutput_types"], attrs["output_shapes"]
 
 

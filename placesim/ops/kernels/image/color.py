@@ -225,7 +225,7 @@ def clipped_contrast_memory(memory: KernelMemory) -> None:
 
 
 def contrast_memory(memory: KernelMemory) -> None:
-    """Behind its output each image's mean of each channel, in float."""
+    """Output, then each image's channel means in float."""
     memory.allocate()
     images = memory.inputs[0]
     if images.elements:

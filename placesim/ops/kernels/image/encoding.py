@@ -32,7 +32,7 @@ GRAY_WEIGHTS = (9798, 19235, 3735)
 PNG_COLOURS = {1: 0, 2: 4, 3: 2, 4: 6}
 """A PNG's colour type by the number of channels."""
 BYTES_OF_PIXEL = 12
-"""In Pillow, in the mode asked for, and as numbers, all at once."""
+"""Memory per pixel while decoding: in Pillow, in the requested mode, and as numbers."""
 PALETTE = 3
 """The colour type of a PNG with a palette."""
 UNKNOWN_FORMAT = "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required."

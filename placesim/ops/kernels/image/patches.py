@@ -89,7 +89,7 @@ def _build_extract_patches(rank: int) -> Compute:
 
 
 def _pad(images: Tensor, counts: Sequence[int], before: Sequence[int], axes: Sequence[tuple[int, int, int]]) -> Tensor:
-    """The images with as many zeros around them as the windows reach."""
+    """Zero-pad images to the reach of the windows."""
     widths = [(0, 0)]
     for (size, window, stride), count, start in zip(axes, counts, before, strict=True):
         widths.append((start, max((count - 1) * stride + window - size - start, 0)))

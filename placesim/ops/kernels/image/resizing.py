@@ -440,7 +440,7 @@ def scale_and_translate_grad_memory(memory: KernelMemory) -> None:
 
 
 def _span_size(in_size: int, scale: float, attrs: Attrs) -> int:
-    """For how many inputs TensorFlow has room beside each output along an axis."""
+    """Number of inputs per output along an axis for which TensorFlow allocates room."""
     _, radius = find_sampling_kernel(attrs["kernel_type"])
     _, width = _invert_scale(scale, attrs)
     return min(2 * math.ceil(FLOAT(radius) * width) + 1, in_size)

@@ -282,7 +282,7 @@ def _undefined(matrix: Tensor) -> Tensor:
 
 
 def _square_root(matrix: Tensor) -> Tensor:
-    """The principal root; NaN where a real matrix has none that is real, and where an entry is not finite."""
+    """Principal square root; NaN if a real matrix has no real one or an entry is not finite."""
     from scipy.linalg import sqrtm
 
     if not np.isfinite(matrix).all():

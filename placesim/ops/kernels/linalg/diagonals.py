@@ -159,7 +159,7 @@ def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]
 
 
 def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int, int]:
-    """The size asked for where it is not -1, else the smallest that holds the band (a square where neither is given)."""
+    """Requested size, or for -1 the smallest size that holds the band (square if neither size is given)."""
     least_rows, least_columns = longest - min(band.upper, 0), longest + max(band.lower, 0)
     if rows != -1 and rows < least_rows:
         raise InvalidArgumentError("The number of rows is too small.")
@@ -263,7 +263,7 @@ def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 
 
 def _infer_band(context: ShapeContext, index: int) -> Band | None:
-    """The band that input `index` says, None if it is unknown."""
+    """Band given by input `index`, None if unknown."""
     dims = with_rank_at_most(context.shapes[index], 1)
     k = context.value(index) if is_fully_defined(dims) else None
     if k is None:

@@ -212,7 +212,7 @@ def infer_einsum(context: ShapeContext) -> tuple[Dims]:
 
 
 def _infer_operand(subscript: str, dims: Dims, dims_of: dict[str, int], where: str) -> Dims:
-    """Adds the dimensions of the labels of one input; gives the dimensions that its ellipsis stands for."""
+    """Record the dimensions of an input's labels, and return those of its ellipsis."""
     _check_ellipsis(subscript)
     labels = split_labels(subscript)
     named = len(labels) - (ELLIPSIS in labels)

@@ -18,7 +18,7 @@ from placesim.ops.kernels.shape_operands import broadcast_dims
 _BROADCAST, _BATCH, _FREE, _INNER, _SUMMED = range(5)
 """Kinds of axes of an operand in TensorFlow's kernel, in the order into which it brings the axes."""
 _FREE_LAST = {_BROADCAST: 0, _BATCH: 1, _INNER: 2, _FREE: 3, _SUMMED: 4}
-"""The other order that its product takes as it is."""
+"""Alternative order that the product accepts without a transpose."""
 
 
 class _Part(NamedTuple):

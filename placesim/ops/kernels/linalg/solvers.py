@@ -272,7 +272,7 @@ def _triangularize(diagonals: Tensor, rhs: Tensor, pivoting: bool) -> tuple[Tens
 
 
 def _perturb(upper: Tensor) -> None:
-    """Pivots that are negligible beside the largest element become as large as the rounding error of that."""
+    """Replace pivots negligible beside the largest element by its rounding error."""
     limits = np.finfo(upper.dtype)
     tolerance = np.maximum(limits.eps * np.abs(upper).max(axis=(0, -1)), limits.tiny)[..., None]
     pivots = upper[0]

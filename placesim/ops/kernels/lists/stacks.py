@@ -122,7 +122,7 @@ def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence
 
 
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let go of all tensors; every later push or pop is an InvalidArgumentError."""
+    """Release all tensors; later pushes and pops raise InvalidArgumentError."""
     stack = find_stack(inputs[0], context)
     stack.tensors, stack.closed = [], True
     return ()

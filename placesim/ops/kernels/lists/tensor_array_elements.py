@@ -198,7 +198,7 @@ def gather_memory(memory: KernelMemory) -> None:
 
 
 def concat_memory(memory: KernelMemory) -> None:
-    """The lengths come first; the array lets go of all elements."""
+    """First the lengths; the array releases all elements."""
     memory.allocate(1)
     memory.allocate(0)
     _let_go(memory, [key for key in memory.store(0).held if isinstance(key, int)])

@@ -186,7 +186,7 @@ class TensorArrayStore:
         self.elements[index].shape, self.elements[index].written = shape, True
 
     def close(self) -> None:
-        """Let go of all tensors."""
+        """Release all tensors."""
         self.elements, self.closed = [], True
 
 
@@ -351,7 +351,7 @@ def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 
 
 def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Let go of all tensors; every later use is an error."""
+    """Release all tensors; every later use is an error."""
     find_array(inputs[0], context).close()
     return ()
 
@@ -387,7 +387,7 @@ def read_memory(memory: KernelMemory) -> None:
 
 
 def close_memory(memory: KernelMemory) -> None:
-    """All elements are let go."""
+    """Release all elements."""
     memory.store(0).clear()
 
 

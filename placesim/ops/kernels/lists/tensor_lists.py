@@ -500,7 +500,7 @@ def set_item_memory(memory: KernelMemory) -> None:
 
 
 def resize_memory(memory: KernelMemory) -> None:
-    """Elements are let go, or come unset."""
+    """Release removed elements; new ones are unset."""
     _resize(memory.change_list(), int(memory.value(1)))
 
 

@@ -130,7 +130,7 @@ def _ragged_rows(splits: Tensor, values: Tensor) -> Tensor:
 
 
 def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | None, attrs: Attrs) -> Sequence[Tensor]:
-    """The distinct values of each row, ascending, and how often (or with what weight) they occur; a vector has no rows."""
+    """Distinct values of each row in ascending order, with their counts or total weights; a vector is one row."""
     dtype, longest = attrs["output_type"].numpy, attrs["maxlength"]
     counted = values < longest if longest >= 0 else np.ones(values.shape, bool)
     # row by row and value by value: the order of a sparse tensor's coordinates
@@ -252,7 +252,7 @@ def _known_size(context: ShapeContext, index: int) -> int | None:
 
 
 def bin_sparse_memory(memory: KernelMemory) -> None:
-    """A sparse vector is counted like a dense one, rows are at once."""
+    """A sparse vector is counted like a dense one, rows directly."""
     if memory.inputs[2].elements == 1:
         bincount_memory(memory, memory.attrs["binary_output"])
 

@@ -18,9 +18,9 @@ from placesim.ops.kernels.precision import widened
 BESSEL_ANGLE_FROM = 2.0
 """Above this x the Bessel kernels use amplitude and angle; below, polynomials."""
 FRESNEL_ANGLE_FROM, FRESNEL_ANGLE_TO = 1.6, 36974.0
-"""Between these the Fresnel kernels do so; beyond, they give their limit, 1/2."""
+"""Range in which the Fresnel kernels compute; beyond it they return the limit, 1/2."""
 SMALLEST_NORMAL = np.finfo(np.float32).tiny
-"""Of float32: TensorFlow's threads take what is smaller for zero."""
+"""Smallest normal float32: TensorFlow's threads treat smaller numbers as zero."""
 
 
 def bessel_first(order: int) -> Callable[..., Any]:

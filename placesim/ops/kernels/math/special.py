@@ -35,7 +35,7 @@ ERF_ABOVE = (
 ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02)
 """erf(x) = x * above(x * x) / below(x * x) up to that limit, where it is 1 in single precision: Eigen's and XLA's numbers."""
 DAWSON_LIMIT_FROM = 1e9
-"""Above this |x| the Dawson kernels give their limit."""
+"""|x| from which the Dawson kernels return their limit."""
 
 
 def of_scipy(name: str) -> Callable[..., Any]:

@@ -291,7 +291,7 @@ def infer_any_convolution(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _check_named_groups(depth: int, filters: Sequence[int], groups: int) -> None:
-    """The channels are as many groups as attr `groups` says."""
+    """Check the number of channel groups against attr `groups`."""
     if groups < 1:
         raise ShapeError("Groups attribute should be a positive integer")
     for which, count in (("input", depth), ("output", filters[-1])):

@@ -141,7 +141,7 @@ def _filter_shape(sizes: Tensor, spatial: int) -> tuple[int, ...]:
 def _back_windows(
     of: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
 ) -> tuple[SpatialWindow, ...]:
-    """The windows of a gradient whose three shapes agree."""
+    """Windows of a gradient after a check of its three shapes."""
     label = f"Conv2DCustomBackprop{of}" if layout.rank == 4 else f"Conv3DBackprop{of}Op"
     # volumes are checked once by their own kernel, and once more by what both kernels share
     if layout.rank == 5:
@@ -210,13 +210,13 @@ def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_from_sizes(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """A gradient whose shape is the value of an input."""
+    """Gradient with the shape in an input's value."""
     with_rank(context.shapes[index], 1)
     return (with_rank(context.shape_value(index), rank),)
 
 
 def infer_as_input(context: ShapeContext, index: int, rank: int) -> Sequence[Dims]:
-    """A gradient that is shaped as the input that it belongs to."""
+    """Gradient with the shape of its input."""
     return (with_rank(context.shapes[index], rank),)
 
 

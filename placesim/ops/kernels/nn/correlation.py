@@ -29,7 +29,7 @@ ROUNDED_STEPS = 1 << 22
 LONG_BLOCK = 1 << 9
 """Minimum patches per block if there are more than two blocks, since each block reads the whole filter."""
 SMALL_FILTER = 1 << 16
-"""Elements of a filter whose gradient each block sums for itself."""
+"""Maximum elements of a filter whose gradient each block sums separately."""
 WIDE_BLOCK_BYTES = 1 << 23
 """Of the patches that are added to planes: the fewer the blocks, the longer the runs."""
 TALL_BLOCK = 1 << 11
@@ -275,7 +275,7 @@ def _add_as_planes(grads: Tensor, matrix: Tensor, windows: Sequence[SpatialWindo
 
 
 def _take_planes(planes: Tensor, windows: Sequence[SpatialWindow], images: Tensor) -> None:
-    """Copies what is not padding from planes to images."""
+    """Copy planes without padding to images."""
     *leading, last = windows
     inside = [slice(window.before, min(window.before + window.input, window.extent)) for window in leading]
     outside = [slice(0, part.stop - part.start) for part in inside]

@@ -324,7 +324,7 @@ def _check_launch_back(layout: TensorLayout) -> None:
 def _back_windows(
     label: str, inputs: Sequence[int], filters: Sequence[int], grads: Sequence[int], attrs: Attrs, layout: TensorLayout
 ) -> tuple[SpatialWindow, ...]:
-    """The windows of a gradient whose three shapes agree."""
+    """Windows of a gradient after a check of its three shapes."""
     for name, shape in (("input", inputs), ("filter", filters), ("out_backprop", grads)):
         if len(shape) != 4:
             raise InvalidArgumentError(f"{label}: {name} must be 4-dimensional")

@@ -102,7 +102,7 @@ def _windows(tensor: Tensor, filters: Tensor, attrs: Attrs) -> tuple[SpatialWind
 
 
 def _window(size: int, taps: int, stride: int, rate: int, padding: str) -> SpatialWindow:
-    """The windows along one axis; a rate may be 0 here, where all taps lie on one cell."""
+    """Windows along one axis; the rate may be 0, which puts all taps on one cell."""
     # SAME pads for the window with its holes, as if it were a dense one
     effective = taps + (taps - 1) * (rate - 1)
     return window_of(size, effective, stride, 1, padding)._replace(kernel=taps, dilation=rate)

@@ -260,7 +260,7 @@ def _cells(sequence: Tensor, number: int, size: int, overlapping: bool, which: s
 
 
 def _aligned(sequence: Tensor) -> list[str]:
-    """The elements, each as wide as the widest."""
+    """Elements padded to the width of the widest."""
     texts = [str(value) for value in sequence.reshape(-1).tolist()]
     return [text.rjust(max(map(len, texts))) for text in texts]
 

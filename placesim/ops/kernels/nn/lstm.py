@@ -358,7 +358,7 @@ def lstm_memory(memory: KernelMemory) -> None:
 
 
 def lstm_gradient_memory(memory: KernelMemory) -> None:
-    """As of the forward pass, from the last step to the first."""
+    """Like the forward pass, from the last step to the first."""
     for output in range(8):
         memory.allocate(output)
     _, batch, inputs = memory.inputs[1].dims

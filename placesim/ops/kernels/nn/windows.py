@@ -66,7 +66,7 @@ class SpatialWindow(NamedTuple):
         return self.extent - self.before - self.input
 
     def reach(self, outputs: int) -> int:
-        """The cells that so many neighbouring windows cover together."""
+        """Number of cells covered by neighbouring windows together."""
         return (outputs - 1) * self.stride + (self.kernel - 1) * self.dilation + 1 if outputs else 0
 
     def cells(self, tap: int) -> slice:

@@ -92,7 +92,7 @@ def transforms(tile: int, taps: int) -> Transforms:
 
 
 def suits(windows: Sequence[SpatialWindow], batch: int, depth: int, channels: int, dtype: np.dtype[np.generic]) -> bool:
-    """Whether this way is possible for such a convolution, and the faster one."""
+    """Whether Winograd is possible and faster for such a convolution."""
     return (
         len(windows) == 2
         and dtype == np.float32
@@ -204,7 +204,7 @@ def _tiled(windows: Sequence[SpatialWindow], tile: int) -> list[SpatialWindow]:
 
 
 def blocks_of_tiles(images: int, tiled: Sequence[SpatialWindow], tile: int, size: int, start: int = 0) -> list[WindowBlock]:
-    """Blocks of tiles with so many floats each: where there are many, two at least for threads to share."""
+    """Blocks of tiles with about `size` floats each, at least two if there are many tiles, for threads."""
     rows, columns = (window.outputs // tile for window in tiled)
     tiles = images * rows * columns
     count = max(ceil(tiles * size * 4 / BLOCK_BYTES), min(2, tiles * tile**2 // (LEAST_OUTPUTS // 2)))

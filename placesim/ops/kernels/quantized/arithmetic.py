@@ -143,7 +143,7 @@ def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
 
 
 def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:
-    """int64 steps counted from the one that stands for zero."""
+    """Values in int64 steps relative to the zero point."""
     return value.astype(np.int64) - quantize_unclamped(0.0, *found, source)
 
 

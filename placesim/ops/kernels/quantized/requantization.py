@@ -1,4 +1,4 @@
-"""Quantized integers brought to another range: one that is given, or the one that they really use."""
+"""Requantization to a given range or to the range in use."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def _merged_bound(context: ShapeContext, low: int, high: int) -> Dims:
-    """The shape of both ends of the range, the inputs of these numbers."""
+    """Common shape of the range inputs with these numbers."""
     bound = merge(context.shapes[high], bound_dims(context, low))
     check_axis(context)
     merge_slices(context, with_rank(bound, 0 if context.attrs["axis"] == -1 else 1))

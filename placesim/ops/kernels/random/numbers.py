@@ -161,7 +161,7 @@ def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
 
 
 def multinomial_memory(memory: KernelMemory) -> None:
-    """Behind its output the running sums of a row's probabilities, in double."""
+    """Output, then the cumulative probabilities of a row in double."""
     memory.allocate()
     if memory.outputs[0].elements:
         classes = memory.inputs[0].dims[1]

@@ -277,7 +277,7 @@ def sample_binomials(
 
 
 def _sample_rare(generator: Philox, numbers: Tensor, count: Tensor, chance: Tensor) -> Tensor:
-    """Counts of successes that are no more likely than failures; where few are expected, the gaps between them are drawn."""
+    """Binomial counts for probabilities up to 1/2, by gaps between successes if few are expected."""
     # a mean of 10 is where the kernel changes its method
     few = count * chance < 10
     drawn = (count > 0) & (chance > 0) & np.isfinite(count)

@@ -127,7 +127,7 @@ def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
 
 
 def build_infer_spelled(index: int) -> ShapeFunction:
-    """The shape function of one output, of the shape that an input spells."""
+    """Shape function of one output whose shape is an input's value."""
     return lambda context: (vector_shape_value(context, index),)
 
 

@@ -162,7 +162,7 @@ def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
 
 
 def infer_stateful(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 2 spells; what follows it is scalar, as the algorithm is."""
+    """One output with the shape in input 2; the inputs after it are scalars."""
     for index in (1, *range(3, len(context.shapes))):
         with_rank(context.shapes[index], 0)
     return (vector_shape_value(context, 2),)

@@ -56,7 +56,7 @@ from placesim.ops.kernels.shapes import (
 )
 
 Chooser = Callable[[Sequence[Any]], Distribution]
-"""The inputs behind shape and generator -> the distribution they ask for."""
+"""Distribution for the inputs after shape and generator."""
 
 
 def _fixed(distribution: Distribution) -> Chooser:

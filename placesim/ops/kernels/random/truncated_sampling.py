@@ -34,7 +34,7 @@ MAX_ITERATIONS = 1000
 DEVIATIONS_FOR_NORMALS = 1.3
 """With a bound this far from the mean, plain normals are drawn and rejected."""
 BATCH = 100
-"""Outputs with the same parameters are drawn in batches of this size."""
+"""Number of outputs with the same parameters drawn together."""
 NAMES = ("means", "stddevs", "minvals", "maxvals")
 
 Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]

@@ -193,7 +193,7 @@ def _serve(accumulator: Accumulator, takers: TakeQueue) -> None:
 
 
 def count_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: how many gradients are there."""
+    """Number of accumulated gradients, a scalar."""
     return (np.int32(find_accumulator(inputs[0], context).count),)
 
 

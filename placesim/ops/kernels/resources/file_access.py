@@ -29,7 +29,7 @@ LENGTH_BYTES, CHECKSUM_BYTES = 8, 4
 
 
 def file_name(name: bytes) -> str:
-    """A file's name as the system has it, whatever its bytes."""
+    """A file's name for the system, from any bytes."""
     return os.fsdecode(name)
 
 

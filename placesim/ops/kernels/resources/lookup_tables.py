@@ -1,4 +1,4 @@
-"""Lookup tables: made, asked, changed and exported.
+"""Lookup tables: creation, lookup, changes and export.
 
 Source: TensorFlow's `lookup_table_op.cc` and `lookup_ops.cc`.
 """

@@ -294,7 +294,7 @@ def peek_memory(memory: KernelMemory) -> None:
 
 
 def clear_memory(memory: KernelMemory) -> None:
-    """Everything is let go."""
+    """Release everything."""
     memory.store(ITSELF).clear()
 
 

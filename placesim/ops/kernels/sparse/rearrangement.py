@@ -370,7 +370,7 @@ def untracked_parts_memory(memory: KernelMemory) -> None:
 
 
 def split_memory(memory: KernelMemory) -> None:
-    """As of one sparse tensor, for each piece."""
+    """Like one sparse tensor for each piece."""
     for output in range(len(memory.outputs) * 2 // 3):
         memory.leave_untracked(output)
 

@@ -61,7 +61,7 @@ def _infer_segments(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _build_infer_counted(noun: str, check: Callable[[ShapeContext], Dims]) -> ShapeFunction:
-    """As many rows as the fourth input says."""
+    """Output with as many rows as the fourth input says."""
 
     def infer_counted(context: ShapeContext) -> Sequence[Dims]:
         row = check(context)
@@ -115,7 +115,7 @@ def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequ
 
 
 def _count_rows(inputs: Sequence[Tensor]) -> int:
-    """The rows of the output: as many as asked for, or as the last segment needs."""
+    """Number of output rows: as requested, or for the last segment."""
     data, indices, segment_ids, *counts = inputs
     rows = 0
     for count in counts:

@@ -25,7 +25,7 @@ PART_BYTES = 1 << 19
 """Of each variable in a part of an update: what a rule makes in between stays in a cache, and threads rarely meet."""
 
 Check = Callable[[Mapping[str, Tensor]], None]
-"""Raises InvalidArgumentError unless an op's inputs, by name, are as the kernel wants them."""
+"""Raises InvalidArgumentError unless an op's inputs, by name, are valid for the kernel."""
 
 
 MergeGradient = Callable[[ShapeContext, int, Dims], Dims]
@@ -89,7 +89,7 @@ def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
 
 
 def signed_scalar(name: str) -> Check:
-    """InvalidArgumentError unless the input is a scalar of the sign that SIGNS says."""
+    """Check that an input is a scalar of the sign in SIGNS."""
     sign, has_sign = SIGNS[name]
 
     def check(inputs: Mapping[str, Tensor]) -> None:
@@ -178,7 +178,7 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def _overwritable(holders: Sequence[VariableResource | ResourceHandle], context: KernelContext) -> list[bool]:
-    """For each variable whether its memory may take its new value; what is wrong with a holder is said later."""
+    """Whether the memory of each variable can take its new value; invalid holders are reported later."""
     try:
         found = [find_variable(holder, context) for holder in holders]
     except (InvalidArgumentError, NotFoundError):
@@ -418,7 +418,7 @@ RULES: dict[str, Rule] = {
     ),
 }
 RESOURCE_SEES_GRADIENT = ("GradientDescent", "ProximalAdagrad")
-"""Optimizers of whose resource op the shape function compares the gradient."""
+"""Optimizers whose resource op checks the gradient's shape."""
 
 
 def _build_resource(name: str) -> Kernel:

@@ -428,7 +428,7 @@ def disable_copy_on_read_memory(memory: KernelMemory) -> None:
 
 
 def destroy_resource_memory(memory: KernelMemory) -> None:
-    """The variable lets go of its memory, or any other resource of what it keeps."""
+    """The variable releases its memory, another resource its content."""
     memory.renew_variable(0, 0)
 
 

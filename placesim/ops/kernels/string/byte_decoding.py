@@ -20,7 +20,7 @@ from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 
 
 def _numbers(data: bytes, dtype: DataType, little_endian: bool) -> Tensor:
-    """Bytes as numbers; of complex numbers each half is turned round by itself."""
+    """Bytes as numbers; the halves of complex numbers are byte-swapped separately."""
     if dtype is BOOL:
         return np.asarray(np.frombuffer(data, np.uint8) != 0)
     if little_endian or dtype.size == 1:
@@ -91,7 +91,7 @@ def _check_csv(inputs: Sequence[Any], attrs: Attrs) -> None:
 
 
 def _unquoted_field(text: bytes, at: int, delimiter: int, quotes: bool) -> tuple[bytes, int]:
-    """A field that starts here, and where the next one starts."""
+    """Field that starts here, and the start of the next one."""
     end = text.find(bytes([delimiter]), at)
     end = len(text) if end < 0 else end
     field = text[at:end]

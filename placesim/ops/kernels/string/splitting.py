@@ -1,4 +1,4 @@
-"""Strings cut into pieces, and pieces put together into n-grams."""
+"""Splitting of strings, and n-grams of pieces."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _vector_and_scalar(inputs: Sequence[Any], name: str) -> tuple[list[bytes], b
 
 
 def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
-    """The pieces between delimiters; an empty text has none."""
+    """Pieces between delimiters; none for an empty text."""
     for delimiter in delimiters[1:]:
         text = text.replace(bytes([delimiter]), delimiters[:1])
     return text.split(delimiters[:1]) if text else []

@@ -79,7 +79,7 @@ def _check_errors(attrs: Attrs) -> None:
 
 
 def _cleaned(text: bytes, codec: str, attrs: Attrs) -> Iterator[tuple[int, int]]:
-    """Code points with the bytes where they start, as the attrs want invalid and control characters."""
+    """Code points with their byte positions, after the attrs' handling of invalid and control characters."""
     at = 0
     for code_point, size, is_valid in read_characters(text, codec):
         if not is_valid and attrs["errors"] == "strict":

@@ -1,4 +1,4 @@
-"""The script of every Unicode character, with the numbers that ICU gives scripts: from the table of ranges beside this file."""
+"""Script of every Unicode character with ICU's script numbers, from the table of ranges beside this file."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def bottleneck_v2(
     outputs_collections: object = None,
     scope: object = None,
 ) -> Any:
-    """A unit whose inputs are normalized before its three convolutions."""
+    """Unit that normalises its inputs before its three convolutions."""
     with tf.variable_scope(scope, "bottleneck_v2", [inputs]) as opened:
         before = batch_norm(inputs, activation_fn=tf.nn.relu, scope="preact")
         plain = {"normalizer_fn": None, "activation_fn": None}

@@ -130,7 +130,7 @@ def _zeros(tensor: Tensor) -> Any:
 
 
 def _bring_out(op: Operation, forward: Sequence[FunctionGraph], backward: Sequence[_BranchGradient]) -> None:
-    """Every forward branch gives as many optionals as the one that has most; those that it lacks are empty."""
+    """Give all forward branches the same number of optionals; missing ones are empty."""
     own = [[tensor for tensor in back.wrapped.values() if not _is_among(tensor, back.forward.outputs)] for back in backward]
     most = max(map(len, own))
     added = []

@@ -19,7 +19,7 @@ tf = namespace("")
 
 
 def _merge(parts: Any, name: str | None = None) -> Any:
-    """The gradient that is there, be it a tensor or slices."""
+    """Merge of gradients, tensors or slices."""
     if all(not isinstance(part, IndexedSlices) for part in parts):
         return gen("Merge")(list(parts), name=name)[0]
     with name_scope(name, "Merge"):

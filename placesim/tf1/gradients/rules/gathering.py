@@ -80,7 +80,7 @@ def _sum_rows(table_shape: object, values: Tensor, indices: Tensor, batch_dims: 
 
 
 def _batch_indices(table_shape: object, indices: Tensor, batch_dims: int) -> Any:
-    """The indices into the table whose batches are laid one after another."""
+    """Indices into the table with its batches concatenated."""
     dtype = indices.dtype.base_dtype
     sizes = tf.cast(table_shape, dtype)
     stride = tf.ones((), dtype=dtype)

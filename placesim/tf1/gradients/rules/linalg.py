@@ -158,7 +158,7 @@ class _EinsteinSums:
         return summed if not reduced else self.spread(summed, left, labels, shape, reduced)
 
     def spread(self, grad: Tensor, output: str, labels: str, shape: Any, reduced: list[str]) -> Any:
-        """The gradient of an operand some of whose labels were summed away."""
+        """Gradient of an operand with labels that were summed away."""
         axes = [self._axis(labels, label) for label in reduced]
         dims = tf.stack([shape[axis] for axis in axes])
         repeated = len(set(labels)) + len(set(output)) < len(labels) + len(output)

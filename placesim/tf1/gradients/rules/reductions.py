@@ -1,4 +1,4 @@
-"""Gradients of reductions and of cumulative sums: what was reduced is spread again."""
+"""Gradients of reductions and cumulative sums."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ tf = namespace("")
 
 
 def _late(rule: Callable[[Any, Any], Any], of_output: bool = False) -> GradientFunction:
-    """`rule(gradient, conjugate of x or y)`, whose nodes wait for the gradient."""
+    """Gradient from `rule(gradient, conjugate of x or y)`, whose nodes wait for the gradient."""
 
     def gradient(op: Operation, grad: Tensor) -> Any:
         with control_dependencies([grad]):
@@ -32,7 +32,7 @@ def _late(rule: Callable[[Any, Any], Any], of_output: bool = False) -> GradientF
 
 
 def _late_real(rule: Callable[[Any, Any, Any], Any]) -> GradientFunction:
-    """`rule(gradient, x, y)` of real tensors, whose nodes wait for the gradient."""
+    """Gradient from `rule(gradient, x, y)` of real tensors, whose nodes wait for the gradient."""
 
     def gradient(op: Operation, grad: Tensor) -> Any:
         with control_dependencies([grad]):
