@@ -52,7 +52,7 @@ def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of:
                 shape = convert_to_tensor(TensorShape(shape))
             except (TypeError, ValueError):  # tensors are among the sizes, or what is no size
                 shape = convert_to_tensor(shape, dtypes.int32)
-        if shape.shape.rank == 0:
+        if shape.shape.rank == 0:  # one size, of a vector
             shape = gen("Reshape")(shape, [-1])
         return fill(shape, constant(value, kind), name=scope)
 

@@ -91,6 +91,7 @@ def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
         raise TypeError("unsupported operand type(s) for -: 'NoneType' and 'int'")
     if axis == rank - 1:
         return gen(op)(logits, name=name)
+    # TensorFlow's Rank for negative axes: nothing reads it, but the names of later ops count it
     tf.rank(logits)
     rank_tensor = tf.rank(logits)
     moved = _swap_with_last(logits, axis, tf.subtract(rank_tensor, 1))

@@ -84,6 +84,7 @@ class SyncReplicasOptimizer(Optimizer):
         self.ready_for_local_init_op = tf.report_uninitialized_variables(tf.global_variables())
         with tf.name_scope(None, self._name):
             applied, taken = self._accumulate(given)
+            # an empty name leaves all scopes
             with tf.device(global_step.device), tf.name_scope(""):
                 update = self._opt.apply_gradients(zip(taken, [variable for _, variable in given], strict=True), global_step)
                 train_op = self._exchange_tokens(applied, update)

@@ -32,7 +32,7 @@ class Supervisor:
     """
 
     __module__ = "tensorflow.python.training.supervisor"
-    USE_DEFAULT: Any = 0
+    USE_DEFAULT: Any = 0  # TensorFlow's own value: an argument that is given as 0 is the default too
 
     def __init__(
         self,
