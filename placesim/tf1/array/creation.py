@@ -147,7 +147,7 @@ def one_hot(
     on_value: TensorLike | None = None,
     off_value: TensorLike | None = None,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """`tf.one_hot`."""

@@ -52,7 +52,7 @@ def dropout(
     is_training: bool = True,
     outputs_collections: object = None,
     scope: object = None,
-    seed: Any = None,
+    seed: int | None = None,
 ) -> Any:
     """Keeps an element with this probability where it trains."""
     with layer_scope(scope, "Dropout", inputs, None) as opened:
