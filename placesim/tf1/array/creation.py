@@ -116,11 +116,7 @@ _RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
 def range(
-    start: Any,
-    limit: Any = None,
-    delta: TensorLike = 1,
-    dtype: DTypeLike | None = None,
-    name: str | None = "range",
+    start: Any, limit: Any = None, delta: TensorLike = 1, dtype: DTypeLike | None = None, name: str | None = "range"
 ) -> Tensor:
     """`tf.range`."""
     if limit is None:
@@ -175,11 +171,7 @@ def one_hot(
 
 
 def eye(
-    num_rows: Any,
-    num_columns: Any = None,
-    batch_shape: Any = None,
-    dtype: DTypeLike = dtypes.float32,
-    name: str | None = None,
+    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: DTypeLike = dtypes.float32, name: str | None = None
 ) -> Tensor:
     """`tf.eye`."""
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
