@@ -98,8 +98,10 @@ def test_tables_have_defaults(tmp_path: Any) -> None:
     with tf.Session() as session:
         session.run(tf.tables_initializer())
         assert [value.tolist() for value in session.run(found)] == [[7, -1], [0, 1], [0, 1]]
-    with pytest.raises(TypeError, match="Dtype of argument `keys` must be <dtype: 'string'>, received: <dtype: 'int32'>"):
-        tables[0].lookup(tf.constant([1]))
+    told = "Dtype of argument `keys` must be <dtype: 'string'>, received: <dtype: 'int32'>"
+    for table, keys in ((tables[0], tf.constant([1])), (tables[0], [1]), (tables[2], [1])):
+        with pytest.raises(TypeError, match=told):
+            table.lookup(keys)
 
 
 def test_tables_change() -> None:

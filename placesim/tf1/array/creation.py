@@ -52,7 +52,7 @@ def _filled(word: str, shape: Any, dtype: DTypeLike, name: str | None, value_of:
                 shape = convert_to_tensor(TensorShape(shape))
             except (TypeError, ValueError):  # tensors are among the sizes, or what is no size
                 shape = convert_to_tensor(shape, dtypes.int32)
-        if shape.shape.rank == 0:
+        if shape.shape.rank == 0:  # one size, of a vector
             shape = gen("Reshape")(shape, [-1])
         return fill(shape, constant(value, kind), name=scope)
 
@@ -116,11 +116,7 @@ _RANGE_TYPES = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
 def range(
-    start: Any,
-    limit: Any = None,
-    delta: TensorLike = 1,
-    dtype: DTypeLike | None = None,
-    name: str | None = "range",
+    start: Any, limit: Any = None, delta: TensorLike = 1, dtype: DTypeLike | None = None, name: str | None = "range"
 ) -> Tensor:
     """`tf.range`."""
     if limit is None:
@@ -147,7 +143,7 @@ def one_hot(
     on_value: TensorLike | None = None,
     off_value: TensorLike | None = None,
     axis: int | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
 ) -> Tensor:
     """`tf.one_hot`."""
@@ -175,11 +171,7 @@ def one_hot(
 
 
 def eye(
-    num_rows: Any,
-    num_columns: Any = None,
-    batch_shape: Any = None,
-    dtype: DTypeLike = dtypes.float32,
-    name: str | None = None,
+    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: DTypeLike = dtypes.float32, name: str | None = None
 ) -> Tensor:
     """`tf.eye`."""
     with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):

@@ -10,7 +10,7 @@ from placesim.tf1.array.creation import ones, zeros
 from placesim.tf1.array.shaping import concat, expand_dims, rank, reshape, shape, squeeze, stack
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.math.reductions import reduce_sum, reduction_axes
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
@@ -232,7 +232,9 @@ def _repeated(data: Tensor, times: Tensor, sizes: Tensor, axis: int) -> Any:
     return found
 
 
-def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool_, name: str | None = None) -> Tensor:
+def sequence_mask(
+    lengths: TensorLike, maxlen: Any = None, dtype: DTypeLike | None = dtypes.bool_, name: str | None = None
+) -> Tensor:
     """`tf.sequence_mask`."""
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert_to_tensor(lengths)

@@ -20,12 +20,7 @@ from placesim.tf1.types import dtypes
 
 def _rank_check(word: str, op: str, fits: Callable[[int, int], bool], text: str) -> Any:
     def call(
-        x: Any,
-        rank: Any,
-        data: Any = None,
-        summarize: int | None = None,
-        message: str | None = None,
-        name: str | None = None,
+        x: Any, rank: Any, data: Any = None, summarize: int | None = None, message: str | None = None, name: str | None = None
     ) -> Any:
         with name_scope(name, word, [x, rank]):
             x = convert_to_tensor(x, name="x")
@@ -48,12 +43,7 @@ assert_rank_at_least = _rank_check("assert_rank_at_least", "GreaterEqual", lambd
 
 
 def assert_rank_in(
-    x: Any,
-    ranks: Any,
-    data: Any = None,
-    summarize: int | None = None,
-    message: str | None = None,
-    name: str | None = None,
+    x: Any, ranks: Any, data: Any = None, summarize: int | None = None, message: str | None = None, name: str | None = None
 ) -> Any:
     """`tf.assert_rank_in`: that the rank is one of several."""
     with name_scope(name, "assert_rank_in", (x, *ranks)):

@@ -139,7 +139,7 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Any:
         return sums[0] if len(sums) == 1 else tf.add_n(sums, name=scope)
 
 
-def get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Any:
+def get_graph_from_inputs(op_input_list: Any, graph: Graph | None = None) -> Any:
     """The graph of tensors, else the default one.  Raises ValueError if they are of several."""
     graphs = [one.graph for one in op_input_list if hasattr(one, "graph")]
     found = graph or (graphs[0] if graphs else tf.get_default_graph())

@@ -52,7 +52,7 @@ def dropout(
     is_training: bool = True,
     outputs_collections: object = None,
     scope: object = None,
-    seed: Any = None,
+    seed: int | None = None,
 ) -> Any:
     """Dropout with a keep probability, in training only."""
     with layer_scope(scope, "Dropout", inputs, None) as opened:

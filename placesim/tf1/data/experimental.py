@@ -15,7 +15,7 @@ from placesim.tf1.importing.missing_names import not_there
 Transformation = Callable[[Dataset], Dataset]
 
 
-def shuffle_and_repeat(buffer_size: Any, count: Any = None, seed: Any = None) -> Transformation:
+def shuffle_and_repeat(buffer_size: TensorLike, count: TensorLike | None = None, seed: int | None = None) -> Transformation:
     """Shuffles and repeats."""
     return lambda dataset: changes.shuffle_and_repeat(dataset, buffer_size, count, seed)
 

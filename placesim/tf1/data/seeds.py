@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import placesim.tf1 as tf
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
@@ -15,7 +13,7 @@ from placesim.tf1.types import dtypes
 _MOST = 2**31 - 1
 
 
-def seed_tensors(seed: Any) -> tuple[Tensor, Tensor]:
+def seed_tensors(seed: int | None) -> tuple[Tensor, Tensor]:
     """Both seeds, of one int64 each: 0 and 0 if neither the graph nor the dataset has one."""
     if isinstance(seed, Tensor):
         first, second = get_seed(0)[0], gen("FloorMod")(seed, _MOST, name="mod")

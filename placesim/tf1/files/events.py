@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsInt
 
 from placesim.core.checkpoints.crc32c import crc32c, mask
 from placesim.formats.tensorflow.messages import message_class
@@ -80,7 +80,7 @@ class FileWriter:
         """The directory."""
         return str(self._logdir)
 
-    def add_summary(self, summary: Any, global_step: int | None = None) -> None:
+    def add_summary(self, summary: Any, global_step: SupportsInt | None = None) -> None:
         """Writes a Summary, as a message or serialized."""
         kind = message_class("Summary")
         given = summary if not isinstance(summary, bytes) else kind.FromString(summary)
@@ -97,11 +97,11 @@ class FileWriter:
             given = written
         self._add(message_class("Event")(summary=given), global_step)
 
-    def add_session_log(self, session_log: object, global_step: int | None = None) -> None:
+    def add_session_log(self, session_log: object, global_step: SupportsInt | None = None) -> None:
         """Writes a SessionLog."""
         self._add(message_class("Event")(session_log=session_log), global_step)
 
-    def add_graph(self, graph: Any, global_step: int | None = None, graph_def: Any = None) -> None:
+    def add_graph(self, graph: Any, global_step: SupportsInt | None = None, graph_def: Any = None) -> None:
         """Writes a graph.  Raises ValueError for two of them or none, TypeError for what is no graph."""
         if graph is not None and graph_def is not None:
             raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
@@ -113,14 +113,14 @@ class FileWriter:
             raise TypeError("The passed graph must be an instance of `Graph` or the deprecated `GraphDef`")
         self._add(message_class("Event")(graph_def=written.SerializeToString()), global_step)
 
-    def add_meta_graph(self, meta_graph_def: object, global_step: int | None = None) -> None:
+    def add_meta_graph(self, meta_graph_def: object, global_step: SupportsInt | None = None) -> None:
         """Write a MetaGraphDef.  Raises TypeError for another value."""
         kind = message_class("MetaGraphDef")
         if not isinstance(meta_graph_def, kind):
             raise TypeError(f"meta_graph_def must be type MetaGraphDef, saw type: {type(meta_graph_def)}")
         self._add(message_class("Event")(meta_graph_def=meta_graph_def.SerializeToString()), global_step)
 
-    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: int | None = None) -> None:
+    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: SupportsInt | None = None) -> None:
         """Write a step's RunMetadata.  Raises ValueError for a repeated tag."""
         if tag in self._seen_run_tags:
             raise ValueError("The provided tag was already used for this event type")
@@ -128,7 +128,7 @@ class FileWriter:
         tagged = message_class("TaggedRunMetadata")(tag=tag, run_metadata=run_metadata.SerializeToString())
         self._add(message_class("Event")(tagged_run_metadata=tagged), global_step)
 
-    def _add(self, event: Any, step: int | None) -> None:
+    def _add(self, event: Any, step: SupportsInt | None) -> None:
         event.wall_time = time.time()
         if step is not None:
             event.step = int(step)

@@ -11,6 +11,7 @@ from placesim.ops.attributes import Attrs, Shape
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.types import dtypes
 
 _SHARED_COLLECTIONS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES)
@@ -84,7 +85,7 @@ class FunctionGraph(Graph):
 
     # --- arguments --------------------------------------------------------------------------------------------------
 
-    def add_argument(self, dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    def add_argument(self, dtype: DTypeLike, shape: Any = None, name: str | None = None) -> Tensor:
         """The placeholder of one more argument; `shape` is a TensorShape, sizes or None; the name is made unique."""
         sizes = shape.sizes if hasattr(shape, "sizes") else shape
         with self.control_dependencies(None):

@@ -55,16 +55,8 @@ def while_loop(
         )
         counters = [constant(0, maximum.dtype, name="loop_counter"), maximum]
 
-        def arguments(graph: FunctionGraph) -> list[Any]:
-            given: list[Any] = [graph.placeholder_of(tensor, tensor.op.name) for tensor in counters]
-            for tensor, shape in zip(variables, shapes, strict=True):
-                argument = graph.placeholder_of(tensor, None)
-                graph.shapes.settle(argument.op.node.id, shape)
-                given.append(argument)
-            return given
-
         def goes_on() -> Any:
-            done, most, *rest = arguments(cond_body)
+            done, most, *rest = _arguments(cond_body, counters, variables, shapes)
             pred = cond(*_packed(loop_vars, rest))
             pred = as_predicate(pred) if isinstance(pred, Tensor) else pred
             return pred if maximum_iterations is None else gen("LogicalAnd")(done < most, pred)
@@ -73,7 +65,7 @@ def while_loop(
         body_body = TurnGraph(body_name, shares_collections=True)
 
         def turn() -> Any:
-            done, most, *rest = arguments(body_body)
+            done, most, *rest = _arguments(body_body, counters, variables, shapes)
             for tensor in cond_body.captures:
                 body_body.capture(tensor)
             result = body(*_packed(loop_vars, rest))
@@ -97,6 +89,21 @@ def while_loop(
         found = _packed(loop_vars, outputs[COUNTERS : COUNTERS + len(variables)])
     leaves = nest.flatten(found, expand_composites=True)
     return leaves[0] if len(leaves) == 1 and not return_same_structure else found
+
+
+def _arguments(
+    graph: FunctionGraph,
+    counters: Sequence[Tensor],
+    variables: Sequence[Tensor],
+    shapes: Sequence[tuple[int, ...] | None],
+) -> list[Tensor]:
+    """The arguments of a loop's condition or body: its counters, named as they are, and its variables in their shapes."""
+    found = [graph.placeholder_of(tensor, tensor.op.name) for tensor in counters]
+    for tensor, shape in zip(variables, shapes, strict=True):
+        argument = graph.placeholder_of(tensor, None)
+        graph.shapes.settle(argument.op.node.id, shape)
+        found.append(argument)
+    return found
 
 
 def share_captures(cond_body: FunctionGraph, body: FunctionGraph, inputs: list[Tensor]) -> None:

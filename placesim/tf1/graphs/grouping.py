@@ -32,6 +32,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
         if len(by_device) == 1:
             ((device, found),) = by_device.items()
             return _no_op(device, found, scope)
+        # one op on each device sends one signal from there, where every input would send its own
         groups = [_no_op(device, by_device[device], None) for device in sorted(by_device)]
         with graph.control_dependencies(groups):
             return gen("NoOp")(name=scope)  # type: ignore[no-any-return]
@@ -74,6 +75,7 @@ def gated(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
             gates.append(item)
         if not gates:
             raise ValueError(f"'tensors' must have at least one Tensor. Received: {tensors}.")
+        # in the order that they were made in, whatever the order of the arguments
         gates = sorted(set(gates), key=lambda op: op._id)
         gate = group(*gates)
         found = []

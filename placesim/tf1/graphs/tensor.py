@@ -194,7 +194,7 @@ class Tensor:
         """The operations that read this tensor."""
         return self.graph.consumers(self)
 
-    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+    def eval(self, feed_dict: FeedDict | None = None, session: RunningSession | None = None) -> Any:
         """Run the tensor in a session, by default the default one."""
         return evaluation.eval_tensor(self, feed_dict, session)
 

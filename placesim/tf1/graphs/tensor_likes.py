@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from placesim.core.dtypes import DataType as ElementType
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.types.dimensions import Dimension
 from placesim.tf1.types.dtypes import DType
@@ -38,7 +39,7 @@ TensorLike: TypeAlias = (
     "Tensor | TensorStandIn | Scalar | np.ndarray[Any, Any] | TensorShape | Dimension | Sequence[TensorLike]"
 )
 """`convert_to_tensor` takes it: a tensor, a variable, numbers and texts, and lists of these."""
-DTypeLike: TypeAlias = "DType | str | int | type | np.dtype[Any]"
+DTypeLike: TypeAlias = "DType | ElementType | str | int | type | np.dtype[Any]"
 """`as_dtype` takes it."""
 ShapeLike: TypeAlias = (
     "TensorShape | Tensor | TensorStandIn | np.ndarray[Any, Any] | int | Sequence[int | Dimension | Tensor | None]"

@@ -40,7 +40,7 @@ def adjust_gamma(image: TensorLike, gamma: float | Tensor = 1, gain: TensorLike 
 
 
 def _adjusted(word: str, op: str) -> Any:
-    def adjust(image: Tensor, factor: object, name: str | None = None) -> Any:
+    def adjust(image: TensorLike, factor: object, name: str | None = None) -> Any:
         with name_scope(name, word, [image]):
             image = convert_to_tensor(image, name="image")
             return convert_image_dtype(gen(op)(_as_floats(image), factor), image.dtype)

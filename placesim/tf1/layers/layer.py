@@ -151,6 +151,7 @@ class Layer:
         trainable = self.trainable and (True if trainable is None else trainable)
         roles = {"synchronization": synchronization, "aggregation": aggregation}
         given = {key: value for key, value in roles.items() if value is not None}
+        # a variable that is found again has its regularizer's loss already
         before = len(tf.get_default_graph().get_operations())
         with self._inside():
             variable = tf.get_variable(

@@ -20,6 +20,7 @@ from placesim.tf1.types import dtypes
 
 def add(x: TensorLike, y: TensorLike, name: str | None = None) -> Any:
     """`tf.add`."""
+    # AddV2 takes no texts, and so the old Add is what joins them
     if x.__class__ is SymbolicTensor and y.__class__ is SymbolicTensor:
         return gen("Add" if x.dtype is dtypes.string else "AddV2")(x, y, name="Add" if name is None else name)
     with name_scope(name, "Add", [x]) as scope:

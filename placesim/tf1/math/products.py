@@ -38,6 +38,7 @@ def matmul(
         b = convert_to_tensor(b, dtype_hint=a.dtype.base_dtype, name="b")
         is_batch = any(tensor.shape.rank is None or tensor.shape.rank > 2 for tensor in (a, b))
         if is_batch and not a_is_sparse and not b_is_sparse:
+            # the batched op has adjoints only, MatMul transposes only: conj, nothing to real numbers, makes one of the other
             if transpose_a:
                 a, adjoint_a = conj(a), True
             if transpose_b:

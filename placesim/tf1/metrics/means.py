@@ -70,6 +70,7 @@ def _running_mean(
     new_sum = tf.assign_add(variables[0], added[0])
     with tf.control_dependencies([after]):
         new_count = tf.assign_add(variables[1], added[1])
+    # a weights' sum below 0 counts as none, so that the mean is 0 and not of the other sign
     result, update = (
         tf.div_no_nan(part, tf.maximum(count, 0), name=word)
         for part, count, word in ((*variables, "value"), (new_sum, new_count, "update_op"))

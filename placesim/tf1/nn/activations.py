@@ -7,7 +7,7 @@ from typing import Any
 from placesim.tf1.gradients.custom import custom_gradient
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_named, convert_to_tensor
@@ -91,6 +91,7 @@ def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
         raise TypeError("unsupported operand type(s) for -: 'NoneType' and 'int'")
     if axis == rank - 1:
         return gen(op)(logits, name=name)
+    # TensorFlow's Rank for negative axes: nothing reads it, but the names of later ops count it
     tf.rank(logits)
     rank_tensor = tf.rank(logits)
     moved = _swap_with_last(logits, axis, tf.subtract(rank_tensor, 1))
@@ -170,7 +171,7 @@ def zero_fraction(value: TensorLike, name: str | None = None) -> Any:
         return tf.identity(share, "fraction")
 
 
-def _nonzeros(value: Tensor, dtype: Any) -> Any:
+def _nonzeros(value: Tensor, dtype: DTypeLike) -> Any:
     """Number of nonzero elements."""
     with name_scope("count_nonzero", "count_nonzero", [value]):
         found = tf.not_equal(value, tf.zeros([], dtype=value.dtype))

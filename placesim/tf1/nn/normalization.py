@@ -10,7 +10,7 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_named, convert_to_tensor
@@ -37,7 +37,7 @@ def l2_normalize(
 
 def moments(
     x: TensorLike,
-    axes: Sequence[int] | Tensor,
+    axes: PerDimension | Tensor,
     shift: object = None,
     name: str | None = None,
     keep_dims: bool | None = None,
@@ -72,7 +72,7 @@ def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: objec
 
 def weighted_moments(
     x: Any,
-    axes: Sequence[int] | Tensor,
+    axes: PerDimension | Tensor,
     frequency_weights: TensorLike,
     name: str | None = None,
     keep_dims: bool | None = None,

@@ -45,7 +45,7 @@ def is_tensor_like(value: TensorLike) -> bool:
 
 def convert_to_tensor(
     value: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
     preferred_dtype: DTypeLike | None = None,
     dtype_hint: DTypeLike | None = None,
@@ -85,7 +85,7 @@ def convert_named(**values: object) -> list[Tensor]:
 
 def convert_n_to_tensor(
     values: Sequence[Any],
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     name: str | None = None,
     preferred_dtype: DTypeLike | None = None,
     as_ref: bool = False,

@@ -91,6 +91,7 @@ class RMSPropOptimizer(OpOptimizer):
         for variable in var_list:
             shape, dtype = variable.get_shape(), variable.dtype.base_dtype
             start = tf.ones_initializer(dtype=dtype)
+            # the mean square begins at 1, not at 0: the first steps are small
             if not shape.is_fully_defined():
                 self._get_or_make_slot(variable, tf.ones_like(variable), "rms", self._name)
             else:
@@ -174,6 +175,7 @@ class AdamOptimizer(OpOptimizer):
         return self._get_non_slot_variable("beta1_power", graph), self._get_non_slot_variable("beta2_power", graph)
 
     def _create_slots(self, var_list: Sequence[Any]) -> None:
+        # the first by name, not of the list: all workers must put the powers on the same parameter server
         first = min(var_list, key=lambda variable: variable.name)
         for beta in ("beta1", "beta2"):
             self._create_non_slot_variable(self._call_if_callable(self._values[beta]), beta + "_power", first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.variables.variable import Variable, VariableAggregation
@@ -12,7 +13,7 @@ from placesim.tf1.variables.variable import Variable, VariableAggregation
 _NAME = "global_step"
 
 
-def get_global_step(graph: Any = None) -> Any:
+def get_global_step(graph: Graph | None = None) -> Any:
     """Global step of a graph: from its collection, else by name; None if there is none.
 
     Raises TypeError for what is no integer scalar.
@@ -32,7 +33,7 @@ def get_global_step(graph: Any = None) -> Any:
     return step
 
 
-def create_global_step(graph: Any = None) -> Any:
+def create_global_step(graph: Graph | None = None) -> Any:
     """Create a global step.  Raises ValueError if one exists."""
     graph = graph or tf.get_default_graph()
     if get_global_step(graph) is not None:
@@ -49,7 +50,7 @@ def create_global_step(graph: Any = None) -> Any:
         )
 
 
-def get_or_create_global_step(graph: object = None) -> Any:
+def get_or_create_global_step(graph: Graph | None = None) -> Any:
     """The global step, created if needed."""
     graph = graph or tf.get_default_graph()
     found = get_global_step(graph)

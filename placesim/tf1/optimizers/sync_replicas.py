@@ -15,6 +15,7 @@ from placesim.tf1.optimizers.optimizer import Optimizer
 from placesim.tf1.queues.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from placesim.tf1.queues.queue_runners import Coordinator, QueueRunner
 from placesim.tf1.queues.queues import FIFOQueue
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.run_hooks import SessionRunHook
 from placesim.tf1.training.session_manager import missing_of
 
@@ -84,6 +85,7 @@ class SyncReplicasOptimizer(Optimizer):
         self.ready_for_local_init_op = tf.report_uninitialized_variables(tf.global_variables())
         with tf.name_scope(None, self._name):
             applied, taken = self._accumulate(given)
+            # an empty name leaves all scopes
             with tf.device(global_step.device), tf.name_scope(""):
                 update = self._opt.apply_gradients(zip(taken, [variable for _, variable in given], strict=True), global_step)
                 train_op = self._exchange_tokens(applied, update)
@@ -174,7 +176,7 @@ class _SyncReplicasHook(SessionRunHook):
         self._runner = sync.get_chief_queue_runner() if self._is_chief else None
         self._init_tokens_op = sync.get_init_tokens_op(self._num_tokens) if self._is_chief else None
 
-    def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
+    def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
         """Raise RuntimeError if the model is not ready."""
         doubt = "Model is not ready for SyncReplicasOptimizer local init."
         missing = missing_of(self._optimizer.ready_for_local_init_op, session, doubt)

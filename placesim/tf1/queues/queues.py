@@ -166,6 +166,7 @@ class FIFOQueue(QueueBase):
     ) -> None:
         types = _as_types(dtypes)
         sizes = _as_shapes(shapes, types)
+        # the one queue that TensorFlow lifts out of functions and keeps on the CPU
         with tf.init_scope(), tf.device("CPU"):
             made = gen("FIFOQueueV2")(types, sizes, capacity, shared_name=shared_name or "", name=name)
         super().__init__(types, sizes, _as_names(names, types), made)
@@ -189,7 +190,7 @@ class RandomShuffleQueue(QueueBase):
         sizes = _as_shapes(shapes, types)
         first, second = get_seed(seed)
         if first is None and second is None:
-            first, second = 0, 0
+            first, second = 0, 0  # the kernel draws a seed itself
         made = gen("RandomShuffleQueueV2")(
             types,
             sizes,
@@ -238,6 +239,7 @@ class PriorityQueue(QueueBase):
         made = gen("PriorityQueueV2")(
             component_types=kinds, shapes=sizes, capacity=capacity, shared_name=shared_name or "", name=name
         )
+        # the op's own lists are without the priority, which each element begins with
         kinds = [tf.int64, *kinds]
         sizes = [TensorShape([]), *sizes] if sizes else sizes
         super().__init__(kinds, sizes, _as_names(names, kinds), made)

@@ -65,6 +65,7 @@ def random_uniform(
         maxval = 1
     with name_scope(name, "random_uniform", [shape, minval, maxval]) as scope:
         dims = shape_tensor(shape)
+        # whole numbers alone: TensorFlow scales by a bound of 0.0 or 1.0 as by any other
         is_from_0 = isinstance(minval, int) and minval == 0
         is_to_1 = isinstance(maxval, int) and maxval == 1
         if not is_from_0 or not is_to_1 or kind.is_integer:
@@ -99,6 +100,7 @@ def random_crop(value: TensorLike, size: TensorLike, seed: int | None = None, na
         shape: Any = array_shape(value)
         check = Assert(reduce_all(shape >= size), ["Need value.shape >= size, got ", shape, size], summarize=1000)
         limit = with_dependencies([check], shape) - size + 1
+        # the op takes one limit for all dimensions, and here each has its own
         offset = random_uniform(array_shape(limit), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
         return gen("Slice")(value, offset, size, name=scope)  # type: ignore[no-any-return]
 

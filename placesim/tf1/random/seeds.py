@@ -40,4 +40,5 @@ def _count(graph: Graph) -> int:
 
 
 def _folded(seed: int) -> int:
+    # TensorFlow divides by the largest int32, not by one more: the largest and 0 are the same seed
     return seed % _MOST

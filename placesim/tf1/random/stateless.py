@@ -46,7 +46,7 @@ def _algorithm(alg: object) -> Any:
     return known[alg]
 
 
-def _key_counter(seed: int, alg: object = "auto_select") -> tuple[Any, Any, Any]:
+def _key_counter(seed: TensorLike, alg: object = "auto_select") -> tuple[Any, Any, Any]:
     """The key and counter of a seed, and the algorithm that they are for."""
     number = _algorithm(alg)
     if number == Algorithm.PHILOX.value:
@@ -69,10 +69,10 @@ def _joined(halves: Any) -> Any:
 def _normal(op: str, word: str) -> Any:
     def call(
         shape: ShapeLike,
-        seed: Any,
+        seed: TensorLike,
         mean: TensorLike = 0.0,
         stddev: TensorLike = 1.0,
-        dtype: Any = dtypes.float32,
+        dtype: DTypeLike = dtypes.float32,
         name: str | None = None,
         alg: object = "auto_select",
     ) -> Tensor:
@@ -94,7 +94,7 @@ stateless_truncated_normal = _normal("StatelessTruncatedNormalV2", "stateless_tr
 
 def stateless_random_uniform(
     shape: ShapeLike,
-    seed: Any,
+    seed: TensorLike,
     minval: Any = 0,
     maxval: Any = None,
     dtype: DTypeLike = dtypes.float32,
@@ -128,7 +128,11 @@ def stateless_random_uniform(
 
 
 def stateless_multinomial(
-    logits: Any, num_samples: Any, seed: Any, output_dtype: Any = dtypes.int64, name: str | None = None
+    logits: TensorLike,
+    num_samples: TensorLike,
+    seed: TensorLike,
+    output_dtype: DTypeLike = dtypes.int64,
+    name: str | None = None,
 ) -> Tensor:
     """`tf.random.stateless_multinomial`: classes sampled from logits."""
     with name_scope(name, "stateless_multinomial", [logits, seed]):
@@ -136,14 +140,14 @@ def stateless_multinomial(
 
 
 def stateless_categorical(
-    logits: Any, num_samples: object, seed: Any, dtype: DTypeLike = dtypes.int64, name: str | None = None
+    logits: TensorLike, num_samples: object, seed: TensorLike, dtype: DTypeLike = dtypes.int64, name: str | None = None
 ) -> Tensor:
     """`tf.random.stateless_categorical`: classes sampled from logits."""
     with name_scope(name, "stateless_categorical", [logits, seed]):
         return _classes(logits, num_samples, dtype, seed)
 
 
-def _classes(logits: TensorLike, num_samples: object, dtype: DTypeLike, seed: int) -> Tensor:
+def _classes(logits: TensorLike, num_samples: object, dtype: DTypeLike, seed: TensorLike) -> Tensor:
     logits = convert_to_tensor(logits, name="logits")
     found: Tensor = gen("StatelessMultinomial")(logits, num_samples, seed, output_dtype=dtype)
     return found
@@ -200,10 +204,10 @@ def stateless_parameterized_truncated_normal(
 
 def stateless_random_gamma(
     shape: ShapeLike,
-    seed: Any,
+    seed: TensorLike,
     alpha: Any,
     beta: TensorLike | None = None,
-    dtype: Any = dtypes.float32,
+    dtype: DTypeLike = dtypes.float32,
     name: str | None = None,
 ) -> Any:
     """`tf.random.stateless_gamma`."""
@@ -224,7 +228,7 @@ def stateless_random_gamma(
         return found
 
 
-def stateless_shuffle(value: TensorLike, seed: Any, alg: object = "auto_select", name: str | None = None) -> Any:
+def stateless_shuffle(value: TensorLike, seed: TensorLike, alg: object = "auto_select", name: str | None = None) -> Any:
     """`tf.random.experimental.stateless_shuffle`: along the first dimension."""
     with name_scope(name, "stateless_shuffle", [value, seed]):
         key, counter, algorithm = _key_counter(seed, alg)

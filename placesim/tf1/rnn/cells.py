@@ -112,7 +112,7 @@ def check_cell(name: str, cell: object) -> None:
         raise TypeError(f"The argument {name!r} ({cell}) is not an RNNCell: {', '.join(missing)}.")
 
 
-def initial_state_of(cell: Any, batch_size: Any, dtype: Any) -> Any:
+def initial_state_of(cell: Any, batch_size: TensorLike, dtype: DTypeLike) -> Any:
     """The state that a cell begins with."""
     if getattr(cell, "get_initial_state", None) is not None:
         return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)

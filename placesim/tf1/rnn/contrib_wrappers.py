@@ -81,7 +81,7 @@ class EmbeddingWrapper(_ScopedWrapper):
 
     def __init__(
         self,
-        cell: Any,
+        cell: CellLike,
         embedding_classes: int,
         embedding_size: int,
         initializer: InitializerLike | None = None,

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.rnn.cells import CellLike
@@ -45,10 +46,19 @@ class _Heads:
         return found
 
 
+def _check_attention(decoder_inputs: Sequence[Any], attention_states: Tensor, num_heads: int) -> None:
+    if not decoder_inputs:
+        raise ValueError("Must provide at least 1 input to attention decoder.")
+    if num_heads < 1:
+        raise ValueError("With less than 1 heads, use a non-attention decoder.")
+    if attention_states.shape.as_list()[2] is None:
+        raise ValueError(f"Shape[2] of attention_states must be known: {attention_states.shape}")
+
+
 def attention_decoder(
     decoder_inputs: Sequence[Any],
     initial_state: object,
-    attention_states: Any,
+    attention_states: Tensor,
     cell: CellLike,
     output_size: int | None = None,
     num_heads: int = 1,
@@ -58,12 +68,7 @@ def attention_decoder(
     initial_state_attention: bool = False,
 ) -> tuple[list[Any], Any]:
     """A cell over a list of inputs that attends to an encoder's states at each step.  Raises ValueError."""
-    if not decoder_inputs:
-        raise ValueError("Must provide at least 1 input to attention decoder.")
-    if num_heads < 1:
-        raise ValueError("With less than 1 heads, use a non-attention decoder.")
-    if attention_states.shape.as_list()[2] is None:
-        raise ValueError(f"Shape[2] of attention_states must be known: {attention_states.shape}")
+    _check_attention(decoder_inputs, attention_states, num_heads)
     output_size = cell.output_size if output_size is None else output_size
     with tf.variable_scope(scope or "attention_decoder", dtype=dtype) as opened:
         dtype = opened.dtype
@@ -101,7 +106,7 @@ def attention_decoder(
 def embedding_attention_decoder(
     decoder_inputs: Sequence[Any],
     initial_state: object,
-    attention_states: object,
+    attention_states: Tensor,
     cell: CellLike,
     num_symbols: int,
     embedding_size: int,

@@ -60,6 +60,7 @@ class BasicLSTMCell(UnitCell):
         c, h = state if self._state_is_tuple else tf.split(value=state, num_or_size_splits=2, axis=one)
         gates = tf.nn.bias_add(tf.matmul(tf.concat([inputs, h], 1), self._kernel), self._bias)
         i, j, f, o = tf.split(value=gates, num_or_size_splits=4, axis=one)
+        # a gate that is open at first lets the state of early steps reach late ones
         bias = tf.constant(self._forget_bias, dtype=f.dtype)
         kept = tf.multiply(c, tf.sigmoid(tf.add(f, bias)))
         new_c = tf.add(kept, tf.multiply(tf.sigmoid(i), self._activation(j)))

@@ -17,7 +17,7 @@ tf = namespace("")
 
 
 def static_rnn(
-    cell: Any,
+    cell: CellLike,
     inputs: Sequence[Any],
     initial_state: object = None,
     dtype: DTypeLike | None = None,

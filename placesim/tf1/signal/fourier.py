@@ -21,7 +21,7 @@ _REAL, _COMPLEX = (dtypes.float32, dtypes.float64), (dtypes.complex64, dtypes.co
 
 
 def _real(op: str, word: str, rank: int) -> Any:
-    def transform(input_tensor: Tensor, fft_length: TensorLike | None = None, name: str | None = None) -> Any:
+    def transform(input_tensor: TensorLike, fft_length: TensorLike | None = None, name: str | None = None) -> Any:
         with name_scope(name, word, [input_tensor, fft_length]) as scope:
             x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.float32)
             if x.dtype not in _REAL:
@@ -37,7 +37,7 @@ def _real(op: str, word: str, rank: int) -> Any:
 
 
 def _inverse(op: str, word: str, rank: int) -> Any:
-    def transform(input_tensor: Tensor, fft_length: TensorLike | None = None, name: str | None = None) -> Any:
+    def transform(input_tensor: TensorLike, fft_length: TensorLike | None = None, name: str | None = None) -> Any:
         with name_scope(name, word, [input_tensor, fft_length]) as scope:
             x = convert_to_tensor(input_tensor, preferred_dtype=dtypes.complex64)
             x.shape.with_rank_at_least(rank)

@@ -173,7 +173,9 @@ SparseTensorLike: TypeAlias = SparseTensor | SparseTensorValue
 """`SparseTensor.from_value` takes it."""
 
 
-def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Tensor:
+def _dense_slices(
+    value: IndexedSlices, dtype: dtypes.DType | None = None, name: str | None = None, as_ref: bool = False
+) -> Tensor:
     """Slices as a dense tensor."""
     from placesim.tf1.ops.generated_functions import gen
 

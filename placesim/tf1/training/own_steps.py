@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from placesim.tf1.session import watching
+from placesim.tf1.session.stacks import RunningSession
 
 
-def run_own(session: Any, fetches: object, otherwise: object) -> Any:
+def run_own(session: RunningSession, fetches: object, otherwise: object) -> Any:
     """The values of fetches; `otherwise` where steps aren't computed."""
     if not watching.computes_steps():
         return otherwise
@@ -19,6 +20,6 @@ def run_own(session: Any, fetches: object, otherwise: object) -> Any:
         return session.run(fetches)
 
 
-def read_step(session: object, step: object) -> int:
+def read_step(session: RunningSession, step: object) -> int:
     """The value of a global step in a session; 0 if steps aren't computed."""
     return int(run_own(session, step, 0))

@@ -27,7 +27,7 @@ class SessionRunValues(NamedTuple):
 class SessionRunContext:
     """Context of one step for its hooks; any of them may ask for the end of the loop."""
 
-    def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
+    def __init__(self, original_args: SessionRunArgs, session: RunningSession) -> None:
         self._original_args, self._session = original_args, session
         self._stop_requested = False
 

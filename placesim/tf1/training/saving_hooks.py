@@ -9,8 +9,10 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.files.events import FileWriter
+from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.saving.saver import Saver
 from placesim.tf1.session import watching
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from placesim.tf1.training.scaffold import Scaffold
@@ -23,13 +25,13 @@ class CheckpointSaverListener:
     def begin(self) -> None:
         """Before the session is made."""
 
-    def before_save(self, session: object, global_step_value: int) -> None:
+    def before_save(self, session: RunningSession, global_step_value: int) -> None:
         """Before a checkpoint."""
 
-    def after_save(self, session: object, global_step_value: int) -> Any:
+    def after_save(self, session: RunningSession, global_step_value: int) -> Any:
         """Called after a checkpoint; True requests the end of the loop."""
 
-    def end(self, session: object, global_step_value: int) -> None:
+    def end(self, session: RunningSession, global_step_value: int) -> None:
         """At the end of the session."""
 
 
@@ -65,7 +67,7 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.begin()
 
-    def after_create_session(self, session: object, coord: object) -> None:
+    def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
         """Writes the graph and the first checkpoint."""
         if not watching.computes_steps():
             return
@@ -96,7 +98,7 @@ class CheckpointSaverHook(SessionRunHook):
             if self._save(run_context.session, step):
                 run_context.request_stop()
 
-    def end(self, session: Any) -> None:
+    def end(self, session: RunningSession) -> None:
         """The last checkpoint, if there is none of that step."""
         if not watching.computes_steps():
             return
@@ -106,7 +108,7 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.end(session, step)
 
-    def _save(self, session: Any, step: int) -> bool:
+    def _save(self, session: RunningSession, step: int) -> bool:
         """Save a checkpoint; return whether a listener requests the end."""
         tf.logging.info("Calling checkpoint listeners before saving checkpoint %d...", step)
         for listener in self._listeners:

@@ -11,6 +11,8 @@ from placesim.tf1 import errors
 from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.session import watching
+from placesim.tf1.session.sessions import BaseSession
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.own_steps import run_own
 
 
@@ -130,7 +132,7 @@ class SessionManager:
         self._init_op_here = init_op
         return self
 
-    def _initialize_here(self, session: Any) -> bool:
+    def _initialize_here(self, session: BaseSession) -> bool:
         """In a simulated cluster no other process will ever initialize the model, so that the one that waits does it, once."""
         from placesim.tf1.training.servers import is_alone
 
@@ -170,7 +172,7 @@ class SessionManager:
         saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
         return session, True
 
-    def _run_local_init(self, session: Any) -> str | None:
+    def _run_local_init(self, session: BaseSession) -> str | None:
         """Runs the local init op as soon as that may be; what is missing for it, None if nothing is."""
         if self._local_init_op is None:
             return None
@@ -182,11 +184,11 @@ class SessionManager:
         tf.logging.info("Done running local_init_op.")
         return None
 
-    def _readiness(self, session: object) -> str | None:
+    def _readiness(self, session: RunningSession) -> str | None:
         return missing_of(self._ready_op, session, "Model not ready")
 
 
-def missing_of(ready_op: object, session: object, doubt: str) -> str | None:
+def missing_of(ready_op: object, session: RunningSession, doubt: str) -> str | None:
     """Report of uninitialized variables, None if nothing."""
     if ready_op is None:
         return None

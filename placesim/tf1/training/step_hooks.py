@@ -12,7 +12,9 @@ import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.files.events import FileWriter
 from placesim.tf1.optimizers import steps
+from placesim.tf1.queues.queue_runners import Coordinator
 from placesim.tf1.session import watching
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.own_steps import read_step
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
@@ -111,7 +113,7 @@ class LoggingTensorHook(SessionRunHook):
             self._log(run_values.results)
         self._count += 1
 
-    def end(self, session: Any) -> None:
+    def end(self, session: RunningSession) -> None:
         """Log the values at the end if requested."""
         if self._at_end and watching.computes_steps():
             self._log(session.run(self._fetched))
@@ -144,7 +146,7 @@ class StopAtStepHook(SessionRunHook):
         """Find the global step.  Raises RuntimeError if there is none."""
         self._step = step_reader("StopAtStepHook")
 
-    def after_create_session(self, session: object, coord: object) -> None:
+    def after_create_session(self, session: RunningSession, coord: Coordinator) -> None:
         """Counts from the step that the session begins with."""
         if self._last_step is None:
             assert self._num_steps is not None

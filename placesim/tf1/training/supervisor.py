@@ -32,7 +32,7 @@ class Supervisor:
     """
 
     __module__ = "tensorflow.python.training.supervisor"
-    USE_DEFAULT: Any = 0
+    USE_DEFAULT: Any = 0  # TensorFlow's own value: an argument that is given as 0 is the default too
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ class Supervisor:
             self._summary_writer.add_meta_graph(described)
             self._graph_added = True
 
-    def start_standard_services(self, sess: object) -> list[Any] | None:
+    def start_standard_services(self, sess: RunningSession) -> list[Any] | None:
         """The threads that save and summarize.  Raises RuntimeError for who is not the chief."""
         if not self._is_chief:
             raise RuntimeError(
@@ -287,7 +287,7 @@ class Supervisor:
     def _log_session(self, status: int, step: int | None, **more: object) -> None:
         self._summary_writer.add_session_log(message_class("SessionLog")(status=status, **more), step)
 
-    def _write_summary(self, session: Any) -> None:
+    def _write_summary(self, session: RunningSession) -> None:
         if self._global_step is None:
             summary, step = session.run(self._summary_op), None
         else:
@@ -296,7 +296,7 @@ class Supervisor:
             tf.logging.info("Recording summary at step %s.", step)
             self._summary_writer.add_summary(summary, step)
 
-    def _save(self, session: object) -> None:
+    def _save(self, session: RunningSession) -> None:
         tf.logging.info("Saving checkpoint to path %s", self._save_path)
         with watching.untold():
             self._saver.save(session, self._save_path, global_step=self._global_step)
@@ -346,7 +346,7 @@ class Supervisor:
         """Wait until a stop is requested."""
         self._coord.wait_for_stop()
 
-    def summary_computed(self, sess: object, summary: object, global_step: int | None = None) -> None:
+    def summary_computed(self, sess: RunningSession, summary: object, global_step: int | None = None) -> None:
         """Write a summary.  Raises TypeError for another value, RuntimeError without a writer."""
         if not self._summary_writer:
             raise RuntimeError("Writing a summary requires a summary writer.")

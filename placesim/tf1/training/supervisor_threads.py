@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import placesim.tf1 as tf
 from placesim.formats.tensorflow.messages import message_class
 from placesim.tf1.queues.queue_runners import LooperThread
+from placesim.tf1.session.stacks import RunningSession
 from placesim.tf1.training.own_steps import read_step
 
 
@@ -43,7 +44,7 @@ class PeriodicThread(LooperThread):
 class StepCounter(LooperThread):
     """Reports global steps per second."""
 
-    def __init__(self, supervisor: Supervision, session: Any, seconds: float) -> None:
+    def __init__(self, supervisor: Supervision, session: RunningSession, seconds: float) -> None:
         super().__init__(supervisor.coord, seconds)
         self._supervisor, self._session = supervisor, session
         self._tag = f"{supervisor.global_step.op.name}/sec"

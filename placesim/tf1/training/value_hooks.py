@@ -10,7 +10,7 @@ import numpy as np
 import placesim.tf1 as tf
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.session import watching
-from placesim.tf1.session.stacks import FeedDict
+from placesim.tf1.session.stacks import FeedDict, RunningSession
 from placesim.tf1.training.run_hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 
 
@@ -56,7 +56,7 @@ class FinalOpsHook(SessionRunHook):
         """Values of the final ops; None before the end."""
         return self._values
 
-    def end(self, session: Any) -> None:
+    def end(self, session: RunningSession) -> None:
         """Runs them."""
         if self._final_ops is None or not watching.computes_steps():
             return

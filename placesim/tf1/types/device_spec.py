@@ -65,6 +65,7 @@ class DeviceSpec:
     @device_type.setter
     def device_type(self, value: object) -> None:
         value = None if value is None else str(value)
+        # these two words alone: TensorFlow keeps any other as it is written
         self._device_type = value.upper() if value in ("cpu", "gpu") else value
 
     @property

@@ -175,7 +175,7 @@ def __getattr__(name: str) -> DType:
 _PYTHON = {float: float32, int: int32, bool: bool_, complex: complex128, str: string, bytes: string, object: string}
 
 
-def as_dtype(value: Any) -> DType:
+def as_dtype(value: object) -> DType:
     """DType of a value: a DType, its name or number, a Python or numpy type. Raises TypeError."""
     if isinstance(value, DType):
         return value

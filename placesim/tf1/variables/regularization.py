@@ -8,6 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike
 from placesim.tf1.ops.conversion import register_tensor_conversion_function
+from placesim.tf1.session.stacks import FeedDict, RunningSession
 
 _PROPERTIES = ("device", "dtype", "graph", "name", "op", "shape", "value_index")
 _OPERATORS = (
@@ -31,8 +32,8 @@ class RegularizationLoss:
     def get_shape(self) -> Any:
         return self._first.get_shape()
 
-    def eval(self, *args: object, **kwargs: object) -> Any:
-        return self._build().eval(*args, **kwargs)
+    def eval(self, feed_dict: FeedDict | None = None, session: RunningSession | None = None) -> Any:
+        return self._build().eval(feed_dict, session)
 
     def _as_graph_element(self) -> Any:
         return self._first

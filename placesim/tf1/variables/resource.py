@@ -149,13 +149,13 @@ class ResourceVariable(HandledVariable):
         caching_device: object = None,
         name: str | None = None,
         variable_def: VariableDef | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
         expected_shape: object = None,
         import_scope: str | None = None,
         constraint: object = None,
         synchronization: object = None,
         aggregation: object = None,
-        shape: Any = None,
+        shape: StaticShapeLike | None = None,
     ) -> None:
         if variable_def is not None:
             self._find(variable_def, import_scope)

@@ -251,7 +251,7 @@ def _check_parts(
     return found
 
 
-def _initial_value(name: str, shape: TensorShape, dtype: Any, initializer: Any, part: Any, validate_shape: bool) -> Any:
+def _initial_value(name: str, shape: TensorShape, dtype: DType, initializer: Any, part: Any, validate_shape: bool) -> Any:
     """Initial value for `tf.Variable`: a value, or a function that calls the initializer."""
     if initializer is None:
         if not (dtype.is_floating or dtype.is_integer or dtype.is_unsigned or dtype.is_bool or dtype == tf.string):
@@ -274,7 +274,7 @@ def _initial_value(name: str, shape: TensorShape, dtype: Any, initializer: Any, 
     )
 
 
-def _value_dtype(initializer: Any, dtype: Any) -> Any:
+def _value_dtype(initializer: Any, dtype: DType) -> Any:
     """Type of a given initial value."""
     return None if initializer is not None and not callable(initializer) else dtype.base_dtype
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import placesim.tf1 as tf
+from placesim.tf1.graphs.graph import Graph
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.session.stacks import RunningSession
@@ -241,7 +242,7 @@ class Variable(metaclass=VariableMetaclass):
 Variable.SaveSliceInfo = SaveSliceInfo  # type: ignore[attr-defined]
 
 
-def finder_of_elements(graph: Any, import_scope: str | None) -> Callable[[str], Any]:
+def finder_of_elements(graph: Graph, import_scope: str | None) -> Callable[[str], Any]:
     """A function that finds what a VariableDef names, in a graph that it was imported into under a scope."""
     prefix = f"{import_scope.rstrip('/')}/" if import_scope else ""
     return lambda name: graph.as_graph_element(prefix + name)

@@ -20,7 +20,7 @@ from placesim.ops.registry import Registry
 class Inputs(NamedTuple):
     """A node's inputs for the builder, and its control inputs.
 
-    An item is an Operand, a Variable or a literal; WRONG or an Unresolved if it is invalid or not known yet.
+    An item is an Operand, a Variable or a literal; WRONG or an Unresolved if it is invalid or unknown yet.
     """
 
     items: list[Any]
