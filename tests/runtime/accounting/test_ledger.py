@@ -63,7 +63,7 @@ def test_what_a_step_left_is_given_back_and_named() -> None:
     assert kept.holders == 1
     assert [buffer.owner for buffer in source.live] == ["another session's", "v", "stored"]
     ledger.end_step()
-    assert ledger.left_over == ()
+    assert not ledger.left_over
     ledger.close()
     assert list(source.live) == [others]
     assert ledger.clock.moment == 1
