@@ -123,6 +123,13 @@ def test_a_long_chain_of_variants_is_walked_once() -> None:
     assert {device for name, device in found.items() if name.startswith("copy")} == {"CPU:0"}
 
 
+def test_a_list_op_of_its_own_element_type_goes_by_that() -> None:
+    copy = NodeDef("copy", "Identity", ("list",), "", _VARIANT)
+    item = NodeDef("item", "TensorListGetItem", ("copy", "count", "shape"), "", {"element_dtype": FLOAT})
+    found = _devices(_place(_list(STRING, copy, item)))
+    assert (found["copy"], found["item"]) == ("CPU:0", "GPU:0")
+
+
 # --- edges of resources (5.6) ---------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ class Outbox:
     ) -> None:
         self._loop = loop
         self._lost = lost
-        self._queue: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._queue: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self._comm = comm
         self._task: asyncio.Task[None] | None = None
 
@@ -30,11 +30,9 @@ class Outbox:
 
     def post(self, message: dict[str, Any], value: Any) -> None:
         """Send a message with a value, from any thread."""
-        self._put({**message, "value": pack(value)})
-
-    def finish(self) -> None:
-        """Send the queued messages, then close the connection."""
-        self._put(None)
+        packed = {**message, "value": pack(value)}
+        with suppress(RuntimeError):  # the loop has ended, and with it whoever would read this
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, packed)
 
     def abort(self) -> None:
         """Stop sending, in the event loop."""
@@ -43,18 +41,14 @@ class Outbox:
         if self._comm is not None:
             self._comm.abort()
 
-    def _put(self, message: dict[str, Any] | None) -> None:
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever would read this
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, message)
-
     async def _write(self, connect: Callable[[], Any] | None) -> None:
         try:
             if self._comm is None and connect is not None:
                 self._comm = await connect()
             assert self._comm is not None
-            while (message := await self._queue.get()) is not None:
+            while True:
+                message = await self._queue.get()
                 await self._comm.write(message)
                 del message  # its tensors are not held while the next one is waited for
-            await self._comm.close()
         except (CommClosedError, OSError):
             self._lost()

@@ -44,10 +44,7 @@ class WorkerHost:
         await comm.write({"is": "open"})
         try:
             while True:
-                message = await comm.read()
-                if message["do"] == "close":
-                    break
-                post.take(message)
+                post.take(await comm.read())
         except CommClosedError:
             pass  # the client is gone
         finally:

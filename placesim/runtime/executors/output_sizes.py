@@ -23,7 +23,7 @@ MAX_SPELLING = 64
 """Elements of an input that may spell sizes, as far as its values are compared with those that came before."""
 _MAX_REMEMBERED = 512
 _TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
-_ATTRS_OF_SIZE = ("shape", "ksizes", "num", "size")
+_ATTRS_OF_SIZE = ("shape", "ksizes")
 
 Output = tuple[tuple[int, ...], DataType, int]
 """Shape, type and bytes of an output."""

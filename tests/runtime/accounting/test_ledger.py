@@ -18,6 +18,7 @@ from placesim.machine.memory.sub_allocator import host_memory
 from placesim.ops.kernels.device_resources import ResourceHandle, ResourceManager, VariableResource
 from placesim.ops.kernels.memory_rules import TensorMemory
 from placesim.runtime.accounting.ledger import Ledger
+from placesim.runtime.accounting.ledger_setup import UNLIMITED, build_ledger, make_allocator
 from placesim.runtime.accounting.out_of_memory import MemoryFailure, ReportOptions
 from placesim.runtime.executors.program import DeviceState
 
@@ -62,7 +63,7 @@ def test_what_a_step_left_is_given_back_and_named() -> None:
     assert kept.holders == 1
     assert [buffer.owner for buffer in source.live] == ["another session's", "v", "stored"]
     ledger.end_step()
-    assert ledger.left_over == ()
+    assert not ledger.left_over
     ledger.close()
     assert list(source.live) == [others]
     assert ledger.clock.moment == 1
@@ -184,3 +185,40 @@ def test_a_variable_from_a_file_for_which_there_is_no_room() -> None:
     assert (caught.value.node, caught.value.device) == ("v", CPU)
     assert caught.value.help[0] == "0B of 1.0KiB of bfc are in use when 1.2KiB are requested"
     assert caught.value.help[1] == "at least 256B more are needed here"
+
+
+# --- the memory of a machine ----------------------------------------------------------------------------------------
+
+
+def test_a_cpu_s_allocator_grows_and_a_gpu_s_takes_all_at_once() -> None:
+    (gpu,) = (device.gpu for device in build_devices([TaskInventory(gpu=1)]) if device.gpu is not None)
+    for found, name, takes_all in (
+        (make_allocator(None, 64 << 20), "bfc_cpu_allocator_for_gpu", False),
+        (make_allocator(gpu, 64 << 20), gpu.name, True),
+        (make_allocator(gpu._replace(allow_growth=True), 64 << 20), gpu.name, False),
+    ):
+        found.allocate(256)
+        taken = sum(chunk.size for chunk in found.pool().chunks())
+        assert (found.name, taken == 64 << 20) == (name, takes_all)
+
+
+def test_what_a_gpu_keeps_on_the_host_is_its_task_s_cpu_s() -> None:
+    devices = build_devices([TaskInventory(job="a", gpu=1), TaskInventory(job="b", cpu=2, gpu=1)])
+    ledger = build_ledger(devices)
+    by_name = {device.name: ledger._hosts[device.name] for device in devices}
+    sources = {device.name.removesuffix(":0"): ledger.sources[device.name] for device in devices}
+    a, b = (f"/job:{job}/replica:0/task:0/device:" for job in "ab")
+    assert by_name[f"{a}CPU:0"] is by_name[f"{a}GPU:0"] is sources[f"{a}CPU"]
+    assert by_name[f"{b}CPU:1"] is by_name[f"{b}GPU:0"] is sources[f"{b}CPU"]
+    assert sources[f"{a}CPU"] is not sources[f"{b}CPU"]
+    assert (sources[f"{a}CPU"].name, sources[f"{a}CPU"].limit) == ("cpu", None)
+
+
+def test_without_limits_nothing_runs_out() -> None:
+    devices = build_devices([TaskInventory(gpu=1)])
+    (gpu,) = (device for device in devices if device.gpu is not None)
+    for has_limits in (True, False):
+        source = build_ledger(devices, has_limits=has_limits).sources[gpu.name]
+        assert isinstance(source, AllocatedMemory)
+        assert source.limit == gpu.allocation_limit
+        assert source.allocator.memory_limit == (gpu.allocation_limit if has_limits else UNLIMITED)

@@ -16,7 +16,7 @@ pytest.importorskip("distributed", reason="of the extra `dask`")
 
 from distributed import KilledWorker
 
-from placesim.runtime.cluster import remote_process, worker_process
+from placesim.runtime.cluster import worker_process
 from placesim.runtime.cluster.cluster_setup import Cluster
 from placesim.runtime.cluster.remote_process import ALONE_SECONDS, RemoteProcess, RemoteProcessPool
 from placesim.runtime.cluster.versions import _ASKED, AGREEING, Offer, check_versions, read_offers, split_offers
@@ -171,7 +171,7 @@ def test_a_process_that_is_killed_answers_no_more() -> None:
 
 def test_a_cluster_without_workers_is_waited_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(remote_process.time, "monotonic", lambda: now)
+    monkeypatch.setattr("placesim.runtime.cluster.remote_process.time.monotonic", lambda: now)
     client = Client()
     found, few = pool(client), pool(client, left_out=(object(),))
     client.workers = {"w9": {}}
@@ -210,7 +210,7 @@ class Process:
 
 def test_answers_are_told_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([10.0, 10.0, 10.1, 10.3, 10.3, 10.4])
-    monkeypatch.setattr(worker_process.time, "monotonic", lambda: next(times))
+    monkeypatch.setattr("placesim.runtime.cluster.worker_process.time.monotonic", lambda: next(times))
     told: list[Any] = []
     process: Any = Process("0", "1", "2", "3")
     found = worker_process._all_told("a", process, lambda text: told.append(pickle.loads(text)))
@@ -227,7 +227,8 @@ def test_a_process_is_kept_for_the_next_question_of_its_kin(monkeypatch: pytest.
     for kin, process in (("k", one), ("k", two), ("o", other), ("", alone)):
         kept.keep(kin, process)  # type: ignore[arg-type]
     assert (len(started), alone.is_closed, one.is_closed) == (1, True, False)
-    assert [kept.take("k"), kept.take("k"), kept.take("k"), kept.take("o")] == [one, two, None, other]
+    taken: list[Any] = [kept.take(kin) for kin in ("k", "k", "k", "o")]
+    assert taken == [one, two, None, other]
 
 
 def test_processes_that_nobody_takes_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:

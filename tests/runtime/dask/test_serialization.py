@@ -13,6 +13,7 @@ from placesim.ops.registry import load_registry
 pytest.importorskip("distributed", reason="of the extra `dask`")
 
 from placesim.core.dtypes import INT64
+from placesim.ops.attributes import Shape
 from placesim.ops.definitions import OpDef
 from placesim.ops.kernels.data.values import ElementSequence
 from placesim.runtime.dask.serialization import Parcel, align_array, copy_compact, pack, unpack
@@ -49,9 +50,9 @@ def test_arrays_travel_beside_the_text() -> None:
 
 
 def test_a_dataset_stays_where_it_is() -> None:
-    dataset = ElementSequence((INT64,), ((),), lambda: iter(()), 7)
+    dataset = ElementSequence((INT64,), (Shape(()),), lambda: iter(()), 7)
     found = sent(dataset)
-    assert (found.dtypes, found.shapes, found.cardinality) == ((INT64,), ((),), 7)
+    assert (found.dtypes, found.shapes, found.cardinality) == ((INT64,), (Shape(()),), 7)
     with pytest.raises(UnimplementedError, match="must be iterated in the worker that created it"):
         found.start()
 

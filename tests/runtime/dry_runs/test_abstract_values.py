@@ -47,7 +47,7 @@ def test_few_known_elements_are_computed() -> None:
     assert isinstance(found, np.ndarray)
     (found,) = run("Neg", [np.zeros(MAX_KNOWN_ELEMENTS + 1, np.float32)], **FLOATS)
     assert isinstance(found, Sketch)
-    assert (found.shape, found.dtype, found.origin, found.roots) == ((1025,), np.float32, "node", None)
+    assert (found.shape, found.dtype, found.origin, found.roots) == ((1025,), np.dtype(np.float32), "node", None)
 
 
 @pytest.mark.parametrize(("count", "is_computed"), [(MAX_KNOWN_ELEMENTS, True), (MAX_KNOWN_ELEMENTS + 1, False)])
@@ -75,7 +75,7 @@ def test_the_feeds_that_would_tell_a_value(roots: list[str | None], told: str | 
 
 
 def test_a_variable_s_value_counts() -> None:
-    held = VariableResource("v", FLOAT)
+    held: Any = VariableResource("v", FLOAT)
     held.value = sketch(2, roots="a")
     (found,) = run("Neg", [held], **FLOATS)
     assert (found.shape, found.roots) == ((2,), frozenset("a"))
@@ -127,7 +127,7 @@ def test_one_input_may_settle_a_logical_op(op: str, known: bool, expected: bool 
 def test_elements_that_are_moved_stay_known() -> None:
     partly = sketch(2, dtype=INT32)
     partly.known = np.array([-1, 7], np.int32)
-    packed = {"T": INT32, "N": 2}
+    packed: dict[str, Any] = {"T": INT32, "N": 2}
     (found,) = run("ConcatV2", [partly, np.array([3], np.int32), np.int32(0)], Tidx=INT32, **packed)
     assert isinstance(found, Sketch)
     assert found.known is not None

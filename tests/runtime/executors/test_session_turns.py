@@ -6,6 +6,7 @@ from threading import Event, Thread
 
 import pytest
 
+from placesim.core.errors import CancelledError
 from placesim.runtime.executors.session_turns import Turns
 
 
@@ -29,3 +30,43 @@ def test_a_step_that_was_given_up_is_not_waited_for(is_given_up: bool) -> None:
     may_end.set()
     computing.join()
     closing.join()
+
+
+def test_a_step_that_waits_lets_others_where_there_is_a_thread_that_may_run_one() -> None:
+    turns, may_end = Turns(), Event()
+    names = ("placesim-pool", "Dask-worker", "MainTwin")
+    threads = [Thread(target=may_end.wait, args=(60,), name=name) for name in names]
+    try:
+        with turns:
+            assert turns.running == 1
+            assert not turns.let_others("q")
+            for thread in threads[:2]:
+                thread.start()
+            assert not turns.let_others("q")
+            threads[2].start()
+            assert turns.let_others("q")
+            assert turns.waiting_node == ""
+            turns.close()
+            with pytest.raises(CancelledError, match="Run call was cancelled"):
+                turns.let_others("q")
+    finally:
+        may_end.set()
+    assert turns.running == 0
+
+
+def test_the_node_that_waits_is_known_meanwhile() -> None:
+    turns, seen, may_end = Turns(), [], Event()
+
+    def other() -> None:
+        with turns:
+            seen.append((turns.waiting_node, turns.running))
+        may_end.wait(60)
+
+    with turns:
+        thread = Thread(target=other, name="another")
+        thread.start()
+        while not seen:
+            assert turns.let_others("q")
+    may_end.set()
+    thread.join()
+    assert seen == [("q", 2)]

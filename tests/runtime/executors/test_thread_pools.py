@@ -8,7 +8,7 @@ import pytest
 from placesim.core.errors import InvalidArgumentError
 from placesim.graph.session_steps import Config, ThreadPoolOptions
 from placesim.runtime.executors.dataflow_executor import DataflowExecutor
-from placesim.runtime.executors.thread_pools import ThreadPools
+from placesim.runtime.executors.thread_pools import ThreadPools, default_inter_op, runs_ops_in_parallel
 from tests.runtime.sessions.graphs import fetch, make_session
 
 
@@ -57,3 +57,49 @@ def test_results_do_not_depend_on_the_number_of_threads(threads: int) -> None:
     np.testing.assert_array_equal(found, fetch(make_session(nodes, inter_op_parallelism_threads=-1), "sum", x=x))
     executor = next(iter(session._prepared.values())).executor
     assert isinstance(executor, DataflowExecutor) == (threads > 1)
+
+
+def test_which_pool_is_asked_for() -> None:
+    pools = ThreadPools()
+    plain, listed = Config(inter_op_parallelism_threads=1), Config(session_inter_op_thread_pool=(ThreadPoolOptions(2, ""),) * 2)
+    assert pools.inter_op(plain, -1) is pools.inter_op(plain, 0)
+    for config, index in ((plain, 1), (plain, -2), (listed, 2), (listed, -1)):
+        with pytest.raises(InvalidArgumentError, match=f"^Invalid inter_op_thread_pool: {index}$"):
+            pools.inter_op(config, index)
+    unnamed = pools.inter_op(listed, 1)
+    assert unnamed is not None
+    assert unnamed._max_workers == 2
+    assert pools.inter_op(listed, 1) is not unnamed
+
+
+@pytest.mark.parametrize(
+    ("config", "environment", "is_parallel"),
+    [
+        (Config(), None, False),
+        (Config(inter_op_parallelism_threads=1), "3", False),
+        (Config(inter_op_parallelism_threads=2), None, True),
+        (Config(), "2", True),
+        (Config(), "1", False),
+        (Config(), "two", False),
+        (Config(use_per_session_threads=True), None, True),
+        (Config(use_per_session_threads=True, inter_op_parallelism_threads=1), None, False),
+        (Config(session_inter_op_thread_pool=(ThreadPoolOptions(1, ""),)), None, True),
+    ],
+)
+def test_whether_ops_run_at_the_same_time(
+    config: Config, environment: str | None, is_parallel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if environment is None:
+        monkeypatch.delenv("TF_NUM_INTEROP_THREADS", raising=False)
+    else:
+        monkeypatch.setenv("TF_NUM_INTEROP_THREADS", environment)
+    assert runs_ops_in_parallel(config) is is_parallel
+
+
+def test_the_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placesim.runtime.executors.thread_pools.available_processors", lambda: 5)
+    for name in ("TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    assert [default_inter_op(Config()), default_inter_op(Config(inter_op_parallelism_threads=3))] == [5, 3]
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "4")
+    assert [default_inter_op(Config()), default_inter_op(Config(inter_op_parallelism_threads=3))] == [4, 3]

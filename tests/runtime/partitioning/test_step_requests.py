@@ -207,7 +207,7 @@ def test_whole_numbers_lie_between_their_ends(dtype: DataType, low: int, high: i
         ({"maxval": 2.5}, "Need minval < maxval, whole numbers of int8, got 0 >= 2.5"),
     ],
 )
-def test_whole_numbers_that_cannot_be_drawn(figures: dict[str, float], said: str) -> None:
+def test_whole_numbers_that_cannot_be_drawn(figures: dict[str, Any], said: str) -> None:
     with pytest.raises(GraphBuildError) as caught:
         drawn("random_uniform", INT8, **figures)
     assert caught.value.message == said
