@@ -1,0 +1,194 @@
+"""A whole simulated step, worked out by hand: one host thread, two GPUs, and every figure of the machine known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.links import LATENCIES, PCIE_BYTES_PER_LANE
+from placesim.prediction.cost_formulas import predict
+from placesim.prediction.processors import gpu_processor
+from placesim.prediction.spans import BeginCause, PathSpan, step_spans
+from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy
+from placesim.prediction.work_amounts import StreamedBytes
+from tests.prediction.test_spans import drawn
+from tests.prediction.test_steps import ONE_THREAD, study
+
+DISPATCH, LAUNCHING, BYTES = 2e-6, 8e-6, 4_000_000
+GRAPH: dict[str, Any] = {
+    "devices": {
+        "cpu": 2,
+        "host": {"cores": 4, "flops": 4e11, "bandwidth": 4e10, "dispatch": DISPATCH, "launch": LAUNCHING},
+        "gpu": {"count": 2, "model": "Tesla K80"},
+    },
+    "nodes": [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [1000, 1000]},
+        {"op": "Neg", "name": "s/a", "inputs": ["x"], "device": "/gpu:0"},
+        {"op": "Exp", "name": "s/b", "inputs": ["s/a"], "device": "/gpu:1"},
+        {"op": "Shape", "name": "n", "inputs": ["s/a"], "device": "/gpu:0"},
+        {"op": "Fill", "name": "f", "inputs": ["n", 1.0], "device": "/cpu:0"},
+        {"op": "Mul", "name": "m", "inputs": ["f", "s/b"], "device": "/cpu:0"},
+    ],
+    "fetch": ["m"],
+}
+CPU, CPU1, GPU0, GPU1 = (f"/job:localhost/replica:0/task:0/device:{name}" for name in ("CPU:0", "CPU:1", "GPU:0", "GPU:1"))
+PCIE = PCIE_BYTES_PER_LANE[3] * 16
+MOVED = BYTES / PCIE
+LATENCY = LATENCIES["pcie"]
+ONE_WAY, BOTH_WAYS = LATENCY + MOVED, 2 * LATENCY + MOVED
+KERNEL = predict(StreamedBytes("elementwise", 2.0 * BYTES), gpu_processor(GPU_MODELS["Tesla K80"])).seconds
+# a core's quarter of the bandwidth, of which streams reach four fifths
+FILL, MULTIPLY = DISPATCH + (8 + 4 + BYTES) / 8e9, DISPATCH + 3 * BYTES / 8e9
+A = 2 * DISPATCH + ONE_WAY + LAUNCHING  # when a begins on its GPU
+FILLED = A + KERNEL + FILL
+B = FILLED + LAUNCHING
+M = B + KERNEL + ONE_WAY
+END = M + MULTIPLY + DISPATCH
+NODES = [
+    ("f/value", CPU, "host", 0.0, DISPATCH),
+    ("_arg_x_0_0", CPU, "host", DISPATCH, 2 * DISPATCH),
+    ("s/a", GPU0, "GPU:0 compute", A, A + KERNEL),
+    # a shape is known when what it is of is, and lies in the host's memory
+    ("n", GPU0, "GPU:0 compute", A + KERNEL, A + KERNEL),
+    # the host fills before it launches b, whose input has arrived meanwhile
+    ("s/b", GPU1, "GPU:1 compute", B, B + KERNEL),
+    ("f", CPU, "host", A + KERNEL, FILLED),
+    ("m", CPU, "host", M, M + MULTIPLY),
+    ("_retval_m_0_0", CPU, "host", M + MULTIPLY, END),
+]
+TRANSFERS = [
+    ("_arg_x_0_0", CPU, GPU0, 2 * DISPATCH, 2 * DISPATCH + ONE_WAY, ("GPU:0 from host",)),
+    ("s/a", GPU0, GPU1, A + KERNEL, A + KERNEL + BOTH_WAYS, ("GPU:0 between GPUs", "GPU:1 between GPUs")),
+    ("s/b", GPU1, CPU, B + KERNEL, M, ("GPU:1 to host",)),
+]
+PATH = [
+    ("f/value", CPU, COMPUTE, "nothing"),
+    ("_arg_x_0_0", CPU, COMPUTE, "turn"),
+    ("_arg_x_0_0", GPU0, TRANSFER, "input"),
+    ("s/a", GPU0, LAUNCH, "input"),
+    ("s/a", GPU0, COMPUTE, "launch"),
+    ("f", CPU, COMPUTE, "input"),
+    ("s/b", GPU1, LAUNCH, "turn"),
+    ("s/b", GPU1, COMPUTE, "launch"),
+    ("s/b", CPU, TRANSFER, "input"),
+    ("m", CPU, COMPUTE, "input"),
+    ("_retval_m_0_0", CPU, COMPUTE, "input"),
+]
+
+
+@pytest.fixture(scope="module")
+def step() -> TimeStudy:
+    return study(GRAPH, **ONE_THREAD, tells_helps=True)
+
+
+def test_nodes_and_transfers_begin_as_soon_as_they_can(step: TimeStudy) -> None:
+    assert [(run.node, run.device, run.stream) for run in step.nodes] == [row[:3] for row in NODES]
+    assert [(run.start, run.end) for run in step.nodes] == [pytest.approx(row[3:]) for row in NODES]
+    assert [(run.tensor, run.sender, run.receiver, run.streams) for run in step.transfers] == [
+        (*row[:3], row[5]) for row in TRANSFERS
+    ]
+    assert [(run.start, run.end) for run in step.transfers] == [pytest.approx(row[3:5]) for row in TRANSFERS]
+    assert {run.bytes for run in step.transfers} == {BYTES}
+    assert step.step.seconds == pytest.approx(END)
+    assert not any(run.is_uncertain for run in step.nodes)
+
+
+def test_the_path_is_what_the_end_waited_for(step: TimeStudy) -> None:
+    assert [(part.node, part.device, part.kind, part.wait) for part in step.critical_path] == PATH
+    times = [0.0, DISPATCH, 2 * DISPATCH, 2 * DISPATCH + ONE_WAY, A, A + KERNEL, FILLED, B, B + KERNEL, M, M + MULTIPLY, END]
+    assert [part.start for part in step.critical_path] == pytest.approx(times[:-1])
+    assert [part.end for part in step.critical_path] == pytest.approx(times[1:])
+
+
+def test_devices_and_links_are_busy_with_what_they_do(step: TimeStudy) -> None:
+    host = 3 * DISPATCH + FILL + MULTIPLY + 2 * LAUNCHING
+    copies = ONE_WAY + BOTH_WAYS
+    assert [(row.device, row.processor, row.nodes, row.bytes_in, row.bytes_out) for row in step.devices] == [
+        # the shape moves from the GPU's host memory: nothing is copied, and its eight bytes count
+        (CPU, "host", 5, BYTES + 8, BYTES),
+        (CPU1, "host", 0, 0, 0),
+        (GPU0, "Tesla K80", 2, BYTES, BYTES + 8),
+        (GPU1, "Tesla K80", 1, BYTES, BYTES),
+    ]
+    # a shape is launched, too, which takes as long as a dispatch
+    assert [row.busy for row in step.devices] == pytest.approx([host + DISPATCH, 0.0, KERNEL, KERNEL])
+    assert [row.copies for row in step.devices] == pytest.approx([0.0, 0.0, copies, copies])
+    assert [(row.peak is None, row.limit is None) for row in step.devices] == [
+        (False, True), (True, True), (False, False), (False, False)
+    ]  # fmt: skip
+    assert [(row.name, row.bandwidth, row.latency, row.bytes) for row in step.links] == [
+        (f"GPU:{gpu} PCIe {way}", PCIE, LATENCY, BYTES) for gpu in (0, 1) for way in ("in", "out")
+    ]
+    assert [row.busy for row in step.links] == pytest.approx([MOVED] * 4)
+
+
+def test_bounds_and_interval_are_those_of_the_tasks(step: TimeStudy) -> None:
+    bounds = {bound.kind: (bound.what, bound.seconds) for bound in step.bounds}
+    path = DISPATCH + LAUNCHING + KERNEL + FILL + MULTIPLY + DISPATCH
+    assert bounds["path"] == ("critical path with free transfers", pytest.approx(path))
+    assert bounds["link"] == ("GPU:0 PCIe in", pytest.approx(MOVED))
+    assert bounds["resource"] == ("host", pytest.approx(step.devices[0].busy))
+    assert step.bound.kind == "path"
+    slow = {run.node: run.high - run.seconds for run in step.nodes}
+    fast = {run.node: run.seconds - run.low for run in step.nodes}
+    on_path = ("s/a", "f", "s/b", "m")
+    assert step.step.high - END == pytest.approx(sum(slow[node] for node in on_path))
+    assert END - step.step.low == pytest.approx(sum(fast[node] for node in on_path))
+
+
+def test_without_a_part_the_step_is_as_much_shorter(step: TimeStudy) -> None:
+    found = {(one.kind, one.what): one.seconds for one in step.helps}
+    assert found["node", "m"] == pytest.approx(END - MULTIPLY)
+    assert found["link", "GPU:0 PCIe in"] == found["link", "GPU:1 PCIe out"] == pytest.approx(END - ONE_WAY)
+    # what arrives while the host fills helps nobody
+    assert found["link", "GPU:1 PCIe in"] == found["link", "GPU:0 PCIe out"] == pytest.approx(END)
+    # the shape is launched after the kernel's launch, and what fills waits for that
+    assert found["resource", "GPU:0 compute"] == pytest.approx(END - KERNEL + DISPATCH)
+    assert [one.seconds for one in step.helps] == sorted(one.seconds for one in step.helps)
+
+
+def test_spans_say_what_let_each_begin() -> None:
+    traced, spans = drawn(GRAPH, **ONE_THREAD)
+    assert traced.trace is not None
+    assert spans == step_spans(traced.trace)
+    names = [lane.name for group in spans.groups for lane in group.lanes]
+    assert names == [
+        "host",
+        *(f"GPU:{n} {label}" for n in (0, 1) for label in ("compute", "from host", "to host", "between GPUs")),
+    ]
+    number = {(span.name, span.op or span.device): place for place, span in enumerate(spans.spans)}
+    sent, shared, back = ("_arg_x_0_0", GPU0), ("s/a", GPU1), ("s/b", CPU)
+    nothing = BeginCause("nothing", -1)
+    begins = {
+        ("f/value", "Const"): (nothing, nothing, []),
+        ("_arg_x_0_0", "_Arg"): (BeginCause("turn", number["f/value", "Const"]), nothing, []),
+        sent: (BeginCause("input", number["_arg_x_0_0", "_Arg"]), nothing, [("_arg_x_0_0", "_Arg")]),
+        ("s/a", "Neg"): (BeginCause("launch", -1), BeginCause("input", number[sent]), [sent]),
+        shared: (BeginCause("input", number["s/a", "Neg"]), nothing, [("s/a", "Neg")]),
+        ("s/b", "Exp"): (BeginCause("launch", -1), BeginCause("turn", number["f", "Fill"]), [shared]),
+        back: (BeginCause("input", number["s/b", "Exp"]), nothing, [("s/b", "Exp")]),
+        ("f", "Fill"): (BeginCause("input", number["n", "Shape"]), nothing, [("n", "Shape"), ("f/value", "Const")]),
+        ("m", "Mul"): (BeginCause("input", number[back]), nothing, [("f", "Fill"), back]),
+    }
+    for key, (begin, launch, inputs) in begins.items():
+        span = spans.spans[number[key]]
+        assert (span.begin, span.launch) == (begin, launch), key
+        assert list(span.inputs) == [number[source] for source in inputs], key
+    a = spans.spans[number["s/a", "Neg"]]
+    assert (a.launch_start, a.launch_end, a.start) == pytest.approx((A - LAUNCHING, A, A))
+    assert (a.sender, a.bytes, a.taken[0][0], a.made[0][0]) == ("", 0, (1000, 1000), (1000, 1000))
+    moved = spans.spans[number[shared]]
+    assert (moved.sender, moved.bytes, [names[lane] for lane in moved.lanes]) == (
+        GPU0, BYTES, ["GPU:0 between GPUs", "GPU:1 between GPUs"]
+    )  # fmt: skip
+    assert (moved.seconds, moved.low, moved.high) == pytest.approx((BOTH_WAYS,) * 3)
+    assert moved.launch_start == moved.launch_end == moved.start
+    assert {names[span.host_lane] for span in spans.spans} == {"host"}
+    expected = [
+        PathSpan(number[node, device if kind == TRANSFER else ops], kind == LAUNCH, wait)
+        for (node, device, kind, wait) in PATH
+        for ops in [next((span.op for span in spans.spans if span.name == node and span.op), "")]
+    ]
+    assert list(spans.path) == expected
