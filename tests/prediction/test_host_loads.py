@@ -277,6 +277,29 @@ WHOLE: dict[str, tuple[tuple[str, list[Dims], list[Dims], dict[str, Any]], Count
         {"call": 1, "multiplied": 4096 * 48 * 64, "packed": 48 * 4096 + 4096 * 64, "accumulated": 11 * 48 * 64,
          "aliased": 48 * 4096},
         ((1847312, 1847312),))),
+    "few results of many terms are cut along these: a filter's gradient over 262144 windows": (
+        ("Conv2DBackpropFilter", [(4, 256, 256, 16), (4,), (4, 256, 256, 24)], [(1, 1, 16, 24)], ONE), Counted(
+            "convolution filter gradient", {"call": 12, "checked": 1},
+            {"call": 8, "multiplied": 262144 * 16 * 24, "packed": 262144 * (16 + 24), "accumulated": 8 * 86 * 16 * 24,
+             "aliased": 262144 * 16, "plain": 7 * 16 * 24},
+            ((41944592, 41944592),), 8)),
+    "a pointwise convolution of one window": (
+        ("Conv2D", [(1, 1, 1, 65536), (1, 1, 65536, 640)], [(1, 1, 1, 640)], ONE), Counted(
+            "convolution", {"call": 12, "checked": 1},
+            {"call": 4, "multiplied": 65536 * 640, "packed": 65536 * (1 + 640), "accumulated": 4 * 43 * 640, "plain": 3 * 640},
+            ((168036864, 168036864),), 4)),
+    "patches of few windows": (
+        ("Conv2D", [(1, 4, 4, 2048), (5, 5, 2048, 640)], [(1, 2, 2, 640)], TWO), Counted(
+            "convolution", {"call": 20, "checked": 1, "copied": 4 * 51200, "piece": 4 * 5},
+            {"call": 8, "multiplied": 4 * 51200 * 640, "packed": 51200 * (4 + 640), "accumulated": 8 * 17 * 4 * 640,
+             "plain": 7 * 4 * 640, "aliased": 4 * 51200},
+            ((131213312, 131213312),), 8)),
+    "an input's gradient of few windows": (
+        ("Conv2DBackpropInput", [(4,), (1, 1, 16, 65536), (1, 4, 4, 65536)], [(1, 4, 4, 16)], ONE), Counted(
+            "convolution input gradient", {"call": 12, "checked": 1},
+            {"call": 2, "multiplied": 256 * 65536, "packed": 65536 * 32, "accumulated": 2 * 86 * 256, "plain": 256,
+             "aliased": 16 * 65536},
+            ((8389648, 8389648),), 2)),
     # of the output's gradients tiles are transformed as well, and each of the 49 products is one over all 256 tiles
     "a filter's gradient in tiles": (RULES["tiled filter"], Counted(
         "convolution filter gradient", {"call": 20, "checked": 1},
