@@ -8,6 +8,7 @@ import pytest
 
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.machine.links import LATENCIES, PCIE_BYTES_PER_LANE
+from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Track
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
@@ -192,3 +193,118 @@ def test_spans_say_what_let_each_begin() -> None:
         for ops in [next((span.op for span in spans.spans if span.name == node and span.op), "")]
     ]
     assert list(spans.path) == expected
+
+
+# --- its trace
+
+
+def ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+def test_a_trace_has_a_row_for_each_thread_and_stream_that_does_something() -> None:
+    study, _ = drawn(GRAPH, **ONE_THREAD)
+    assert study.trace is not None
+    records = list(study.trace.records())
+    tracks = [record for record in records if isinstance(record, Track)]
+    on = {device: f"{device} Compute" for device in (CPU, GPU0, GPU1)}
+    assert [(track.process, track.thread) for track in tracks] == [
+        ("Steps", "step"), ("Steps", "critical path"), (on[CPU], "host thread 0"),
+        *(
+            row
+            for device, gpu, copy in ((GPU0, "GPU:0", "from host"), (GPU1, "GPU:1", "to host"))
+            for row in (
+                (on[device], "host thread 0"),
+                (f"{device}/stream:all Compute", f"{gpu} compute"),
+                (f"{device}/memcpy Compute", f"{gpu} {copy}"),
+                (f"{device}/memcpy Compute", f"{gpu} between GPUs"),
+            )
+        ),
+    ]  # fmt: skip
+    slices = [record for record in records if isinstance(record, TraceSlice)]
+    assert (slices[0].name, slices[0].start, slices[0].end, slices[0].args) == (
+        "step 0", 0, ns(END), {"seconds": study.step.seconds}
+    )  # fmt: skip
+    path = [shown for shown in slices if shown.category == "Path"]
+    kinds = {COMPUTE: "compute", LAUNCH: "launch", TRANSFER: "transfer"}
+    assert [(shown.args["kind"], shown.args["waited for"]) for shown in path] == [(kinds[row[2]], row[3]) for row in PATH]
+    assert [shown.start for shown in path] == [ns(part.start) for part in study.critical_path]
+    ops = [(s.name, s.args["name"], s.track.process.removesuffix(" Compute"), s.start, s.end) for s in slices if "op" in s.args]
+    launched = A - LAUNCHING, A, A + DISPATCH
+    assert ops == [
+        ("Const", "f/value", CPU, 0, ns(DISPATCH)),
+        ("_Arg", "_arg_x_0_0", CPU, ns(DISPATCH), ns(2 * DISPATCH)),
+        ("MEMCPYHtoD", "_arg_x_0_0", f"{GPU0}/memcpy", ns(2 * DISPATCH), ns(launched[0])),
+        ("Neg", "s/a", GPU0, ns(launched[0]), ns(launched[1])),
+        ("Neg", "s/a", f"{GPU0}/stream:all", ns(A), ns(A + KERNEL)),
+        # what is only dispatched has its launch
+        ("Shape", "n", GPU0, ns(launched[1]), ns(launched[2])),
+        ("MEMCPYPtoP", "s/a", f"{GPU0}/memcpy", ns(A + KERNEL), ns(A + KERNEL + BOTH_WAYS)),
+        ("MEMCPYPtoP", "s/a", f"{GPU1}/memcpy", ns(A + KERNEL), ns(A + KERNEL + BOTH_WAYS)),
+        ("Exp", "s/b", GPU1, ns(FILLED), ns(B)),
+        ("Exp", "s/b", f"{GPU1}/stream:all", ns(B), ns(B + KERNEL)),
+        ("Fill", "f", CPU, ns(A + KERNEL), ns(FILLED)),
+        ("MEMCPYDtoH", "s/b", f"{GPU1}/memcpy", ns(B + KERNEL), ns(M)),
+        ("Mul", "m", CPU, ns(M), ns(M + MULTIPLY)),
+        ("_Retval", "_retval_m_0_0", CPU, ns(M + MULTIPLY), ns(END)),
+    ]
+    copy = next(shown for shown in slices if shown.name == "MEMCPYPtoP")
+    assert copy.args == {"name": "s/a", "op": "MEMCPYPtoP", "bytes": BYTES, "from": GPU0, "to": GPU1}
+    arrows = [(r.name, r.source.thread, r.target.thread) for r in records if isinstance(r, Arrow)]
+    assert arrows == [
+        ("_arg_x_0_0", "host thread 0", "GPU:0 from host"),
+        ("_arg_x_0_0", "GPU:0 from host", "GPU:0 compute"),
+        ("s/a", "GPU:0 compute", "GPU:0 between GPUs"),
+        ("s/a", "GPU:0 between GPUs", "GPU:1 between GPUs"),
+        ("s/a", "GPU:1 between GPUs", "GPU:1 compute"),
+        ("s/b", "GPU:1 compute", "GPU:1 to host"),
+        ("s/b", "GPU:1 to host", "host thread 0"),
+    ]
+    links = [(r.name, r.series, r.time, r.value) for r in records if isinstance(r, Count) and r.process == "Links"]
+    shared = ns(A + KERNEL), ns(A + KERNEL + BOTH_WAYS)
+    spans = {
+        "GPU:0 PCIe in": (ns(2 * DISPATCH), ns(launched[0])),
+        "GPU:0 PCIe out": shared,
+        "GPU:1 PCIe in": shared,
+        "GPU:1 PCIe out": (ns(B + KERNEL), ns(M)),
+    }
+    assert links == [
+        (name, "transfers in flight", time, value)
+        for name, span in spans.items()
+        for time, value in zip(span, (1, 0), strict=True)
+    ]
+
+
+def test_between_the_gpus_of_two_tasks_a_tensor_is_copied_sent_received_and_copied() -> None:
+    graph = {
+        "devices": [{"job": "w", "tasks": 2, "cpu": 1, "gpu": {"count": 1, "model": "Tesla K80"}}],
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [64], "device": "/task:0/gpu:0"},
+            {"op": "Neg", "name": "a", "inputs": ["x"], "device": "/job:w/task:0/gpu:0"},
+            {"op": "Exp", "name": "b", "inputs": ["a"], "device": "/job:w/task:0/gpu:0"},
+            {"op": "AddN", "name": "c", "inputs": ["a", "b"], "device": "/job:w/task:1/gpu:0"},
+        ],
+        "fetch": ["c"],
+    }
+    study, _ = drawn(graph)
+    assert study.trace is not None
+    records = list(study.trace.records())
+    sent = [(r.args["name"], r.name, r.track.thread) for r in records if isinstance(r, TraceSlice) and "from" in r.args]
+    across = [row for row in sent if row[0] in ("a", "b")]
+    assert across == [
+        row
+        for name in ("a", "b")
+        for row in (
+            (name, "MEMCPYDtoH", "w:0/GPU:0 to host"), (name, "RecvTensor", "out 0"),
+            (name, "RecvTensor", "in 0"), (name, "MEMCPYHtoD", "w:1/GPU:0 from host"),
+        )
+    ]  # fmt: skip
+    arrows = [(r.source.thread, r.target.thread) for r in records if isinstance(r, Arrow) and r.name == "b"]
+    assert arrows == [
+        ("w:0/GPU:0 compute", "w:0/GPU:0 to host"), ("w:0/GPU:0 to host", "out 0"), ("out 0", "in 0"),
+        ("in 0", "w:1/GPU:0 from host"), ("w:1/GPU:0 from host", "w:1/GPU:0 compute"),
+    ]  # fmt: skip
+    networks = [
+        r.track.process for r in records if isinstance(r, TraceSlice) and r.args.get("name") == "b" and r.name == "RecvTensor"
+    ]
+    assert networks == [f"/job:w/replica:0/task:{task}/device:GPU:0/network Compute" for task in (0, 1)]
