@@ -12,10 +12,11 @@ from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Tr
 from placesim.prediction.cost_formulas import predict
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
+from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy
 from placesim.prediction.work_amounts import StreamedBytes
 from tests.prediction.test_spans import drawn
-from tests.prediction.test_steps import ONE_THREAD, study
+from tests.prediction.test_steps import ONE_THREAD, recorded, study
 
 DISPATCH, LAUNCHING, BYTES = 2e-6, 8e-6, 4_000_000
 GRAPH: dict[str, Any] = {
@@ -193,6 +194,12 @@ def test_spans_say_what_let_each_begin() -> None:
         for ops in [next((span.op for span in spans.spans if span.name == node and span.op), "")]
     ]
     assert list(spans.path) == expected
+
+
+def test_work_is_all_that_is_done_one_after_another() -> None:
+    executed, machine = recorded(GRAPH, **ONE_THREAD)
+    nodes = 4 * DISPATCH + 2 * (LAUNCHING + KERNEL) + FILL + MULTIPLY
+    assert StepCosts(machine).work_seconds(executed) == pytest.approx(nodes + 2 * ONE_WAY + BOTH_WAYS)
 
 
 # --- its trace
