@@ -6,15 +6,20 @@ from typing import Any
 
 import pytest
 
+from placesim.formats.sources.loading import load
 from placesim.machine.gpu_models import GPU_MODELS
+from placesim.machine.host_models import HostModel
 from placesim.machine.links import LATENCIES, PCIE_BYTES_PER_LANE
+from placesim.machine.options import make_options
 from placesim.machine.timelines.trace_events import Arrow, Count, TraceSlice, Track
-from placesim.prediction.cost_formulas import predict
+from placesim.prediction.cost_formulas import machine_of, predict, start_seconds
+from placesim.prediction.hosts import Host
 from placesim.prediction.processors import gpu_processor
 from placesim.prediction.spans import BeginCause, PathSpan, step_spans
 from placesim.prediction.step_tasks import StepCosts
 from placesim.prediction.time_breakdown import COMPUTE, LAUNCH, TRANSFER, TimeStudy
 from placesim.prediction.work_amounts import StreamedBytes
+from placesim.studies.time_study import find_costs
 from tests.prediction.test_spans import drawn
 from tests.prediction.test_steps import ONE_THREAD, recorded, study
 
@@ -315,3 +320,84 @@ def test_between_the_gpus_of_two_tasks_a_tensor_is_copied_sent_received_and_copi
         r.track.process for r in records if isinstance(r, TraceSlice) and r.args.get("name") == "b" and r.name == "RecvTensor"
     ]
     assert networks == [f"/job:w/replica:0/task:{task}/device:GPU:0/network Compute" for task in (0, 1)]
+
+
+# --- what its nodes would take elsewhere
+
+
+def test_a_node_costs_its_kernel_and_what_it_reads_from_elsewhere() -> None:
+    options = make_options(ONE_THREAD)
+    costs = find_costs(load(GRAPH, None, options), options)
+    k80 = gpu_processor(GPU_MODELS["Tesla K80"])
+    work = StreamedBytes("elementwise", 3.0 * BYTES)
+    kernel, cpu = predict(work, k80), predict(work, Host(HostModel(flops=1e11, bandwidth=1e10, cores=1)).processor(1))
+    found = costs.of("m", ("CPU", "GPU"))
+    assert found is not None
+    assert (found.node, found.step, found.runs, found.operations, found.bytes) == ("m", 0, 1, BYTES // 4, 3 * BYTES)
+    assert (found.unknown, found.calls) == ((), False)
+    here = found.here
+    assert here is not None
+    assert (here.device, here.processor, here.family, here.bound) == (CPU, "host", "elementwise", "memory")
+    assert (here.seconds, here.low, here.high) == pytest.approx(tuple(DISPATCH + seconds for seconds in cpu))
+    assert (here.compute, here.memory, here.launch) == pytest.approx((BYTES / 4 / 1e11, 3 * BYTES / 8e9, DISPATCH))
+    assert (here.launch_on_host, here.is_uncertain) == (0.0, False)
+    assert [tuple(transfer) for transfer in here.transfers] == [("s/b", GPU1, BYTES, pytest.approx(ONE_WAY))]
+    assert here.transfer_seconds == pytest.approx(ONE_WAY)
+    assert [cost.device for cost in found.elsewhere] == [CPU1, GPU0, GPU1]
+    _, other, there = found.elsewhere
+    machine = machine_of(work, k80)
+    assert (other.processor, other.seconds, other.launch_on_host) == ("Tesla K80", pytest.approx(kernel.seconds), LAUNCHING)
+    assert (other.compute, other.memory) == pytest.approx((BYTES / 4 / machine.rate, 3 * BYTES / machine.bandwidth))
+    assert other.launch == pytest.approx(LAUNCHING + start_seconds(work, k80))
+    assert [tuple(transfer) for transfer in other.transfers] == [
+        ("f", CPU, BYTES, pytest.approx(ONE_WAY)), ("s/b", GPU1, BYTES, pytest.approx(BOTH_WAYS))
+    ]  # fmt: skip
+    assert other.transfer_seconds == pytest.approx(ONE_WAY + BOTH_WAYS)
+    assert [transfer.tensor for transfer in there.transfers] == ["f"]
+
+
+def test_what_is_fed_read_twice_or_in_the_hosts_memory_is_known_by_its_place() -> None:
+    options = make_options(ONE_THREAD)
+    costs = find_costs(load(GRAPH, None, options), options)
+    first, shape, fill = (costs.of(name, ("GPU",)) for name in ("s/a", "n", "f"))
+    assert first is not None
+    assert first.here is not None
+    assert [transfer.tensor for transfer in first.here.transfers] == ["x"]
+    assert [cost.device for cost in first.elsewhere] == [GPU1]
+    assert shape is not None
+    assert shape.here is not None
+    assert (shape.here.family, shape.here.compute, shape.here.memory) == ("", 0.0, 0.0)
+    assert (shape.here.launch, shape.here.bound, shape.here.transfers) == (DISPATCH, "launch", ())
+    assert fill is not None
+    # the shape is in the host's memory on either, and the value goes to a GPU
+    assert fill.here is not None
+    assert fill.here.transfers == ()
+    assert [(transfer.tensor, transfer.bytes) for transfer in fill.elsewhere[0].transfers] == [("f/value", 4)]
+    assert costs.of("no such node", ("GPU",)) is None
+
+
+def test_a_device_on_which_nothing_is_known_of_a_node_is_told_with_the_reason() -> None:
+    gpu = {"name": "Acme", "memory": "8GiB", "flops": 1e12, "bandwidth": 1e11}
+    graph = {
+        "devices": {"cpu": 1, "gpu": {"count": 1, "model": gpu}},
+        "nodes": [
+            {"op": "Placeholder", "name": "x", "dtype": "float64", "shape": [64, 64]},
+            {"op": "MatMul", "name": "y", "inputs": ["x", "x"], "device": "/cpu:0"},
+        ],
+        "fetch": ["y"],
+    }
+    options = make_options({})
+    found = find_costs(load(graph, None, options), options).of("y", ("GPU", "CPU"))
+    assert found is not None
+    assert found.here is not None
+    assert found.here.device == CPU
+    ((device, reason),) = found.unknown
+    assert device == GPU0
+    assert reason.startswith("no time for y: Acme has no rate for float64: got rates for float32")
+    assert found.elsewhere == ()
+
+
+def test_texts_are_said_to_count_for_nothing() -> None:
+    nodes = [{"op": "Const", "name": "x", "value": 1.0}, {"op": "AsString", "name": "t", "inputs": ["x"]}]
+    assert study({"nodes": nodes}).assumptions[-1] == "strings count as 0 bytes"
+    assert "strings count as 0 bytes" not in study({"nodes": nodes[:1]}).assumptions
