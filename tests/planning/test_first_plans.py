@@ -412,3 +412,25 @@ def test_kinds_and_capacities_tell_what_fits() -> None:
     roomy = Loads(replace(problem, devices=(devices[0]._replace(capacity=3.0), devices[1])), [0, 1])
     assert [roomy.has_room(0, 1), roomy.has_room(1, 0)] == [False, True]
     assert Loads(problem, [0, 1]).has_room(1, 0) is False
+
+
+@pytest.mark.parametrize(
+    ("method", "objective", "spent"),
+    [
+        # four lists; two hundred ranks; an order of six groups at a time; all that there is, in whole rounds
+        (end_first, Objective.MAKESPAN, 4),
+        (rank_by_tails, Objective.MAKESPAN, 200),
+        (split_orders, Objective.LOAD, 36 * 14),
+        (anneal_moves, Objective.MAKESPAN, 500),
+        (anneal_peaks, Objective.PEAK, 500),
+        (anneal_ranks, Objective.MAKESPAN, 500),
+        (anneal_calls, Objective.CALLS, 500),
+    ],
+)
+def test_a_method_spends_what_it_evaluates(method: Method, objective: Objective, spent: int) -> None:
+    problem = small(objective, 1)
+    if method in (rank_by_tails, anneal_ranks):
+        problem = problem_of(Objective.MAKESPAN, [task(float(n)) for n in (5, 4, 3, 3, 3, 2)])
+    search = Search(1, evaluations=500)
+    list(method(problem, search))
+    assert search._spent == spent
