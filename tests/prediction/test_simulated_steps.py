@@ -240,6 +240,10 @@ def test_a_trace_has_a_row_for_each_thread_and_stream_that_does_something() -> N
     path = [shown for shown in slices if shown.category == "Path"]
     kinds = {COMPUTE: "compute", LAUNCH: "launch", TRANSFER: "transfer"}
     assert [(shown.args["kind"], shown.args["waited for"]) for shown in path] == [(kinds[row[2]], row[3]) for row in PATH]
+    # a transfer has the name that the partitioner gave it
+    named = [shown.args["name"].partition("/_")[0] for shown in path]
+    assert named == [row[0] for row in PATH]
+    assert [shown.name for shown in path] == [shown.args["name"] for shown in path]
     assert [shown.start for shown in path] == [ns(part.start) for part in study.critical_path]
     ops = [(s.name, s.args["name"], s.track.process.removesuffix(" Compute"), s.start, s.end) for s in slices if "op" in s.args]
     launched = A - LAUNCHING, A, A + DISPATCH
