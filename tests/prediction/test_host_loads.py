@@ -185,6 +185,7 @@ DENSE_POOL = {"ksize": (1, 3, 3, 1), "strides": (1, 1, 1, 1), **SAME}
 SMALL, BIG = (2, 16, 16, 64), (8, 32, 32, 64)
 PLANES = {"strides": (1, 1, 1, 1), "padding": "SAME", "data_format": "NCHW"}
 LARGE = (1000, 1000)
+SCALARS: list[Dims] = [()] * 6
 WHOLE: dict[str, tuple[tuple[str, list[Dims], list[Dims], dict[str, Any]], Counted]] = {
     "a product": (RULES["product"], Counted(
         "product", {"call": 2, "checked": 1},
@@ -388,11 +389,11 @@ WHOLE: dict[str, tuple[tuple[str, list[Dims], list[Dims], dict[str, Any]], Count
         "batch normalization", {"call": 7 + 12, "plain": 7 * 65536, "run": 3 * 1024, "checked": 1},
         {}, ((526592, 526592), (6 * 3 * 262144, 3 * 262144)))),
     "a small optimizer's update": (
-        ("ApplyAdam", [(100, 100)] * 3 + [()] * 6 + [(100, 100)], [(100, 100)], {}), Counted(
+        ("ApplyAdam", [*[(100, 100)] * 3, *SCALARS, (100, 100)], [(100, 100)], {}), Counted(
             "optimizer", {"call": 11 + 3 * 10, "plain": 9 * 10000, "divided": 2 * 10000, "checked": 1},
             {}, ((200024, 200024), (10 * 3 * 40000, 200024)))),
     "a large one's, part by part: four arrays are read, and three written": (
-        ("ApplyAdam", [LARGE] * 3 + [()] * 6 + [LARGE], [LARGE], {}), Counted(
+        ("ApplyAdam", [*[LARGE] * 3, *SCALARS, LARGE], [LARGE], {}), Counted(
             "optimizer", {"call": 3 * 10, "checked": 1},
             {"call": 8 * 11, "plain": 9 * 10**6, "divided": 2 * 10**6},
             ((11 * 3 * 4 * 10**6, 3 * (1 << 19)), (7 * 4 * 10**6, 7 * 4 * 10**6)), 8)),

@@ -205,8 +205,8 @@ PIXELS, CONVOLVED = 2 * 5 * 4, 4.0 * (2 * 9 * 12 * 16 + 3 * 4 * 16 * 24 + 2 * 5 
 def test_a_convolution_is_a_product_with_patches(
     op: str, inputs: list[Dims], outputs: list[Dims], expected: tuple[str, int, int, int, int]
 ) -> None:
-    direction, *sizes = expected
-    found = Product(f"convolution {direction}", *sizes, "float32", 4, CONVOLVED)  # type: ignore[call-arg, arg-type, misc]
+    direction, batch, rows, columns, depth = expected
+    found = Product(f"convolution {direction}", batch, rows, columns, depth, "float32", 4, CONVOLVED)
     assert work_of(op, inputs, outputs, STRIDED) == found
 
 
@@ -217,11 +217,12 @@ def test_groups_are_convolved_by_themselves() -> None:
     assert (found.batch, found.rows, found.columns, found.depth) == (4, 2 * 9 * 12, 16, 8 * 9)
     assert (found.is_winograd, found.has_whole_octets) == (False, True)
     assert found.moved_bytes == 4 * (2 * 9 * 12 * 32 + 64 * 8 * 9 + 2 * 9 * 12 * 64)
-    for op, inputs, outputs, sizes in (
+    gradients: list[tuple[str, list[Dims], list[Dims], Dims]] = [
         ("DepthwiseConv2dNativeBackpropInput", [(4,), (3, 3, 16, 2), (2, 9, 12, 32)], [(2, 9, 12, 16)], (16, 216, 1, 2 * 9)),
         ("DepthwiseConv2dNativeBackpropFilter", [(2, 9, 12, 16), (4,), (2, 9, 12, 32)], [(3, 3, 16, 2)], (16, 2, 9, 216)),
-    ):
-        depthwise = work_of(op, inputs, outputs, attrs)  # type: ignore[arg-type]
+    ]
+    for op, inputs, outputs, sizes in gradients:
+        depthwise = work_of(op, inputs, outputs, attrs)
         assert isinstance(depthwise, Product)
         assert (depthwise.batch, depthwise.rows, depthwise.columns, depthwise.depth) == sizes
 
