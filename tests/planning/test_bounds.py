@@ -243,6 +243,16 @@ def test_a_device_has_room_for_what_it_can_run_and_hold() -> None:
         # what a task reads and makes is on its device, with what its group holds
         (peaks_of(ProblemTensor(4, 0, 0, ((1, 1),)), ProblemTensor(2, 2, 0, ((1, 1),)), holds=(0, 1, 0)), 4 + 2 + 1),
         (peaks_of(ProblemTensor(4, 0, 0, ((1, 1),)), ProblemTensor(2, 0, 0, ((1, 2),)), holds=(0, 1, 0)), 4 + 2),
+        # three tensors at once, at moment 2 alone, on two devices: two of them are on one
+        (
+            peaks_of(
+                ProblemTensor(4, 0, 0, ((0, 2),)),
+                ProblemTensor(5, 1, 1, ((1, 3),)),
+                ProblemTensor(6, 2, 2, ((2, 2),)),
+                ProblemTensor(6, 0, 4),
+            ),
+            4 + 5,
+        ),
         # kept: only what is read elsewhere counts, and that is certain of nobody
         (peaks_of(ProblemTensor(4, 0, 0, ((1, 1),), is_kept=True), holds=(4, 0, 0)), 4),
         (peaks_of(ProblemTensor(4, 0, 0, ((0, 1),), is_kept=True), holds=(4, 0, 0)), 4),

@@ -67,6 +67,9 @@ def test_a_chain_has_no_more_than_its_part_of_all_work() -> None:
     assert clusters(coarsening._join_chains(problem, 1)) == [[0, 1, 2, 3, 4, 5]]
     assert clusters(coarsening._join_chains(problem, 2)) == [[0, 1, 2], [3, 4, 5]]
     assert clusters(coarsening._join_chains(problem, 0)) == [[0, 1, 2, 3, 4, 5]]
+    # a task counts with what it takes where it is fastest: 8 s in all, 4 s for each of two parts
+    uneven = problem_of([(1.0, 2.0), (9.0, 1.0), (1.0, 9.0), (1.0, 9.0), (9.0, 3.0), (1.0, 2.0)], problem.inputs)
+    assert clusters(coarsening._join_chains(uneven, 2)) == [[0, 1, 2, 3], [4, 5]]
 
 
 def test_what_runs_elsewhere_joins_no_chain() -> None:

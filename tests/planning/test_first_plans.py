@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from placesim.planning import loads as plan_loads
 from placesim.planning.call_latency import ALONE, Calls
 from placesim.planning.loads import Loads
-from placesim.planning.methods import annealing, contiguous, local_search, peak_annealing
+from placesim.planning.methods import annealing, call_annealing, contiguous, local_search, peak_annealing
 from placesim.planning.methods.annealing import anneal_loads, neighbours
 from placesim.planning.methods.call_annealing import anneal_calls, cut_calls
 from placesim.planning.methods.closed_sets import closed_sets, split_closed_sets
@@ -412,3 +412,44 @@ def test_kinds_and_capacities_tell_what_fits() -> None:
     roomy = Loads(replace(problem, devices=(devices[0]._replace(capacity=3.0), devices[1])), [0, 1])
     assert [roomy.has_room(0, 1), roomy.has_room(1, 0)] == [False, True]
     assert Loads(problem, [0, 1]).has_room(1, 0) is False
+
+
+@pytest.mark.parametrize(
+    ("method", "objective", "spent"),
+    [
+        # four lists; two hundred ranks; an order of six groups at a time; all that there is, in whole rounds
+        (end_first, Objective.MAKESPAN, 4),
+        (rank_by_tails, Objective.MAKESPAN, 200),
+        (split_orders, Objective.LOAD, 36 * 14),
+        (anneal_moves, Objective.MAKESPAN, 500),
+        (anneal_peaks, Objective.PEAK, 500),
+        (anneal_ranks, Objective.MAKESPAN, 500),
+        (anneal_calls, Objective.CALLS, 500),
+    ],
+)
+def test_a_method_spends_what_it_evaluates(method: Method, objective: Objective, spent: int) -> None:
+    problem = small(objective, 1)
+    if method in (rank_by_tails, anneal_ranks):
+        problem = problem_of(Objective.MAKESPAN, [task(float(n)) for n in (5, 4, 3, 3, 3, 2)])
+    search = Search(1, evaluations=500)
+    list(method(problem, search))
+    assert search._spent == spent
+
+
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_annealing_finds_the_best_calls_of_all(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_annealing, "FIRST_ROUND", 200)
+    draw = Search(seed).random
+    tasks = [ProblemTask(f"t{n}", (draw.uniform(1, 3), draw.uniform(2, 9)), 1.0, draw.uniform(0, 2)) for n in range(5)]
+    inputs = [tuple(sorted({draw.randrange(n), draw.randrange(n)})) if n else () for n in range(5)]
+    devices = (ProblemDevice("a", 0, 4.0), ProblemDevice("b", 0, 3.0), ProblemDevice("cpu", 1, pays=False))
+    problem = problem_of(Objective.CALLS, tasks, inputs, devices)
+    calls = Calls(problem)
+    options = [calls.plan(found) for found in itertools.product((ALONE, *range(4)), repeat=5)]
+    best = min(plan.value for plan in options if not find_overfull_devices(problem, plan.devices))
+    plans = list(anneal_calls(problem, Search(seed, evaluations=1500)))
+    values = [plan.value for plan in plans]
+    assert values == sorted(set(values), reverse=True)
+    assert values[-1] == pytest.approx(best)
+    search = Search(seed, evaluations=10**9, target=best)
+    assert list(anneal_calls(problem, search))[-1].value == pytest.approx(best)

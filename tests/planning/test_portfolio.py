@@ -295,7 +295,8 @@ def test_a_method_without_its_solver_says_what_to_install(monkeypatch: pytest.Mo
 )
 def test_a_gap_is_a_share_of_the_plans_value(value: float, bound: float, gap: float, is_optimal: bool) -> None:
     planned = PlanResult(Plan(value, (0,)), Bound(bound, ""), "m", 0.0)
-    assert (planned.gap, planned.is_optimal) == (pytest.approx(gap), is_optimal)
+    assert planned.gap == pytest.approx(gap)
+    assert planned.is_optimal == is_optimal
     nothing = planned._replace(plan=None)
     assert (nothing.gap, nothing.is_optimal) == (0.0, False)
 
@@ -436,8 +437,7 @@ def test_lanes_run_in_as_many_processes_as_are_asked_for() -> None:
     problem = pipeline(5, 1)
     plans = [Plan(9.0, (0, 0, 0, 0, 1)), Plan(8.0, (0, 0, 0, 1, 1))]
     running = [Told(LaneNews("cut", plans[0], 0.0)), Told(LaneNews("exact", plans[1], 0.0))]
-    waiting = list(running)
-    effort = Effort(evaluations=10, seed=3, jobs=1, open=lambda: waiting.pop(0))
+    effort = Effort(evaluations=10, seed=3, jobs=1, open=iter(running).__next__)
     found = plan_problem(problem, effort)
     assert (found.plan, found.method) == (plans[1], "exact")
     assert [lane.closed for lane in running] == [1, 1]
@@ -466,13 +466,11 @@ def test_what_a_process_says_goes_wrong_is_raised_and_its_end_is_not() -> None:
     problem, effort = pipeline(5, 1), Effort(evaluations=9, jobs=2)
     for answer, error in ((UsageError("no such thing"), "no such thing"), (no_place, "no place")):
         running = [Told(answer), Told()]
-        waiting = list(running)
         with pytest.raises((UsageError, UnavailableError), match=error):
-            plan_problem(problem, replace(effort, open=lambda waiting=waiting: waiting.pop(0)))
+            plan_problem(problem, replace(effort, open=iter(running).__next__))
         assert [lane.closed for lane in running] == [1, 1]
     running = [Told(ended), Told(LaneNews("cut", Plan(9.0, (0,) * 5), 0.0))]
-    waiting = list(running)
-    assert plan_problem(problem, replace(effort, open=lambda: waiting.pop(0))).plan == Plan(9.0, (0,) * 5)
+    assert plan_problem(problem, replace(effort, open=iter(running).__next__)).plan == Plan(9.0, (0,) * 5)
     assert [lane.closed for lane in running] == [1, 1]
 
 

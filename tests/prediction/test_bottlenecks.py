@@ -21,6 +21,7 @@ from placesim.prediction.time_breakdown import Speedup
 from tests.cli.shell import ROOT
 from tests.examples import examples
 from tests.prediction.test_graph_laws import simulated
+from tests.prediction.test_simulated_steps import GRAPH
 from tests.prediction.test_steps import GRAPHS, ONE_THREAD, layers, study
 
 DEVICES = st.lists(st.sampled_from(["/cpu:0", "/gpu:0", "/gpu:1"]), min_size=12, max_size=12)
@@ -102,3 +103,15 @@ def test_a_node_that_takes_less_may_make_all_of_it_take_longer() -> None:
     freed = plan.with_free_tasks([0])
     assert (plan_seconds(plan), plan_seconds(freed)) == (6.0, 7.0)
     assert plan_bounds(freed).longest_path <= plan_bounds(plan).longest_path == 6.0
+
+
+def test_of_each_kind_what_holds_most_of_the_path_is_tried_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four links two hold as much of the path, which takes the longest kernel of the host."""
+    step = simulated(GRAPH, **ONE_THREAD)
+    monkeypatch.setattr(bottlenecks, "OF_EACH_KIND", 1)
+    assert {one.kind: one.what for one in find_speedups(step)} == {"link": "GPU:0 PCIe in", "resource": "host", "node": "m"}
+    monkeypatch.setattr(bottlenecks, "OF_EACH_KIND", 2)
+    found = {(one.kind, one.what) for one in find_speedups(step)}
+    assert found >= {("link", "GPU:0 PCIe in"), ("link", "GPU:1 PCIe out"), ("node", "m"), ("node", "f")}
+    # both kernels hold as much of the path: the one that was listed first
+    assert ("resource", "GPU:0 compute") in found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -74,7 +76,7 @@ def test_folds_go_by_sizes() -> None:
 
 def test_shipped_constants_are_such_as_the_fit_makes() -> None:
     """Each family has the record of its shape, with what the fit leaves alone as it was, and the rest between its bounds."""
-    shipped = {**TILED, **STREAMS, **ROWS, **STEPS}
+    shipped: dict[str, Any] = {**TILED, **STREAMS, **ROWS, **STEPS}
     assert set(shipped) == set(SPREAD)
     for family, constants in shipped.items():
         shape = shape_of(family)

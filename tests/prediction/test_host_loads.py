@@ -185,6 +185,7 @@ DENSE_POOL = {"ksize": (1, 3, 3, 1), "strides": (1, 1, 1, 1), **SAME}
 SMALL, BIG = (2, 16, 16, 64), (8, 32, 32, 64)
 PLANES = {"strides": (1, 1, 1, 1), "padding": "SAME", "data_format": "NCHW"}
 LARGE = (1000, 1000)
+SCALARS: list[Dims] = [()] * 6
 WHOLE: dict[str, tuple[tuple[str, list[Dims], list[Dims], dict[str, Any]], Counted]] = {
     "a product": (RULES["product"], Counted(
         "product", {"call": 2, "checked": 1},
@@ -277,6 +278,29 @@ WHOLE: dict[str, tuple[tuple[str, list[Dims], list[Dims], dict[str, Any]], Count
         {"call": 1, "multiplied": 4096 * 48 * 64, "packed": 48 * 4096 + 4096 * 64, "accumulated": 11 * 48 * 64,
          "aliased": 48 * 4096},
         ((1847312, 1847312),))),
+    "few results of many terms are cut along these: a filter's gradient over 262144 windows": (
+        ("Conv2DBackpropFilter", [(4, 256, 256, 16), (4,), (4, 256, 256, 24)], [(1, 1, 16, 24)], ONE), Counted(
+            "convolution filter gradient", {"call": 12, "checked": 1},
+            {"call": 8, "multiplied": 262144 * 16 * 24, "packed": 262144 * (16 + 24), "accumulated": 8 * 86 * 16 * 24,
+             "aliased": 262144 * 16, "plain": 7 * 16 * 24},
+            ((41944592, 41944592),), 8)),
+    "a pointwise convolution of one window": (
+        ("Conv2D", [(1, 1, 1, 65536), (1, 1, 65536, 640)], [(1, 1, 1, 640)], ONE), Counted(
+            "convolution", {"call": 12, "checked": 1},
+            {"call": 4, "multiplied": 65536 * 640, "packed": 65536 * (1 + 640), "accumulated": 4 * 43 * 640, "plain": 3 * 640},
+            ((168036864, 168036864),), 4)),
+    "patches of few windows": (
+        ("Conv2D", [(1, 4, 4, 2048), (5, 5, 2048, 640)], [(1, 2, 2, 640)], TWO), Counted(
+            "convolution", {"call": 20, "checked": 1, "copied": 4 * 51200, "piece": 4 * 5},
+            {"call": 8, "multiplied": 4 * 51200 * 640, "packed": 51200 * (4 + 640), "accumulated": 8 * 17 * 4 * 640,
+             "plain": 7 * 4 * 640, "aliased": 4 * 51200},
+            ((131213312, 131213312),), 8)),
+    "an input's gradient of few windows": (
+        ("Conv2DBackpropInput", [(4,), (1, 1, 16, 65536), (1, 4, 4, 65536)], [(1, 4, 4, 16)], ONE), Counted(
+            "convolution input gradient", {"call": 12, "checked": 1},
+            {"call": 2, "multiplied": 256 * 65536, "packed": 65536 * 32, "accumulated": 2 * 86 * 256, "plain": 256,
+             "aliased": 16 * 65536},
+            ((8389648, 8389648),), 2)),
     # of the output's gradients tiles are transformed as well, and each of the 49 products is one over all 256 tiles
     "a filter's gradient in tiles": (RULES["tiled filter"], Counted(
         "convolution filter gradient", {"call": 20, "checked": 1},
@@ -365,11 +389,11 @@ WHOLE: dict[str, tuple[tuple[str, list[Dims], list[Dims], dict[str, Any]], Count
         "batch normalization", {"call": 7 + 12, "plain": 7 * 65536, "run": 3 * 1024, "checked": 1},
         {}, ((526592, 526592), (6 * 3 * 262144, 3 * 262144)))),
     "a small optimizer's update": (
-        ("ApplyAdam", [(100, 100)] * 3 + [()] * 6 + [(100, 100)], [(100, 100)], {}), Counted(
+        ("ApplyAdam", [*[(100, 100)] * 3, *SCALARS, (100, 100)], [(100, 100)], {}), Counted(
             "optimizer", {"call": 11 + 3 * 10, "plain": 9 * 10000, "divided": 2 * 10000, "checked": 1},
             {}, ((200024, 200024), (10 * 3 * 40000, 200024)))),
     "a large one's, part by part: four arrays are read, and three written": (
-        ("ApplyAdam", [LARGE] * 3 + [()] * 6 + [LARGE], [LARGE], {}), Counted(
+        ("ApplyAdam", [*[LARGE] * 3, *SCALARS, LARGE], [LARGE], {}), Counted(
             "optimizer", {"call": 3 * 10, "checked": 1},
             {"call": 8 * 11, "plain": 9 * 10**6, "divided": 2 * 10**6},
             ((11 * 3 * 4 * 10**6, 3 * (1 << 19)), (7 * 4 * 10**6, 7 * 4 * 10**6)), 8)),

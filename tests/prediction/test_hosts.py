@@ -8,6 +8,8 @@ from placesim.machine.host_models import FAMILIES, HostModel, HostProfile, Measu
 from placesim.prediction.host_costs import amount_seconds, cache_miss_share, expand_amounts, kernel_prediction, load_seconds
 from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.hosts import Host
+from placesim.prediction.step_tasks import StepCosts
+from tests.prediction.test_steps import recorded
 
 MIB = 1 << 20
 PROFILE = HostProfile(
@@ -138,3 +140,31 @@ def test_amounts_add_up() -> None:
     assert amounts.traffic == [(5.0, 5.0), (21.0, 11.0)]
     assert Amounts(call=1).join(Amounts(call=1)).counts == {"call": 2}
     assert Amounts().stream(5.0, 0.0).traffic == [(5.0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("elements", "threads", "cores"),
+    [
+        # a core reads and writes 6.4e9 bytes a second: 39 us, 81 us, 119 us and 400 us of work
+        (31_200, 0, 1),
+        (64_800, 0, 2),
+        (95_200, 0, 2),
+        (320_000, 0, 8),
+        (320_000, 3, 3),
+        (320_000, 1, 1),
+    ],
+)
+def test_a_node_has_a_core_for_each_forty_microseconds_of_work(elements: int, threads: int, cores: int) -> None:
+    nodes = [
+        {"op": "Placeholder", "name": "x", "dtype": "float32", "shape": [elements]},
+        {"op": "Neg", "name": "y", "inputs": ["x"]},
+    ]
+    executed, machine = recorded({"nodes": nodes, "devices": {"cpu": 1}, "fetch": ["y"]}, intra_op_threads=threads)
+    (cost,) = (
+        cost
+        for execution, cost in zip(executed, StepCosts(machine).placed(executed), strict=True)
+        if execution.site is not None and execution.site.name == "y"
+    )
+    assert (cost.cores, cost.is_assumed, cost.launch) == (cores, True, 0.0)
+    assert cost.predicted.seconds == pytest.approx(1e-6 + 8 * elements / 6.4e9 / cores)
+    assert cost.predicted.low < cost.predicted.seconds < cost.predicted.high

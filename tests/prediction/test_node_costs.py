@@ -121,6 +121,25 @@ def test_all_runs_of_a_loop_count() -> None:
     assert cost.runs == 6  # 3, 6, ..., 96
     assert cost.here.seconds == pytest.approx(seconds_by_node(study)["twice"])
     assert cost.bytes == 6 * 3 * 4
+    # elsewhere its input comes in each turn
+    (cpu,) = (place for place in cost.elsewhere if place.device.endswith("CPU:0"))
+    assert [(transfer.bytes, transfer.seconds) for transfer in cpu.transfers] == [(6 * 4, pytest.approx(6 * cpu_copy(study)))]
+
+
+def cpu_copy(study: TimeStudy) -> float:
+    """Seconds of a number from a GPU to the host, alone."""
+    (link,) = (link for link in study.links if link.name == "GPU:0 PCIe out")
+    return link.latency + 4 / link.bandwidth
+
+
+def test_a_tensor_that_is_read_twice_comes_once() -> None:
+    nodes = [
+        {"op": "Placeholder", "name": "a", "dtype": "float32", "shape": [4]},
+        {"op": "Const", "name": "b", "value": [1.0, 2.0, 3.0, 4.0], "device": "/cpu:0"},
+        {"op": "AddN", "name": "n", "inputs": ["a", "a", "b", "a"], "device": "/gpu:0"},
+    ]
+    costs, _ = found({"devices": {"cpu": 1, "gpu": 1}, "nodes": nodes, "fetch": ["n"]})
+    assert [(transfer.tensor, transfer.bytes) for transfer in on(costs, "n", "GPU:0").transfers] == [("a", 16), ("b", 16)]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from placesim.core.dtypes import DOUBLE, FLOAT, HALF, DataType
+from placesim.core.dtypes import BFLOAT16, DOUBLE, FLOAT, HALF, INT32, QINT8, QUINT8, DataType
 from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.node_work import NodeShapes, arithmetic_of, node_work
 from placesim.prediction.processors import gpu_processor
@@ -141,3 +141,108 @@ def test_an_op_without_a_formula_is_its_bytes_or_its_operations() -> None:
 def test_float32_is_tf32_where_there_are_cores_for_it() -> None:
     assert [arithmetic_of(FLOAT, processor) for processor in (K80, A100)] == ["float32", "tf32"]
     assert arithmetic_of(DOUBLE, A100) == "float64"
+
+
+def test_types_have_their_arithmetic() -> None:
+    found = {dtype.name: arithmetic_of(dtype, K80) for dtype in (DOUBLE, HALF, BFLOAT16, QINT8, QUINT8, INT32, FLOAT)}
+    assert list(found.values()) == ["float64", "float16", "bfloat16", "int8", "int8", "float32", "float32"]
+    assert [arithmetic_of(dtype, A100) for dtype in (INT32, HALF)] == ["tf32", "float16"]
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "family"),
+    [
+        ("MaxPool", [(2, 8, 8, 4)], [(2, 4, 4, 4)], "pooling"),
+        ("MaxPoolGrad", [(2, 8, 8, 4), (2, 4, 4, 4), (2, 4, 4, 4)], [(2, 8, 8, 4)], "pooling gradient"),
+        ("AvgPoolGrad", [(4,), (2, 4, 4, 4)], [(2, 8, 8, 4)], "pooling gradient"),
+        ("FusedBatchNormGradV3", [(8, 4)] * 2 + [(4,)] * 4, [(8, 4), (4,), (4,)], "batch normalization gradient"),
+        ("AddV2", [(8, 4), (8, 4)], [(8, 4)], "elementwise"),
+        ("Sum", [(8, 4), (1,)], [(8,)], "elementwise"),
+    ],
+)
+def test_what_streams_has_its_family_and_all_its_bytes(op: str, inputs: list[Dims], outputs: list[Dims], family: str) -> None:
+    assert work_of(op, inputs, outputs) == StreamedBytes(family, 4.0 * sum(map(prod, (*inputs, *outputs))))
+
+
+def test_what_computes_more_than_eight_operations_a_byte_is_a_product_of_as_many() -> None:
+    moved = 4 * (100 + 50)
+    assert work_of("Einsum", [(100,)], [(50,)], operations=8 * moved) == StreamedBytes("elementwise", float(moved))
+    # seven by seven results, of 4801 operations in sums of 48 terms
+    expected = Product("product", 1, 7, 7, 48, "float32", 4, float(moved))
+    assert work_of("Einsum", [(100,)], [(50,)], operations=8 * moved + 1) == expected
+    few = Product("product", 1, 1, 1, 100, "float64", 8, 24.0)
+    assert work_of("Einsum", [(2,)], [()], dtype=DOUBLE, operations=200) == few
+
+
+def test_a_product_of_nothing_is_its_bytes() -> None:
+    found = work_of("MatMul", [(0, 4), (4, 5)], [(0, 5)], {"transpose_a": False, "transpose_b": False})
+    assert found == StreamedBytes("elementwise", 80.0)
+
+
+def test_a_product_knows_its_bytes_and_whether_its_sides_come_in_eights() -> None:
+    for columns, depth, octets in ((16, 24, True), (12, 24, False), (16, 20, False)):
+        found = work_of(
+            "BatchMatMulV2", [(6, 5, depth), (6, columns, depth)], [(6, 5, columns)], {"adj_x": False, "adj_y": True}
+        )
+        moved = 4.0 * 6 * (5 * depth + depth * columns + 5 * columns)
+        assert found == Product("product", 6, 5, columns, depth, "float32", 4, moved, has_whole_octets=octets)
+
+
+IMAGES, FILTERS, RESULTS = (2, 9, 12, 16), (3, 4, 16, 24), (2, 5, 4, 24)
+STRIDED = {"data_format": "NHWC", "strides": (1, 2, 3, 1)}
+PIXELS, CONVOLVED = 2 * 5 * 4, 4.0 * (2 * 9 * 12 * 16 + 3 * 4 * 16 * 24 + 2 * 5 * 4 * 24)
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "outputs", "expected"),
+    [
+        ("Conv2D", [IMAGES, FILTERS], [RESULTS], ("forward", 1, PIXELS, 24, 16 * 12)),
+        # six phases, the largest of which has two of three rows and two of four columns of the filter
+        ("Conv2DBackpropInput", [(4,), FILTERS, RESULTS], [IMAGES], ("input gradient", 1, PIXELS, 16 * 6, 24 * 4)),
+        ("Conv2DBackpropFilter", [IMAGES, (4,), RESULTS], [FILTERS], ("filter gradient", 1, 24, 16 * 12, PIXELS)),
+    ],
+)
+def test_a_convolution_is_a_product_with_patches(
+    op: str, inputs: list[Dims], outputs: list[Dims], expected: tuple[str, int, int, int, int]
+) -> None:
+    direction, batch, rows, columns, depth = expected
+    found = Product(f"convolution {direction}", batch, rows, columns, depth, "float32", 4, CONVOLVED)
+    assert work_of(op, inputs, outputs, STRIDED) == found
+
+
+def test_groups_are_convolved_by_themselves() -> None:
+    attrs = {"data_format": "NHWC", "strides": (1, 1, 1, 1)}
+    found = work_of("Conv2D", [(2, 9, 12, 32), (3, 3, 8, 64)], [(2, 9, 12, 64)], attrs)
+    assert isinstance(found, Product)
+    assert (found.batch, found.rows, found.columns, found.depth) == (4, 2 * 9 * 12, 16, 8 * 9)
+    assert (found.is_winograd, found.has_whole_octets) == (False, True)
+    assert found.moved_bytes == 4 * (2 * 9 * 12 * 32 + 64 * 8 * 9 + 2 * 9 * 12 * 64)
+    gradients: list[tuple[str, list[Dims], list[Dims], Dims]] = [
+        ("DepthwiseConv2dNativeBackpropInput", [(4,), (3, 3, 16, 2), (2, 9, 12, 32)], [(2, 9, 12, 16)], (16, 216, 1, 2 * 9)),
+        ("DepthwiseConv2dNativeBackpropFilter", [(2, 9, 12, 16), (4,), (2, 9, 12, 32)], [(3, 3, 16, 2)], (16, 2, 9, 216)),
+    ]
+    for op, inputs, outputs, sizes in gradients:
+        depthwise = work_of(op, inputs, outputs, attrs)
+        assert isinstance(depthwise, Product)
+        assert (depthwise.batch, depthwise.rows, depthwise.columns, depthwise.depth) == sizes
+
+
+def test_octets_are_of_a_groups_channels_and_filters() -> None:
+    for channels, filters, octets in ((16, 24, True), (12, 24, False), (16, 20, False)):
+        made = Convolution(1, channels, 8, 8, filters, 3, 3, 1, 1, 8, 8)
+        assert made.work("forward", "float16", 2).has_whole_octets == octets
+        assert (
+            made._replace(channels=2 * channels, filters=2 * filters, groups=2).work("forward", "float16", 2).has_whole_octets
+            == octets
+        )
+
+
+def test_a_gather_reads_and_writes_what_it_takes_and_reads_its_indices() -> None:
+    found = work_of("GatherV2", [(1000, 64), (10,), ()], [(10, 64)])
+    assert found == StreamedBytes("elementwise", 2.0 * 4 * 640 + 4 * 11)
+
+
+def test_an_lstms_gradient_is_recurrent() -> None:
+    shapes = [(), (20, 8, 32), (8, 64), (8, 48), (96, 256), (64,), (64,), (64,), (256,)]
+    found = work_of("BlockLSTMGrad", shapes, [(20, 8, 32)], dtype=HALF)
+    assert found == RecurrentLayer("recurrent input gradient", 4, 48, 8, 20, "float16", 2)

@@ -108,7 +108,7 @@ class _Draft(NamedTuple):
     parts: tuple[_Part, ...]
     kept: float
     made: float
-    is_divided: bool = False
+    is_divided: bool
 
 
 class ProblemRequest(NamedTuple):

@@ -169,7 +169,8 @@ def bound_of(
         held.asked.append(int(size))
     executions: list[Any] = [None] * 4
     step = StepTasks(FIRST, executions, [(n,) for n in range(4)])
-    return bound_peak(held, [StepOrder(step, CHAIN, reads, makes)], range(4), homes)
+    later = StepOrder(StepTasks(FIRST + 4, executions, step.tasks), CHAIN, reads, makes)
+    return bound_peak(held, [StepOrder(step, CHAIN, reads, makes), later], range(4), homes)
 
 
 LONG, SHORT, LAST = (100, 0, (3,)), (60, 1, (2,)), (50, 2, (3,))
