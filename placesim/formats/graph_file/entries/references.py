@@ -304,7 +304,7 @@ class References:
 
 
 class EntryContext(NamedTuple):
-    """Shared by the readers of all kinds of entries: the builder, the problems found, and the meanings of names and references."""
+    """Shared by the readers of all kinds of entries: the builder, the problems, what names and references mean."""
 
     builder: ScopedGraphBuilder
     problems: FileProblems
