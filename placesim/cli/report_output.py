@@ -35,7 +35,6 @@ PATIENCE_SECONDS = 0.2
 """Longest delay of pending output while a progress bar occupies the terminal line."""
 MAX_WAITING = 1 << 20
 """Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
-REPORT_FORMS = ("text", "json", "jsonl")
 
 
 def write_report(

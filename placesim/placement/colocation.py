@@ -172,6 +172,7 @@ class ColocationGraph:
             theirs, mine = self.constraints[source_root], self.constraints[root]
             if is_from_composite(theirs, mine):
                 return None
+            # 1.15 merges two requests only if one is a specification of the other (13.5)
             left = tie_constraints(mine, theirs, self.graph.registry.rules.ties_nested_devices)
             if left is not mine:
                 override = self.overridden[node_id] = OverriddenRequest(source, mine.requested, theirs.requested)

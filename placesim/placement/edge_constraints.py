@@ -19,6 +19,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 
     Raises InvalidArgumentError if the two ends of an edge are incompatible.
     """
+    # 1.15 leaves edges between datasets loose (13.6)
     ties_datasets = groups.graph.registry.rules.ties_datasets
     slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
     if not slots_of:

@@ -157,6 +157,7 @@ class _Conditional:
     def _add_calls(self, inputs: Sequence[EditableNode], pivots: Sequence[EditableNode]) -> list[EditableNode]:
         calls: dict[int, EditableNode] = {}
         numbers = range(len(self.branches))
+        # nodes have their numbers in the order in which they are made: TensorFlow makes then before else
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
             find_function(self.edited.base, function.name, self.node.name)
@@ -182,8 +183,10 @@ class _Loop:
         self.cond_name = edited.new_name(f"{node.name}/cond")
         self.body_name = edited.new_name(f"{node.name}/body")
         find_function(edited.base, node.attrs["body"].name, node.name)  # raises where there is none
+        # 1.15 takes resources round like tensors (13.16)
         goes_round = edited.base.registry.rules.resources_go_round
         self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
+        # the condition waits for a merge, and only a tensor that goes round has one
         if all(self.is_resource):
             raise InvalidArgumentError(f"{node_tag(node.name)} can't be lowered: none of its inputs is a loop-carried tensor")
 
@@ -203,6 +206,7 @@ class _Loop:
         edited, node = self.edited, self.node
         varying = [i for i, is_resource in enumerate(self.is_resource) if not is_resource]
         enters = self._add_enters()
+        # each merge takes its enter twice, until there is a next iteration to take instead
         merges = {
             i: self._add("merge", "Merge", {"T": _dtype(node, i), "N": 2}, enters[i].device, [(enters[i], 0), (enters[i], 0)])
             for i in varying
@@ -252,6 +256,7 @@ class _Loop:
             attrs = {"T": source.output_dtype(slot), "frame_name": node.name, "parallel_iterations": iterations}
             if self.is_resource[i]:
                 attrs["is_constant"] = True
+            # what 1.15 makes for an input asks for the loop's device (13.16)
             device = source.device if self.edited.base.registry.rules.loops_follow_inputs else node.device
             enters.append(self._add("enter", "Enter", attrs, device, [(source, slot)]))
         if node.control:
@@ -320,6 +325,7 @@ class _Inlining:
         entry = self._no_op("input_control_node", list(caller.control)) if caller.control else None
         inputs = [self._identity("input", source, source[0].device) for source in caller.data]
         copies = self._copy_body(entry, inputs)
+        # a node's number is its place in the log: 1.15 makes these after the body (13.15)
         if inputs and not self.rules.inputs_precede_bodies:
             edited.move_to_end(inputs)
         if entry is not None:
@@ -327,6 +333,7 @@ class _Inlining:
                 edited.control(entry, identity)
         outputs = self._outputs(copies)
         leaving = self._no_op("output_control_node", [copies[i] for i in self.body.control_results])
+        # a body without side effects would let the call's readers go before what the call waits for
         if not leaving.control and entry is not None:
             edited.control(entry, leaving)
         for reader, position in edited.data_readers(caller):
@@ -360,6 +367,7 @@ class _Inlining:
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)
+            # without inputs it would run before what the call waits for; so would such a node of a called body
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
                 edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
@@ -378,6 +386,7 @@ class _Inlining:
         attrs = dict(node.attrs)
         if node.op in ENTERS:
             attrs["frame_name"] = f"{self.caller.name}/{attrs['frame_name']}"
+        # in 1.15 the body's nodes lose their labels (13.15)
         if not self.rules.keeps_labels_of_bodies:
             attrs.pop("_class", None)
         elif isinstance(attrs.get("_class"), tuple):
@@ -397,6 +406,7 @@ class _Inlining:
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)
         if own is None or outer is None:
             return requested
+        # 1.15 takes job, replica and task of the call even where the node names others (13.15)
         if self.rules.callers_override_tasks:
             return str(own.specialised_by(outer.address_space))
         return str(outer.specialised_by(own))

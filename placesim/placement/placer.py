@@ -137,6 +137,7 @@ class _Placer:
             if kind:
                 kinds[node.id] = kind
                 identities += kind is _Kind.IDENTITY
+        # 1.15 has no such rule (13.9)
         if identities and not self.graph.registry.rules.identities_follow_inputs:
             kinds = kinds.replace(bytes((_IDENTITY,)), bytes((_Kind.ORDINARY,)))
         elif identities:

@@ -89,20 +89,35 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
     if count > MAX_RELAXED:
         value, prices = _priced_work(seconds, np.array(slots, float))
         return value, {kind: float(price) for kind, price in zip(of_kind, prices, strict=True)}
-    can = np.isfinite(seconds)
     capacity = np.array([sum(problem.devices[n].capacity for n in devices) for devices in kinds])
-    held = np.array(problem.held)
+    found = _solved_relaxation(seconds, slots, capacity, np.array(problem.held))
+    if found is None:
+        return 0.0, dict.fromkeys(of_kind, 1 / sum(slots))
+    value, worth = found
+    total = float(worth @ np.array(slots))
+    return value, {kind: float(price / total) if total else 1 / sum(slots) for kind, price in zip(of_kind, worth, strict=True)}
+
+
+def _solved_relaxation(
+    seconds: np.ndarray, slots: Sequence[float], capacity: np.ndarray, held: np.ndarray
+) -> tuple[float, np.ndarray] | None:
+    """The least load of any kind's slots, and what a second on each kind is worth; None if HiGHS finds none.
+
+    `seconds` are those of each group on each kind, infinite where it has no kernel.
+    """
+    count, kinds = seconds.shape
+    can = np.isfinite(seconds)
     scale = float(np.where(can, seconds, 0).max()) or 1.0
     # variables: the share of each group on each kind, then the load
-    size = count * len(kinds) + 1
+    size = count * kinds + 1
     rows: list[int] = []
     columns: list[int] = []
     values: list[float] = []
     limits: list[float] = []
     load_rows: list[int] = []
-    for kind in range(len(kinds)):
+    for kind in range(kinds):
         load_rows.append(len(limits))
-        at = np.arange(count) * len(kinds) + kind
+        at = np.arange(count) * kinds + kind
         rows += [len(limits)] * (count + 1)
         columns += [*at, size - 1]
         values += [*np.where(can[:, kind], seconds[:, kind], 0) / scale, -slots[kind]]
@@ -117,9 +132,7 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
     from scipy.sparse import coo_array, csr_array, vstack
 
     upper = coo_array((values, (rows, columns)), (len(limits), size))
-    whole = coo_array(
-        (np.ones(count * len(kinds)), (np.repeat(np.arange(count), len(kinds)), np.arange(count * len(kinds)))), (count, size)
-    )
+    whole = coo_array((np.ones(count * kinds), (np.repeat(np.arange(count), kinds), np.arange(count * kinds))), (count, size))
     highest: list[tuple[float, float | None]] = [(0.0, 1.0 if allowed else 0.0) for allowed in can.ravel()]
     highest.append((0.0, None))
     cost = np.zeros(size)
@@ -127,11 +140,9 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
     solve: Any = linprog  # its types know no sparse matrices
     found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:
-        return 0.0, dict.fromkeys(of_kind, 1 / sum(slots))
+        return None
     value = max(0.0, _certain(found, cost, csr_array(vstack([upper, whole])), [*limits, *np.ones(count)], highest)) * scale
-    worth = -np.minimum(found.ineqlin.marginals, 0)[load_rows]
-    total = float(worth @ np.array(slots))
-    return value, {kind: float(price / total) if total else 1 / sum(slots) for kind, price in zip(of_kind, worth, strict=True)}
+    return value, -np.minimum(found.ineqlin.marginals, 0)[load_rows]
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:

@@ -191,6 +191,22 @@ class _Planner:
         except KeyboardInterrupt:
             planned = planned._replace(is_interrupted=True)
             self._simulate_found(found, less_room, candidates, shown, drawn)
+        bound = own_bound
+        # what is proven where memory is short counts on estimates of what tasks hold
+        if self._aim.sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
+            bound = max(bound, planned.bound, key=lambda known: known.value)
+        return self._chosen(drawn, candidates, shown, others, bound, planned.is_interrupted)
+
+    def _chosen(
+        self,
+        drawn: GraphProblem,
+        candidates: Sequence[Candidate],
+        shown: Mapping[tuple[int, ...], SimulatedPlacement],
+        others: Sequence[SimulatedPlacement],
+        bound: Bound,
+        is_interrupted: bool,
+    ) -> PlanStudy:
+        """The study: all placements, and the best that fits with the groups that it moves."""
         sought = self._aim.sought
         candidates = _without_the_worse(candidates, shown, sought)
         told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
@@ -201,12 +217,8 @@ class _Planner:
             if placed.fits and meets_constraints(drawn, candidate.devices, self._aim)
         ]
         placements += [placed._replace(is_allowed=False) for placed in others]
-        bound = own_bound
-        # what is proven where memory is short counts on estimates of what tasks hold
-        if sought is not PlanMeasure.MEMORY and has_room_for_all(searched.problem):
-            bound = max(bound, planned.bound, key=lambda known: known.value)
         is_held = any(node.device for node in self._base.graph.nodes)
-        tail = planned.is_interrupted, sought, len(drawn.problem.movable), (), is_held
+        tail = is_interrupted, sought, len(drawn.problem.movable), (), is_held
         if not fitting:
             return PlanStudy(self._name, tuple(placements), None, bound, "", {}, (), *tail)
         placed, candidate = min(fitting, key=lambda pair: pair[0].value(sought))

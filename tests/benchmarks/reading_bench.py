@@ -17,7 +17,7 @@ import yaml
 
 from placesim.formats.graph_file.reader import read_graph_file
 from placesim.machine.inventory import TaskInventory, build_devices
-from placesim.report.text.log import format_placements
+from placesim.report.text.log import format_lines, modern_lines
 from placesim.runtime.sessions.session import GraphSession
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -50,7 +50,7 @@ def measure(nodes: int) -> str:
     times.append(time.perf_counter())
     placement = session.place()
     times.append(time.perf_counter())
-    log = format_placements([placement])
+    log = format_lines(modern_lines([placement], None))
     times.append(time.perf_counter())
     assert log.count("\n") == nodes
     bare = times[0] - start

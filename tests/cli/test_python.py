@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import placesim
-from placesim.machine.options import SimulationOptions
+from placesim.machine.options import OptionValues, SimulationOptions
 from tests.cli.shell import ROOT, Shell
 
 TOWERS = str(ROOT / "graphs" / "towers.yaml")
@@ -244,3 +244,8 @@ def test_every_parameter_is_in_the_manual() -> None:
     for name, function in FUNCTIONS.items():
         taken = {p.name for p in inspect.signature(function).parameters.values() if p.kind is inspect.Parameter.KEYWORD_ONLY}
         assert taken <= documented, (name, taken - documented)
+
+
+def test_type_checkers_see_every_option() -> None:
+    seen = {name: value.__forward_arg__ for name, value in OptionValues.__annotations__.items()}
+    assert seen == SimulationOptions.__annotations__

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from placesim.inspection.checking.findings import CheckResult, Finding
     from placesim.inspection.checking.rules import RuleUse
+    from placesim.inspection.snapshot import Snapshot
     from placesim.report.text.tables import Tables
 
 
@@ -152,18 +153,12 @@ def check_command(
       placesim check graphs/*.yaml --soft-placement --output findings.xml
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
-    from functools import partial
-
     from placesim.cli.graph_arguments import subjects_in
-    from placesim.cli.output import tell, write, write_error
+    from placesim.cli.output import tell, write
     from placesim.cli.progress import show_stages
-    from placesim.core.errors import PlacesimError
-    from placesim.core.process.deadlines import run_within
     from placesim.core.process.interrupts import InterruptGrace
     from placesim.core.process.progress import report_stage
-    from placesim.inspection.checking.findings import CheckResult
     from placesim.inspection.checking.policy import describe_rules
-    from placesim.inspection.checking.rules import check_snapshot
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     if lists_rules:
@@ -179,27 +174,14 @@ def check_command(
         memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
         time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
     )
-    checked: list[CheckResult] = []
-    worst = 0
-
-    def look() -> tuple[int, int | None]:
-        return len(checked), len(subjects) if len(subjects) > 1 else None
-
     subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
+    total = len(subjects) if len(subjects) > 1 else None
+    raises = total is None and target.form not in SHOW_ERRORS
+    checked: list[CheckResult] = []
     try:
-        with show_stages("checking"), report_stage("checking graphs", look):
+        with show_stages("checking"), report_stage("checking graphs", lambda: (len(checked), total)):
             for name, opened in subjects:
-                try:
-                    findings = run_within(values["timeout"], partial(check_snapshot, opened(), uses))
-                except PlacesimError as error:
-                    if len(subjects) == 1 and target.form not in SHOW_ERRORS:
-                        raise
-                    write_error(error)
-                    checked.append(CheckResult(name, error=error))
-                    worst = max(worst, error.exit_code)
-                else:
-                    checked.append(CheckResult(name, findings))
-                    worst = max(worst, 1 if findings else 0)
+                checked.append(_check(name, opened, uses, values["timeout"], raises=raises))
     except KeyboardInterrupt:
         if checked:
             with InterruptGrace():
@@ -207,7 +189,28 @@ def check_command(
                 write_target(FORMS, target, checked, uses)
         raise
     write_target(FORMS, target, checked, uses)
-    return worst
+    return max((result.exit_code for result in checked), default=0)
+
+
+def _check(
+    name: str, opened: Callable[[], Snapshot], uses: Sequence[RuleUse], timeout: float | None, *, raises: bool
+) -> CheckResult:
+    """The findings of a graph, or the error that it has, which is shown; with `raises` it is raised instead."""
+    from functools import partial
+
+    from placesim.cli.output import write_error
+    from placesim.core.errors import PlacesimError
+    from placesim.core.process.deadlines import run_within
+    from placesim.inspection.checking.findings import CheckResult
+    from placesim.inspection.checking.rules import check_snapshot
+
+    try:
+        return CheckResult(name, run_within(timeout, partial(check_snapshot, opened(), uses)))
+    except PlacesimError as error:
+        if raises:
+            raise
+        write_error(error)
+        return CheckResult(name, error=error)
 
 
 def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:

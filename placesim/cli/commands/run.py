@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -193,11 +193,7 @@ def run_command(
     if is_local:
         _check_without_cluster()
     if no_execute:
-        if trace is not None or performance is not None:
-            what = "trace" if trace is not None else "report"
-            raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
-        if values["checkpoint_every"] is not None or values["restart"]:
-            raise UsageError("nothing to save: got --no-execute with checkpoints, expected a graph that is executed")
+        _check_nothing_executed(values, trace=trace, report=performance)
         from placesim.cli.commands.place import place_graphs
 
         values["log_placement"] = True
@@ -246,6 +242,15 @@ def run_command(
             write_memory_log(outcome)
         writer.finish(Report.of(outcome))
     return outcome.error.exit_code if outcome.error is not None else 0
+
+
+def _check_nothing_executed(values: Mapping[str, Any], **files: str | None) -> None:
+    """Raise UsageError for an option that only a run takes."""
+    for what, path in files.items():
+        if path is not None:
+            raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
+    if values["checkpoint_every"] is not None or values["restart"]:
+        raise UsageError("nothing to save: got --no-execute with checkpoints, expected a graph that is executed")
 
 
 def _check_without_cluster() -> None:

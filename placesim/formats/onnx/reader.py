@@ -95,9 +95,19 @@ def _read(
             model.device_of = find_requested_devices(proto, layers)
     builder = ScopedGraphBuilder(opaque_ops.registry, {}, name)
     reading = GraphReader(model, builder)
-    graph = proto.graph
+    inputs, outputs = _read_graph(reading, proto.graph, problems)
+    problems.raise_if_any()
+    texts = {given: _text(builder, ref) for given, ref in outputs.items()}
+    steps = (GraphStep(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
+    file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
+    fed = {given: _text(builder, ref) for given, ref in inputs.items()}
+    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=model.tensors.files)
+
+
+def _read_graph(reading: GraphReader, graph: Any, problems: FileProblems) -> tuple[dict[str, TensorRef], dict[str, TensorRef]]:
+    """Adds a graph's nodes; its inputs and outputs by name."""
     initializers = {tensor.name for tensor in graph.initializer}
-    inputs = {}
+    inputs: dict[str, TensorRef] = {}
     for index, given in enumerate(graph.input):
         if given.name not in initializers:
             with _problem_reporter(problems, index, f"input '{given.name}'"):
@@ -106,11 +116,11 @@ def _read(
                 reading.define(given.name, value)
     for index, tensor in enumerate(graph.initializer):
         with _problem_reporter(problems, index, f"initializer '{tensor.name}'"):
-            reading.add_initializer(tensor.name, model.tensors.read(tensor))
+            reading.add_initializer(tensor.name, reading.model.tensors.read(tensor))
     for index, sparse in enumerate(graph.sparse_initializer):
         with _problem_reporter(problems, index, f"sparse initializer '{sparse.values.name}'"):
             check_names(sparse.values.name)
-            reading.add_initializer(sparse.values.name, model.tensors.read_sparse(sparse))
+            reading.add_initializer(sparse.values.name, reading.model.tensors.read_sparse(sparse))
     reading.declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
     with _problem_reporter(problems, 0, "graph"):
         reading.read_nodes(graph.node)
@@ -120,12 +130,7 @@ def _read(
             found = reading.lookup(wanted.name)
             if found is not None:
                 outputs |= model_outputs(reading, wanted.name, found)
-    problems.raise_if_any()
-    texts = {given: _text(builder, ref) for given, ref in outputs.items()}
-    steps = (GraphStep(tuple(Fetch(tensor, label=given) for given, tensor in texts.items())),) if texts else None
-    file = GraphFile(escape_line(PurePath(name).stem), builder.graph, steps=steps)
-    fed = {given: _text(builder, ref) for given, ref in inputs.items()}
-    return OnnxFile(file, fed, texts, device_annotations(file), reading.made, tensor_files=model.tensors.files)
+    return inputs, outputs
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:

@@ -34,3 +34,8 @@ class CheckResult(NamedTuple):
     name: str
     findings: tuple[Finding, ...] = ()
     error: PlacesimError | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The error's, else 1 for findings."""
+        return int(bool(self.findings)) if self.error is None else self.error.exit_code

@@ -210,18 +210,13 @@ class _ProblemBuilder:
             tensors=() if held is None else tuple(held.tensors),
         )
         problem = relax_capacities(problem, movable)
-        start = [0] * len(tasks)
-        for group in groups:
-            device = next((devices_of[task] for task in group if task < count), 0)
-            for task in group:
-                start[task] = device
         placement = self._prepared.placement
         least = 0.0 if held is None else self._least_peak(held, problem, movable)
         return GraphProblem(
             problem,
             tuple(movable),
             self._devices,
-            tuple(start),
+            _device_of_groups(groups, devices_of),
             placement.device_set,
             placement.groups.soft,
             Bound(least, AT_ONCE),
@@ -563,6 +558,15 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
             divided += [(kind, part) for part in (members & choices, members - choices) if part]
         parts = divided
     return sorted(parts, key=lambda part: min(part[1]))
+
+
+def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
+    """Each task's device: that of the first task of its group that nodes are in; signals have none of their own."""
+    found: dict[int, int] = {}
+    for group in groups:
+        device = next((devices_of[task] for task in group if task < len(devices_of)), 0)
+        found |= dict.fromkeys(group, device)
+    return tuple(found[task] for task in range(len(found)))
 
 
 def _with_signals(

@@ -70,11 +70,6 @@ def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], class
     )
 
 
-def format_placements(placements: Iterable[Placement], shows: Shows | None = None) -> str:
-    """One line per node of each placement, in TensorFlow's order (9.2); `shows` selects names."""
-    return format_lines(modern_lines(placements, shows))
-
-
 def format_lines(lines: Iterable[LogLine]) -> str:
     """Join lines of the log."""
     return "".join(chain.from_iterable((node, end.text) for node, end in lines))

@@ -180,6 +180,7 @@ def _needed(
 
 def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGraph:
     """Copy each small constant on a CPU to every other CPU that reads it (8.13)."""
+    # in 1.15 each CPU that reads one receives it (13.11)
     if not client.graph.registry.rules.copies_constants:
         return client
     consumers = client.graph.consumers()

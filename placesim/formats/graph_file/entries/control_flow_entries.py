@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from placesim.core.errors import GraphBuildError
 from placesim.formats.graph_file.entries.node_makers import FunctionMaker, Writer, make_functions
-from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
 from placesim.formats.graph_file.entries.scoped_names import (
     EntryBreak,
@@ -22,9 +22,8 @@ from placesim.formats.graph_file.entries.scoped_names import (
 )
 from placesim.formats.graph_file.entries.variable_entries import checked_initializer
 from placesim.formats.graph_file.plain_values import int_value, shape_value
-from placesim.formats.problems import WRONG, FileProblems, key_position, own_position, spell, value_position
+from placesim.formats.problems import WRONG, key_position, own_position, spell, value_position
 from placesim.graph.argument_binding import Operand, VariableNodes
-from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
@@ -179,19 +178,13 @@ class BodyEntries:
 
     def __init__(
         self,
-        builder: ScopedGraphBuilder,
-        problems: FileProblems,
-        names: ScopedNames,
-        references: References,
+        context: EntryContext,
         scopes: ScopeEntries,
         open_body: Callable[[FunctionMaker, Level], BodyEntryReader],
         functions: FunctionMaker | None,
         around: Level | None,
     ) -> None:
-        self._builder = builder
-        self._problems = problems
-        self._names = names
-        self._references = references
+        self._builder, self._problems, self._names, self._references = context
         self._scopes = scopes
         self._open_body = open_body
         self._made = functions

@@ -18,7 +18,7 @@ from placesim.formats.graph_file.entries.loop_back_edges import Loops
 from placesim.formats.graph_file.entries.node_entries import NODE_KEYS, NodeEntries
 from placesim.formats.graph_file.entries.node_makers import FunctionMaker
 from placesim.formats.graph_file.entries.raw_nodes import RawNodes
-from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.references import EntryContext, References
 from placesim.formats.graph_file.entries.scope_entries import SCOPE_KEYS, ScopeEntries
 from placesim.formats.graph_file.entries.scoped_names import EntryBreak, ScopedNames, UnresolvedName, slot_of
 from placesim.formats.graph_file.entries.training_entries import GRADIENTS_KEYS, TRAIN_KEYS, TrainingEntries
@@ -64,15 +64,14 @@ class Entries:
         self._names = ScopedNames(builder, problems)
         self._references = References(builder, problems, self._names)
         self._references.is_of_function = builder.is_of_function
-        self._loops = Loops(builder, problems, self._names, self._references)
-        self._nodes = NodeEntries(builder, problems, self._names, self._references, self._loops, limits)
-        self._scopes = ScopeEntries(builder, problems, self._names, self._references, self.take_all)
+        context = EntryContext(builder, problems, self._names, self._references)
+        self._loops = Loops(context)
+        self._nodes = NodeEntries(context, self._loops, limits)
+        self._scopes = ScopeEntries(context, self.take_all)
         self._variables = VariableEntries(builder, problems, self._names, self._scopes)
         self._raw = RawNodes(builder.graph, problems, is_marked=True)
-        self._training = TrainingEntries(builder, problems, self._names, self._references, self._scopes)
-        self._bodies = BodyEntries(
-            builder, problems, self._names, self._references, self._scopes, self._open_body, functions, around
-        )
+        self._training = TrainingEntries(context, self._scopes)
+        self._bodies = BodyEntries(context, self._scopes, self._open_body, functions, around)
         self._around = around
         self.alike = AlikeEntries(builder, problems, self._names, self.take)
         self._counter = self._scopes

@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-from placesim.formats.graph_file.entries.references import References
-from placesim.formats.graph_file.entries.scoped_names import EntryBreak, ScopedNames, UnresolvedName
-from placesim.formats.problems import WRONG, FileProblems
+from placesim.formats.graph_file.entries.references import EntryContext
+from placesim.formats.graph_file.entries.scoped_names import EntryBreak, UnresolvedName
+from placesim.formats.problems import WRONG
 from placesim.graph.argument_binding import Operand
-from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef, split_tensor_name
 from placesim.ops.attributes import Attrs
 from placesim.ops.categories import NEXT_ITERATIONS
@@ -39,11 +38,8 @@ class _LoopInput(NamedTuple):
 class Loops:
     """Makes Merge nodes before their inputs exist; `close` adds the missing inputs."""
 
-    def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, references: References) -> None:
-        self._builder = builder
-        self._problems = problems
-        self._names = names
-        self._references = references
+    def __init__(self, context: EntryContext) -> None:
+        self._builder, self._problems, self._names, self._references = context
         self._inputs: list[_LoopInput] = []
 
     def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:

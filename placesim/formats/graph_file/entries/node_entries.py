@@ -10,15 +10,14 @@ from placesim.core.errors import GraphBuildError, UnimplementedError
 from placesim.formats.graph_file.entries.limits import EntryLimits
 from placesim.formats.graph_file.entries.loop_back_edges import Loops, NewNode
 from placesim.formats.graph_file.entries.node_attrs import AttrReader
-from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import enter_colocation, is_device_text, make_device_function
-from placesim.formats.graph_file.entries.scoped_names import EntryBreak, ScopedNames, UnresolvedName
+from placesim.formats.graph_file.entries.scoped_names import EntryBreak, UnresolvedName
 from placesim.formats.graph_file.parsing.yaml_tree import Mapping as Tree
 from placesim.formats.graph_file.parsing.yaml_tree import pack_mark
 from placesim.formats.graph_file.plain_values import constant_value, dtype_value, known_shape
-from placesim.formats.problems import WRONG, FileProblems, InvalidValue, key_position, own_position, spell, value_position
+from placesim.formats.problems import WRONG, InvalidValue, key_position, own_position, spell, value_position
 from placesim.graph.argument_binding import AttrError, InputError, Operand
-from placesim.graph.builder import ScopedGraphBuilder
 from placesim.ops.attributes import Attrs, TensorValue
 from placesim.ops.categories import MERGES
 from placesim.ops.definitions import OpDef
@@ -39,19 +38,15 @@ class NodeEntries:
 
     def __init__(
         self,
-        builder: ScopedGraphBuilder,
-        problems: FileProblems,
-        names: ScopedNames,
-        references: References,
+        context: EntryContext,
         loops: Loops,
         limits: EntryLimits,
     ) -> None:
-        self._builder = builder
-        self._problems = problems
-        self._names = names
-        self._references = references
+        self._builder, self._problems, self._names, self._references = context
         self._loops = loops
-        self._attr_reader = AttrReader(builder.registry, builder.graph.functions, self._report, open_types=limits.open_types)
+        self._attr_reader = AttrReader(
+            context.builder.registry, context.builder.graph.functions, self._report, open_types=limits.open_types
+        )
         self._limits = limits
         self._known_ops: set[str] = set()
         self._plain_keys: set[tuple[Any, ...]] = set()

@@ -301,3 +301,12 @@ class References:
         )
         message = f"unknown node: got '{unresolved.text}', expected {expected}{near}"
         self.problems.add(unresolved.position, message)
+
+
+class EntryContext(NamedTuple):
+    """Shared by the readers of all kinds of entries: the builder, the problems, what names and references mean."""
+
+    builder: ScopedGraphBuilder
+    problems: FileProblems
+    names: ScopedNames
+    references: References

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from placesim.core.errors import GraphBuildError
-from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_copies import numbered_scope
-from placesim.formats.graph_file.entries.scoped_names import ScopedNames, Targets, UnresolvedName
-from placesim.formats.problems import FileProblems, own_position, spell, value_position
+from placesim.formats.graph_file.entries.scoped_names import Targets, UnresolvedName
+from placesim.formats.problems import own_position, spell, value_position
 from placesim.graph.builder import DeviceFunction, ScopedGraphBuilder
 from placesim.graph.graph import DeviceScope
 
@@ -24,16 +24,10 @@ class ScopeEntries:
 
     def __init__(
         self,
-        builder: ScopedGraphBuilder,
-        problems: FileProblems,
-        names: ScopedNames,
-        references: References,
+        context: EntryContext,
         take_all: Callable[[Any, int], None],
     ) -> None:
-        self._builder = builder
-        self._problems = problems
-        self._names = names
-        self._references = references
+        self._builder, self._problems, self._names, self._references = context
         self._take_all = take_all
         self._copied = 0
 

@@ -10,9 +10,9 @@ from typing import Any, NoReturn, cast
 
 from placesim.core.errors import GraphBuildError
 from placesim.formats.graph_file.entries.node_makers import make_training
-from placesim.formats.graph_file.entries.references import References
+from placesim.formats.graph_file.entries.references import EntryContext
 from placesim.formats.graph_file.entries.scope_entries import ScopeEntries
-from placesim.formats.graph_file.entries.scoped_names import Derivative, EntryBreak, ScopedNames
+from placesim.formats.graph_file.entries.scoped_names import Derivative, EntryBreak
 from placesim.formats.graph_file.entries.training_fields import (
     APPLY_OPTIONS,
     GRADIENT_OPTIONS,
@@ -21,9 +21,8 @@ from placesim.formats.graph_file.entries.training_fields import (
     TrainingReader,
     source_of,
 )
-from placesim.formats.problems import FileProblems, own_position, spell, value_position
+from placesim.formats.problems import own_position, spell, value_position
 from placesim.graph.argument_binding import VariableNodes
-from placesim.graph.builder import ScopedGraphBuilder
 from placesim.graph.graph import TensorRef
 
 _AROUND = ("id", "name", "device", "colocate_with", "control_inputs")
@@ -36,16 +35,10 @@ class TrainingEntries:
 
     def __init__(
         self,
-        builder: ScopedGraphBuilder,
-        problems: FileProblems,
-        names: ScopedNames,
-        references: References,
+        context: EntryContext,
         scopes: ScopeEntries,
     ) -> None:
-        self._builder = builder
-        self._problems = problems
-        self._names = names
-        self._references = references
+        self._builder, self._problems, self._names, self._references = context
         self._scopes = scopes
         self._made: GradientMaker | None = None
         self._has_initializer = False

@@ -232,6 +232,14 @@ def matmul_memory(memory: KernelMemory) -> None:
 
 
 _BATCH_COST = CostModel("batch matmul")
+_BROADCAST = Kernel(
+    compute_broadcast_matmul,
+    infer_broadcast_matmul,
+    _batch_matmul_flops,
+    memory=matmul_memory,
+    traits=Trait.NEW_MEMORY,
+    cost=_BATCH_COST,
+)
 
 TABLE: Table = {
     "MatMul": Kernel(
@@ -245,21 +253,7 @@ TABLE: Table = {
         traits=Trait.NEW_MEMORY,
         cost=_BATCH_COST,
     ),
-    "BatchMatMulV2": Kernel(
-        compute_broadcast_matmul,
-        infer_broadcast_matmul,
-        _batch_matmul_flops,
-        memory=matmul_memory,
-        traits=Trait.NEW_MEMORY,
-        cost=_BATCH_COST,
-    ),
-    "BatchMatMulV3": Kernel(
-        compute_broadcast_matmul,
-        infer_broadcast_matmul,
-        _batch_matmul_flops,
-        memory=matmul_memory,
-        traits=Trait.NEW_MEMORY,
-        cost=_BATCH_COST,
-    ),
+    "BatchMatMulV2": _BROADCAST,
+    "BatchMatMulV3": _BROADCAST,
     "SparseMatMul": Kernel(compute_sparse_matmul, infer_matmul, _matmul_flops),
 }

@@ -29,9 +29,6 @@ URL_SAFE = re.compile(rb"[A-Za-z0-9_-]*")
 # --- numbers to strings ---------------------------------------------------------------------------------------------
 
 
-INT32_MAX = (1 << 31) - 1
-
-
 def _takes_precision(dtype: DataType) -> bool:
     return dtype.is_floating or dtype.is_complex or dtype is STRING
 
