@@ -7,6 +7,8 @@ BROWSER := $(shell command -v chromium || command -v chromium-browser || command
 BROWSED = $(if $(BROWSER),,-m "not browser")
 SAY_BROWSER = $(if $(BROWSER),,@echo "no Chromium on this machine: the tests that drive one are left out (apt-get install chromium)")
 SECONDS ?= 60
+# how many examples of laws are tried (tests/conftest.py)
+LAWS ?= test
 TENSORFLOW_PYTHON ?= .venv/tensorflow/bin/python
 CORPUS := $(shell find tests -name 'test_*corpus*.py')
 
@@ -22,9 +24,9 @@ help: ## list the targets
 run: .venv/run ## run placesim; ARGS="place graphs/towers.yaml" for other than the first example
 	@$(BIN)/placesim $(ARGS)
 
-test: .venv/dev ## all tests, the whole corpus among them
+test: .venv/dev ## all tests, the whole corpus among them; LAWS=ci for all examples of laws
 	$(SAY_BROWSER)
-	$(BIN)/python -m pytest -n auto $(BROWSED)
+	$(BIN)/python -m pytest -n auto $(BROWSED) --hypothesis-profile $(LAWS)
 
 test-fast: .venv/dev ## the inner loop: no slow, browser, cluster or corpus tests, few examples of laws; ROOM=placement for one room's
 	$(BIN)/python -m pytest -n auto -m "not (slow or browser or cluster or corpus)" --hypothesis-profile dev $(if $(ROOM),tests/$(ROOM))
@@ -44,7 +46,7 @@ check: .venv/dev ## formatting, lint, spelling, types, all tests
 	$(BIN)/codespell README.md placesim graphs
 	$(BIN)/mypy
 	$(SAY_BROWSER)
-	$(BIN)/python -m pytest -n auto $(BROWSED)
+	$(BIN)/python -m pytest -n auto $(BROWSED) --hypothesis-profile $(LAWS)
 
 format: .venv/dev ## format the code, and mend what the linter can
 	$(BIN)/ruff format placesim tests

@@ -28,7 +28,9 @@ from tests.processes import EMPTY, ROOT, run_shell, set_surroundings
 
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "placesim" / "manual").glob("*.md")))
 ON_A_TERMINAL = ("README", "getting-started")
-TERMINAL: Mapping[str, str] = MappingProxyType({"COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "dumb"})
+PIPE: Mapping[str, str] = MappingProxyType({"PLACESIM_JOBS": "1"})
+"""Any number of processes finds the same, and one need not be started."""
+TERMINAL: Mapping[str, str] = MappingProxyType({**PIPE, "COLUMNS": "80", "FORCE_COLOR": "1", "TERM": "dumb"})
 PICTURES: Mapping[str, tuple[str, ...]] = MappingProxyType({"cifar10-towers.svg": ("show", "graphs/cifar10-towers.yaml")})
 """The pictures of `manual/pictures/`, and the commands that draw them."""
 _FRACTION = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?")
@@ -88,7 +90,7 @@ def make_place(folder: Path, text: str) -> None:
 
 def surroundings_of(document: Path) -> Mapping[str, str]:
     """The environment variables under which a page's commands run."""
-    return TERMINAL if document.stem in ON_A_TERMINAL else EMPTY
+    return TERMINAL if document.stem in ON_A_TERMINAL else PIPE
 
 
 def run(line: str, folder: Path, surroundings: Mapping[str, str] = EMPTY) -> tuple[int, str]:

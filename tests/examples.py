@@ -1,4 +1,4 @@
-"""The number of examples that a test of a law draws: fewer under hypothesis's profile `dev` than under `ci`."""
+"""The number of examples that a test of a law draws: all of them under hypothesis's profile `ci` alone."""
 
 from __future__ import annotations
 

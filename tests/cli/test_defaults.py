@@ -166,9 +166,9 @@ def test_what_a_found_file_may_not_set(
     arguments = [
         name,
         "graph.yaml",
-        *{"diff": ["graph.yaml"], "sweep": ["--gpu", "0,1"], "plan": ["--evaluations", "1"]}.get(name, []),
+        *{"diff": ["graph.yaml"], "sweep": ["--gpu", "0"], "plan": ["--evaluations", "1"]}.get(name, []),
     ]
-    if name == "sweep" and not setting.startswith("jobs"):
+    if name in ("plan", "sweep") and not setting.startswith("jobs"):
         arguments += ["--jobs", "1"]  # in this process
     plain = shell(*arguments)
     shell.write("placesim.toml", f"[{name}]\n{setting}\n" if is_table else f"\n{setting}\n")

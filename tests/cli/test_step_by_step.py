@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import placesim
+from placesim.graph.builder import ScopedGraphBuilder
 from tests.cli.shell import Shell, start
-from tests.cli.test_process import ESCAPE, on_a_terminal
+from tests.cli.test_process import ESCAPE, TERMINAL, on_a_terminal
 from tests.cli.test_reports import CALLED, COUNTED
 from tests.processes import interrupt, read_until, resident_bytes, until
 
@@ -23,16 +26,28 @@ NODES = [
 ]
 LATE = {"nodes": NODES, "run": [{"fetch": ["a"], "repeat": 2}, {"fetch": ["product"], "repeat": 100000}]}
 """Two short steps, and then kernels that take longer than anybody waits."""
-IMPATIENT = """import sys
-import placesim.report.terminal.progress_bar
+CONSTANTS = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(1000)]
+MANY = {
+    "nodes": [
+        {"op": "NoOp", "name": "first"},
+        *CONSTANTS,
+        {"op": "Neg", "name": "middle", "inputs": ["n0"]},
+        *({**node, "name": f"m{number}"} for number, node in enumerate(CONSTANTS)),
+    ],
+    "run": [{"fetch": ["middle"]}],
+}
+HALTED = """import sys, time
 from placesim.cli import main, progress
+from placesim.graph.builder import ScopedGraphBuilder
 progress.PATIENCE_SECONDS, progress.TICK_SECONDS = 0.05, 0.02
+unique_name = ScopedGraphBuilder.unique_name
+def name_slowly(builder, name):
+    time.sleep(60 if name == "middle" else 0)
+    return unique_name(builder, name)
+ScopedGraphBuilder.unique_name = name_slowly
 sys.argv[0] = "placesim"
 sys.exit(main())"""
-"""The command line with a bar after less than a moment, so that it has one for a graph that is not so large.
-
-What draws it is imported before the reading begins, which may be over by then on a machine that is busy.
-"""
+"""The command line with a bar after less than a moment; it reads up to the node in the middle, as long as a test takes."""
 BRANCHES = {
     **CALLED,
     "nodes": [*CALLED["nodes"], {"op": "Neg", "name": "before", "inputs": ["a"]}],
@@ -136,36 +151,49 @@ def test_a_bodys_log_stands_before_the_step_that_calls_it(shell: Shell) -> None:
 @pytest.mark.slow
 def test_the_bar_tells_the_time(tmp_path: Path) -> None:
     (tmp_path / "late.json").write_text(json.dumps(LATE))
-    shown = on_a_terminal("run", str(tmp_path / "late.json"), interrupt_at="0:02")
+    shown = on_a_terminal("run", str(tmp_path / "late.json"), interrupt_at="0:01")
     assert re.search(r"2/100002.*0:0\d", shown)
     assert "[1. 2.]\n[1. 2.]\n" in shown
 
 
-@pytest.mark.slow
-def test_reading_and_placing_a_large_graph_have_a_bar(tmp_path: Path) -> None:
-    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(10_000)]
-    (tmp_path / "large.json").write_text(json.dumps({"nodes": nodes}))
-    for command in (("place",), ("show",), ("check",), ("convert", str(tmp_path / "out.pb"))):
-        shown = on_a_terminal(command[0], str(tmp_path / "large.json"), *command[1:], program=(sys.executable, "-c", IMPATIENT))
-        assert re.search(r"reading .*0:0\d", shown), command
-        assert "Traceback" not in shown
+@pytest.mark.parametrize("command", ["simulate", "memory", "place", "show", "check", "convert"])
+def test_what_is_counted_has_a_time_that_is_left(command: str, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that is ten seconds further when the first node is read, half of the text takes as long as the other half."""
+    terminal, clock = io.StringIO(), SimpleNamespace(now=100.0)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", TERMINAL["TERM"])
+    monkeypatch.setattr("placesim.cli.progress.PATIENCE_SECONDS", 0.0)
+    for module in ("cli.progress", "core.process.progress", "report.terminal.progress_bar"):
+        monkeypatch.setattr(f"placesim.{module}.time", SimpleNamespace(monotonic=lambda: clock.now))
+    unique_name, names = ScopedGraphBuilder.unique_name, list[str]()
+
+    def shown() -> str:
+        return ESCAPE.sub("", terminal.getvalue())
+
+    def name_slowly(builder: ScopedGraphBuilder, name: str) -> str:
+        if name in ("first", "middle"):
+            names.append(name)
+        if name == "first":
+            clock.now += 10
+        if name == "middle":
+            assert until(lambda: re.search(r"reading KiB .*\d+/\d+ 0:10, 0:(09|10) left", shown())), shown()
+        return unique_name(builder, name)
+
+    monkeypatch.setattr(ScopedGraphBuilder, "unique_name", name_slowly)
+    more = ("out.pb",) if command == "convert" else ()
+    assert shell(command, shell.write("many.json", json.dumps(MANY)), *more).code == 0
+    assert names == ["first", "middle"]
+    assert "interrupted" not in shown()
 
 
 @pytest.mark.slow
-def test_what_is_counted_has_a_time_that_is_left(tmp_path: Path) -> None:
-    nodes = [{"op": "Const", "name": f"n{number}", "value": 1.0} for number in range(10_000)]
-    graph = tmp_path / "large.json"
-    graph.write_text(json.dumps({"nodes": nodes, "run": [{"fetch": ["n0"]}]}))
-    program = (sys.executable, "-c", IMPATIENT)
-    for command in ("simulate", "memory", "place"):
-        shown = ESCAPE.sub("", on_a_terminal(command, str(graph), program=program))
-        assert re.search(r"reading KiB .*\d+/\d+ 0:0\d, 0:\d\d left", shown), command
-        assert "interrupted" not in shown
-    graph.write_text(
-        json.dumps({"nodes": [{**node, "name": f"{node['name']}_{part}"} for part in range(18) for node in nodes]})
-    )
-    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(graph), interrupt_at="reading KiB"))
-    assert re.search(r"interrupted: reading KiB, \d+% done", stopped)
+def test_an_interrupted_reading_tells_how_far_it_is(tmp_path: Path) -> None:
+    (tmp_path / "many.json").write_text(json.dumps(MANY))
+    program = (sys.executable, "-c", HALTED)
+    stopped = ESCAPE.sub("", on_a_terminal("simulate", str(tmp_path / "many.json"), program=program, interrupt_at="left"))
+    assert re.search(r"interrupted: reading KiB, \d+% done", stopped), stopped
+    assert "Traceback" not in stopped
 
 
 @pytest.mark.slow
