@@ -26,7 +26,7 @@ def sequence_of(value: Any, count: int, channel_index: int, name: str) -> list[i
         values = values * count
     elif len(values) != count:
         raise ValueError(
-            f"`{name}` should be of length 1, {count} or {count + 2}. Received: {name}={value} of length {len(values)}"
+            f"{name} should be of length 1, {count} or {count + 2}. Received: {name}={value} of length {len(values)}"
         )
     return [1, 1, *values] if channel_index == 1 else [1, *values, 1]
 
