@@ -3,6 +3,9 @@
 `calls.json.gz` holds what TensorFlow 2.21's `tf.compat.v1` (v2 behaviour off) made of each call, on these inputs; nodes are
 `name = Op(inputs) {attrs} -> types and shapes of outputs`.  A call may follow statements (`v = tf.Variable(1.0); v + x`).
 
+`contrib-calls.json.gz` holds the outlines of calls of `tf.contrib`, which TensorFlow 1.15 had last: their results, and what the
+graph's collections have then.  The nodes between differ from release to release.
+
 `TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE` adds the calls of a file, a line each, as a Python with
 tensorflow-cpu and tf_keras makes them.
 """
@@ -19,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-_PATH = Path(__file__).parent.parent / "data" / "tf1" / "calls.json.gz"
+_DATA = Path(__file__).parent.parent / "data" / "tf1"
+_PATH = _DATA / "calls.json.gz"
 _LONGEST = 400
 """Values that are longer as text are cut, and their length is told."""
 _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
@@ -72,14 +76,23 @@ _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
     "uid": ("int64", [None]),
     "one": ("float32", [1]),
 }
-_NUMBERED = re.compile(r"(CustomGradient-|PyFuncStateless_|__inference_\w+_)\d+")
-"""Names that end in a number of the process, which the recordings leave out."""
+_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_)\w+")
+"""Names that end in a number of the process, or in a digest, which the recordings leave out."""
 _SPARSE = ("sp", "sp2", "usp", "spi", "sps")
 
 
 def calls() -> dict[str, dict[str, Any]]:
     """Each call -> `nodes`, `gnodes` (what its gradients make), `result`, `grad`."""
-    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(_PATH.read_bytes()))
+    return _read(_PATH)
+
+
+def contrib_calls() -> dict[str, dict[str, Any]]:
+    """Each call of `tf.contrib` -> its `outline`."""
+    return _read(_DATA / "contrib-calls.json.gz")
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
     return found
 
 
@@ -107,8 +120,8 @@ def outline(tf: Any, call: str) -> dict[str, Any]:
     """The result of a call in a new graph, and what the graph's collections have then: what releases have in common."""
     with tf.Graph().as_default() as graph:
         result, _ = _result(tf, call, _scope(tf, call))
-        keys = [key for key in graph.get_all_collection_keys() if isinstance(key, str)]
-        return {"result": result, "collections": {key: [_item(tf, one) for one in tf.get_collection(key)] for key in sorted(keys)}}
+        keys = sorted(key for key in graph.get_all_collection_keys() if isinstance(key, str) and tf.get_collection(key))
+        return {"result": result, "collections": {key: [_item(tf, one) for one in tf.get_collection(key)] for key in keys}}
 
 
 def _item(tf: Any, item: Any) -> str:
@@ -171,7 +184,7 @@ def _node(tf: Any, operation: Any) -> str:
             attrs.append("value=" + _literal(tf.get_static_value(operation.outputs[0])))
         else:
             text = " ".join(str(definition.attr[key]).split()).replace("type: ", "")
-            attrs.append(key + "=" + _NUMBERED.sub(r"\1", text))
+            attrs.append(key + "=" + _NUMBERED.sub(r"\1\2", text))
     inputs = [name.removesuffix(":0") for name in definition.input if not name.startswith("^")]
     inputs += sorted(name for name in definition.input if name.startswith("^"))
     outputs = " ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in operation.outputs)

@@ -238,7 +238,7 @@ def pad(
         found = gen("MirrorPad")(tensor, paddings, mode=mode, name=name)
     else:
         raise ValueError(
-            f"Value of argument `mode` expected to be one of \"CONSTANT\", \"REFLECT\", or \"SYMMETRIC\". Received `mode` = {mode}"
+            f'Value of argument `mode` expected to be one of "CONSTANT", "REFLECT", or "SYMMETRIC". Received `mode` = {mode}'
         )
     static, known = found.op.inputs[0].shape, constant_value(found.op.inputs[1], partial=True)
     if static.rank is not None and not found.shape.is_fully_defined() and known is not None:

@@ -181,7 +181,9 @@ def _dense_slices(value: IndexedSlices, dtype: Any = None, name: str | None = No
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
     if value.dense_shape is None:
-        raise ValueError("Tensor conversion requested for IndexedSlices for argument `value` without dense_shape: " + str(value))
+        raise ValueError(
+            "Tensor conversion requested for IndexedSlices for argument `value` without dense_shape: " + str(value)
+        )
     rows = value.dense_shape[0]
     return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
 

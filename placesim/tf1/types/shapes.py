@@ -35,7 +35,13 @@ class TensorShape:
                 iterator = iter(dims)
             except TypeError:
                 iterator = iter((dims,))
-            self.sizes = tuple(map(_size, iterator))
+            try:
+                self.sizes = tuple(map(_size, iterator))
+            except TypeError as error:
+                raise TypeError(
+                    f"Failed to convert '{dims!r}' to a shape: '{dims!r}'could not be converted to a dimension. A shape should "
+                    "either be single dimension (e.g. 10), or an iterable of dimensions (e.g. [1, 10, None])."
+                ) from error
 
     @classmethod
     def of(cls, sizes: Dims) -> TensorShape:
