@@ -11,7 +11,7 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import conv2d, explicit_padding
+from placesim.tf1.nn.convolutions import conv2d, explicit_padding, refuse_strides_with_holes
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -105,11 +105,7 @@ def convolution(
         first = data_format is not None and data_format.startswith("NC")
         rates = [1] * count if dilation_rate is None else [*_spread(dilation_rate, count)]
         steps = [1] * count if strides is None else [*_spread(strides, count)]
-        if any(rate > 1 for rate in rates) and any(step > 1 for step in steps):
-            raise ValueError(
-                "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
-                f"Received: strides={np.array(steps)} and dilation_rate={np.array(rates)}"
-            )
+        refuse_strides_with_holes(steps, rates)
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
         def apply(given: object, _: int, padding: object) -> Any:

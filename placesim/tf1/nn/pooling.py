@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
+from placesim.tf1.nn.convolutions import channels_of, explicit_padding, refuse_strides_with_holes, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -200,11 +198,7 @@ def pool(
         first = data_format is not None and data_format.startswith("NC")
         steps = [1] * count if strides is None else list(strides)
         rates = [1] * count if dilation_rate is None else list(dilation_rate)
-        if any(rate > 1 for rate in rates) and any(step > 1 for step in steps):
-            raise ValueError(
-                "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
-                f"Received: strides={np.array(steps)} and dilation_rate={np.array(rates)}"
-            )
+        refuse_strides_with_holes(steps, rates)
         if pooling_type not in ("MAX", "AVG"):
             raise ValueError(f"{count}-D {pooling_type} pooling is not supported.")
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])

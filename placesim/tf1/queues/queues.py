@@ -75,6 +75,7 @@ class QueueBase:
 
     def _tensors(self, values: Any, batched: bool) -> list[Tensor]:
         found = []
+        # TensorFlow too takes no notice of more values than the queue's elements have
         for i, (value, dtype) in enumerate(zip(self._listed(values), self._dtypes, strict=False)):
             tensor = tf.convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
             if self._shapes:
