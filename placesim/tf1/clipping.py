@@ -19,9 +19,9 @@ def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: Ten
     with name_scope(name, "clip_by_value", [t, clip_value_min, clip_value_max]) as scope:
         values = convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
         low = gen("Minimum")(values, clip_value_max)
-        values.shape.merge_with(low.shape)
+        values.shape.assert_is_compatible_with(low.shape)
         found: Tensor = gen("Maximum")(low, clip_value_min, name=scope)
-        values.shape.merge_with(found.shape)
+        values.shape.assert_is_compatible_with(found.shape)
         return IndexedSlices(found, t.indices, t.dense_shape) if isinstance(t, IndexedSlices) else found
 
 

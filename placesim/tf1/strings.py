@@ -38,8 +38,8 @@ def string_split(
     if sep is None:
         sep = " "
     with name_scope(name, "StringSplit", [source]):
-        source = convert_to_tensor(source, dtypes.string)
         sep = convert_to_tensor(sep, dtypes.string)
+        source = convert_to_tensor(source, dtypes.string)
         indices, values, shape = gen("StringSplit")(source, sep, skip_empty=skip_empty)
         indices.set_shape([None, 2])
         values.set_shape([None])
@@ -64,12 +64,12 @@ def reduce_join(
     """`tf.reduce_join`."""
     keepdims = bool(renamed("keepdims", keepdims, "keep_dims", keep_dims))
     axis = renamed("axis", axis, "reduction_indices", reduction_indices)
-    with name_scope(name, "ReduceJoin", [inputs, axis]):
+    with name_scope(None, "ReduceJoin", [inputs, axis]):
         x = convert_to_tensor(inputs, dtypes.string, name="inputs")
         if axis is None:
             known = x.shape.rank
             axis = constant(np.arange(known - 1, -1, -1, dtype=np.int32)) if known is not None else range(rank(x) - 1, -1, -1)
-        return gen("ReduceJoin")(x, axis, keep_dims=keepdims, separator=separator)
+        return gen("ReduceJoin")(x, axis, keep_dims=keepdims, separator=separator, name=name)
 
 
 def regex_replace(

@@ -1,20 +1,29 @@
 """One call of a public function, and everything that it makes: written down as text, so that a difference can be read.
 
 `calls.json.gz` holds what TensorFlow 2.21's `tf.compat.v1` (v2 behaviour off) made of each call, on these inputs; nodes are
-`name = Op(inputs) {attrs} -> types and shapes of outputs`.
+`name = Op(inputs) {attrs} -> types and shapes of outputs`.  A call may follow statements (`v = tf.Variable(1.0); v + x`).
+
+`contrib-calls.json.gz` holds the outlines of calls of `tf.contrib`, which TensorFlow 1.15 had last: their results, and what the
+graph's collections have then.  The nodes between differ from release to release.
+
+`TF_USE_LEGACY_KERAS=1 TENSORFLOW_PYTHON -m tests.tf1.calls FILE` adds the calls of a file, a line each, as a Python with
+tensorflow-cpu and tf_keras makes them.
 """
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-_PATH = Path(__file__).parent.parent / "data" / "tf1" / "calls.json.gz"
+_DATA = Path(__file__).parent.parent / "data" / "tf1"
+_PATH = _DATA / "calls.json.gz"
 _LONGEST = 400
 """Values that are longer as text are cut, and their length is told."""
 _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
@@ -67,12 +76,23 @@ _INPUTS: dict[str, tuple[str, list[int | None] | None]] = {
     "uid": ("int64", [None]),
     "one": ("float32", [1]),
 }
+_NUMBERED = re.compile(r"(CustomGradient-|pyfunc_|__inference_\w+_)\d+|(_make_dataset_)\w+")
+"""Names that end in a number of the process, or in a digest, which the recordings leave out."""
 _SPARSE = ("sp", "sp2", "usp", "spi", "sps")
 
 
 def calls() -> dict[str, dict[str, Any]]:
     """Each call -> `nodes`, `gnodes` (what its gradients make), `result`, `grad`."""
-    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(_PATH.read_bytes()))
+    return _read(_PATH)
+
+
+def contrib_calls() -> dict[str, dict[str, Any]]:
+    """Each call of `tf.contrib` -> its `outline`."""
+    return _read(_DATA / "contrib-calls.json.gz")
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(gzip.decompress(path.read_bytes()))
     return found
 
 
@@ -81,17 +101,9 @@ def record(tf: Any, call: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     with tf.Graph().as_default() as graph:
         tf.set_random_seed(7)
-        scope: dict[str, Any] = {"tf": tf, "np": np}
-        for name in sorted({*re.findall(r"\b[a-z][a-z0-9]*\b", call)} & {*_INPUTS, *_SPARSE}):
-            if re.search(rf"(?<![\w.'\"]){name}\b(?!\s*=[^=])", call):
-                scope[name] = _input(tf, name)
+        scope = _scope(tf, call)
         before = len(graph.get_operations())
-        made = None
-        try:
-            made = eval(call, scope)
-            found["result"] = _told(tf, made)
-        except Exception as error:
-            found["result"] = f"ERR {type(error).__name__}: {_without_addresses(str(error))}"[:500]
+        found["result"], made = _result(tf, call, scope)
         middle = len(graph.get_operations())
         found["nodes"] = [_node(tf, operation) for operation in graph.get_operations()[before:]]
         of = [tensor for name, tensor in scope.items() if name in _INPUTS and _has_gradients(tensor)]
@@ -102,6 +114,45 @@ def record(tf: Any, call: str) -> dict[str, Any]:
                 found["grad"] = f"ERR {type(error).__name__}: {error}"[:300]
             found["gnodes"] = [_node(tf, operation) for operation in graph.get_operations()[middle:]]
     return found
+
+
+def outline(tf: Any, call: str) -> dict[str, Any]:
+    """The result of a call in a new graph, and what the graph's collections have then: what releases have in common."""
+    with tf.Graph().as_default() as graph:
+        result, _ = _result(tf, call, _scope(tf, call))
+        keys = sorted(key for key in graph.get_all_collection_keys() if isinstance(key, str) and tf.get_collection(key))
+        return {"result": result, "collections": {key: [_item(tf, one) for one in tf.get_collection(key)] for key in keys}}
+
+
+def _item(tf: Any, item: Any) -> str:
+    shape = f" {item.shape}" if hasattr(item, "shape") else ""
+    return f"{item.name}{shape}" if hasattr(item, "name") else type(item).__name__
+
+
+def _scope(tf: Any, call: str) -> dict[str, Any]:
+    """The names that a call may use, with the inputs that it names."""
+    scope: dict[str, Any] = {"tf": tf, "np": np}
+    for name in sorted({*re.findall(r"\b[a-z][a-z0-9]*\b", call)} & {*_INPUTS, *_SPARSE}):
+        if re.search(rf"(?<![\w.'\"]){name}\b(?!\s*=[^=])", call):
+            scope[name] = _input(tf, name)
+    return scope
+
+
+def _result(tf: Any, call: str, scope: dict[str, Any]) -> tuple[str, Any]:
+    """The value of a call as text, and the value; the exception, and None."""
+    try:
+        made = _value(call, scope)
+        return _told(tf, made), made
+    except Exception as error:
+        return f"ERR {type(error).__name__}: {_without_addresses(str(error))}"[:500], None
+
+
+def _value(call: str, scope: dict[str, Any]) -> Any:
+    """The value of the last expression, once the statements before it are run."""
+    *statements, last = ast.parse(call).body
+    assert isinstance(last, ast.Expr)
+    exec(compile(ast.Module(statements, []), "<call>", "exec"), scope)
+    return eval(compile(ast.Expression(last.value), "<call>", "eval"), scope)
 
 
 def _input(tf: Any, name: str) -> Any:
@@ -132,7 +183,8 @@ def _node(tf: Any, operation: Any) -> str:
         if operation.type == "Const" and key == "value":
             attrs.append("value=" + _literal(tf.get_static_value(operation.outputs[0])))
         else:
-            attrs.append(key + "=" + " ".join(str(definition.attr[key]).split()).replace("type: ", ""))
+            text = " ".join(str(definition.attr[key]).split()).replace("type: ", "")
+            attrs.append(key + "=" + _NUMBERED.sub(r"\1\2", text))
     inputs = [name.removesuffix(":0") for name in definition.input if not name.startswith("^")]
     inputs += sorted(name for name in definition.input if name.startswith("^"))
     outputs = " ".join(f"{tensor.dtype.name}{tensor.shape}" for tensor in operation.outputs)
@@ -168,6 +220,8 @@ def _told(tf: Any, value: Any) -> str:
         return f"{type(value).__name__}({fields})"
     if isinstance(value, list | tuple):
         return f"{type(value).__name__}({','.join(_told(tf, item) for item in value)})"
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype}{_literal(value)}"
     return _without_addresses(repr(value))[:600]
 
 
@@ -179,3 +233,16 @@ def _flat(tf: Any, value: Any) -> list[Any]:
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in _flat(tf, item)]
     return []
+
+
+def _add(path: Path) -> None:
+    """Record the calls of a file, and keep those that are there."""
+    import tensorflow.compat.v1 as tf
+
+    tf.disable_v2_behavior()
+    recorded = calls() | {call: record(tf, call) for call in path.read_text().splitlines() if call}
+    _PATH.write_bytes(gzip.compress(json.dumps(recorded).encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    _add(Path(sys.argv[1]))

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from placesim.tf1.importing.namespaces import namespace
-from tests.tf1.calls import calls, record
+from tests.tf1.calls import calls, contrib_calls, outline, record
+
+pytestmark = pytest.mark.corpus
+_PARTS = 4
 
 
-@pytest.mark.corpus
-def test_a_call_makes_what_tensorflow_makes(subtests: pytest.Subtests) -> None:
-    recorded = calls()
-    assert len(recorded) == 391
-    for call, expected in recorded.items():
+def _part(recorded: dict[str, Any], part: int) -> list[tuple[str, Any]]:
+    return list(recorded.items())[part::_PARTS]
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+def test_a_call_makes_what_tensorflow_makes(part: int, subtests: pytest.Subtests) -> None:
+    for call, expected in _part(calls(), part):
         with subtests.test(call):
             found = record(namespace(""), call)
-            for part in ("nodes", "result", "gnodes", "grad"):
-                if part in expected:
-                    assert found.get(part) == expected[part], part
+            for key in ("nodes", "result", "gnodes", "grad"):
+                if key in expected:
+                    assert found.get(key) == expected[key], key
+
+
+def test_a_call_of_contrib_gives_and_collects_what_tensorflow_1_does(subtests: pytest.Subtests) -> None:
+    for call, expected in contrib_calls().items():
+        with subtests.test(call):
+            assert outline(namespace(""), call) == expected
+
+
+def test_no_recorded_call_is_lost() -> None:
+    assert (len(calls()), len(contrib_calls())) == (2091, 284)

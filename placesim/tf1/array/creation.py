@@ -155,18 +155,18 @@ def one_hot(
                 found[word] = convert_to_tensor(value, dtype_hint=dtype)
         kinds = {word: tensor.dtype.base_dtype for word, tensor in found.items()}
         if found:
+            for word, kind in kinds.items():
+                if dtype is not None and kind is not dtypes.as_dtype(dtype):
+                    raise TypeError(f"dtype {kind} of {word} does not match dtype parameter {dtype}")
             if dtype is None:
                 dtype = next(iter(kinds.values()))
-            for word, kind in kinds.items():
-                if kind is not dtypes.as_dtype(dtype):
-                    raise TypeError(f"dtype {kind!r} of {word} does not match dtype parameter {dtype!r}")
         kind = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
         for word, value in (("on_value", 1), ("off_value", 0)):
             if word not in found:
                 found[word] = convert_to_tensor(value, kind, name=word)
         on, off = found["on_value"], found["off_value"]
         if on.dtype.base_dtype is not off.dtype.base_dtype:
-            raise TypeError(f"dtype {on.dtype!r} of on_value does not match dtype {off.dtype!r} of off_value")
+            raise TypeError(f"dtype {on.dtype} of on_value does not match dtype {off.dtype} of off_value")
         return gen("OneHot")(indices, depth, on, off, -1 if axis is None else axis, name=scope)  # type: ignore[no-any-return]
 
 

@@ -239,7 +239,9 @@ def sequence_mask(
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
-            maxlen = gen("Max")(lengths, reduction_axes(lengths, None))
+            # of a scalar too all axes are a Const here
+            all_axes = constant([], dtypes.int32) if lengths.shape.rank == 0 else reduction_axes(lengths, None)
+            maxlen = gen("Max")(lengths, all_axes)
             maxlen = gen("Maximum")(constant(0, maxlen.dtype), maxlen)
         else:
             maxlen = convert_to_tensor(maxlen)

@@ -238,7 +238,7 @@ def pad(
         found = gen("MirrorPad")(tensor, paddings, mode=mode, name=name)
     else:
         raise ValueError(
-            f"Value of argument `mode` expected to be one of 'CONSTANT', 'REFLECT', or 'SYMMETRIC'. Received {mode!r}"
+            f'Value of argument `mode` expected to be one of "CONSTANT", "REFLECT", or "SYMMETRIC". Received `mode` = {mode}'
         )
     static, known = found.op.inputs[0].shape, constant_value(found.op.inputs[1], partial=True)
     if static.rank is not None and not found.shape.is_fully_defined() and known is not None:
@@ -253,6 +253,5 @@ def pad(
 def identity(input: TensorLike, name: str | None = None) -> Any:
     """`tf.identity`."""
     if isinstance(input, SparseTensor):
-        with name_scope(name, "identity"):
-            return SparseTensor(identity(input.indices), identity(input.values), identity(input.dense_shape))
+        return SparseTensor(*(identity(part, name) for part in (input.indices, input.values, input.dense_shape)))
     return gen("Identity")(input, name=name)

@@ -15,6 +15,7 @@ from placesim.tf1.math.reductions import reduce_all
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.sparse.values import convert_to_tensor_or_sparse_tensor
 from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
@@ -111,9 +112,10 @@ def assert_type(tensor: TensorLike, tf_type: object, message: str | None = None,
     """`tf.assert_type`: known already, so a NoOp or a TypeError."""
     wanted = dtypes.as_dtype(tf_type)
     with name_scope(name, "assert_type", [tensor]):
-        tensor = convert_to_tensor(tensor)
-        if tensor.dtype.base_dtype is not wanted:
-            raise TypeError(f"{_prefix(message)}{tensor.name} must be of type {wanted!r}; got {tensor.dtype!r}")
+        converted = convert_to_tensor_or_sparse_tensor(tensor)
+        if converted.dtype.base_dtype is not wanted:
+            what = converted.name if isinstance(converted, Tensor) else "tensor"
+            raise TypeError(f"{_prefix(message)}{what} must be of type {wanted!r}; got {converted.dtype!r}")
         return gen("NoOp")(name="statically_determined_correct_type")
 
 
@@ -122,7 +124,7 @@ def assert_integer(x: TensorLike, message: str | None = None, name: str | None =
     with name_scope(name, "assert_integer", [x]):
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_integer:
-            raise TypeError(f'{_prefix(message)}Expected "x" to be integer type.  Found: {x.dtype} of {x.name}')
+            raise TypeError(f'{_prefix(message)}Expected "x" to be integer type.  Found: {x.name} of dtype {x.dtype!s}')
         return gen("NoOp")(name="statically_determined_was_integer")
 
 

@@ -56,7 +56,7 @@ def _rising(word: str, op: str) -> Any:
             last = tf.shape(flat) - 1
 
             def compared() -> Any:
-                return gen(op)(tf.strided_slice(flat, [1], [1, *last]), tf.strided_slice(flat, [0], last))
+                return gen(op)(tf.strided_slice(flat, [1], [1] + last), tf.strided_slice(flat, [0], last))  # noqa: RUF005 (a sum)
 
             return tf.reduce_all(tf.cond(is_short, lambda: convert_to_tensor([], dtypes.bool_), compared))
 

@@ -30,7 +30,7 @@ def _rank_check(word: str, op: str, fits: Callable[[int, int], bool], text: str)
                 data = [_prefix(message), said, rank, "Received shape: ", shape_of(x, out_type=dtypes.int32)]
 
             def refused(wanted: Sequence[int]) -> ValueError:
-                told = f"{_prefix(message)}{x.name}.  Tensor {x.name} must have rank{text} {wanted[0]}.  "
+                told = f"{_prefix(message)}Tensor {x.name} must have rank{text} {wanted[0]}.  "
                 return ValueError(f"{told}Received rank {x.shape.rank}, shape {x.shape}")
 
             return _condition(x, (rank,), lambda known, wanted: fits(known, wanted[0]), op, data, summarize, refused)

@@ -59,7 +59,7 @@ def arg_scope(list_ops_or_scope: object, **kwargs: object) -> Iterator[dict[str,
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
-            wanted = "When attempting to re-use a scope by suppling a dictionary, kwargs must be empty."
+            wanted = "When attempting to re-use a scope by suppling adictionary, kwargs must be empty."
             raise ValueError(wanted)
         scope = dict(list_ops_or_scope)
     elif isinstance(list_ops_or_scope, (list, tuple)):

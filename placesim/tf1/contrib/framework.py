@@ -109,7 +109,11 @@ def smart_cond(pred: TensorLike, true_fn: Any = None, false_fn: Any = None, name
     return true_fn() if known else false_fn()
 
 
-smart_constant_value = smart_constant
+def smart_constant_value(pred: Any) -> Any:
+    """The value of a condition; None where it is not known.  Raises TypeError for what is no condition."""
+    if not isinstance(pred, bool | tf.Tensor) and pred not in (0, 1):
+        raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: {type(pred)}")
+    return smart_constant(pred)
 
 
 def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Any:
@@ -117,7 +121,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
     with tf.name_scope(name, "assert_scalar", [tensor]):
         tensor = tf.convert_to_tensor(tensor)
         if tensor.get_shape().ndims != 0:
-            raise ValueError(f"{message or ''}Expected scalar shape, saw shape: {tensor.get_shape()}.")
+            raise ValueError(f"{message or ''}Expected scalar shape for {tensor.name}, saw shape: {tensor.get_shape()}.")
         return tensor
 
 
@@ -143,8 +147,14 @@ def get_graph_from_inputs(op_input_list: Any, graph: Graph | None = None) -> Any
     """The graph of tensors, else the default one.  Raises ValueError if they are of several."""
     graphs = [one.graph for one in op_input_list if hasattr(one, "graph")]
     found = graph or (graphs[0] if graphs else tf.get_default_graph())
-    if any(one is not found for one in graphs):
-        raise ValueError("The inputs are not all from the same graph.")
+    for one in op_input_list:
+        if hasattr(one, "graph") and one.graph is not found:
+            told = (
+                f"{one} is not from the passed-in graph."
+                if graph
+                else f"{one} must be from the same graph as {op_input_list[0]}."
+            )
+            raise ValueError(told)
     return found
 
 

@@ -19,7 +19,7 @@ def _boolean(text: object) -> bool:
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
-        raise ValueError(f"Could not cast {value!r} to int")
+        raise ValueError(value)
     return int(value)
 
 
@@ -56,11 +56,16 @@ class HParams:
         kind, is_list = self._types[name]
         if isinstance(value, list) != is_list:
             wanted = (
-                "Must pass a list for multi-valued parameter" if is_list else "Must not pass a list for single-valued parameter"
+                f"Must pass a list for multi-valued parameter: {name}."
+                if is_list
+                else f"Must not pass a list for single-valued parameter: {name}"
             )
-            raise ValueError(f"{wanted}: {name}.")
+            raise ValueError(wanted)
         cast = _CASTS.get(kind, lambda one: one)
-        setattr(self, name, [cast(one) for one in value] if is_list else value if value is None else cast(value))
+        try:
+            setattr(self, name, [cast(one) for one in value] if is_list else value if value is None else cast(value))
+        except ValueError:
+            raise ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}") from None
 
     def del_hparam(self, name: str) -> None:
         """Takes a hyperparameter away."""
@@ -125,7 +130,7 @@ class HParams:
         return key in self._types
 
     def __str__(self) -> str:
-        return str(sorted(self.values().items()))
+        return ",".join(f"{name}={value}" for name, value in sorted(self.values().items()))
 
     def __repr__(self) -> str:
-        return f"HParams({self})"
+        return f"HParams({sorted(self.values().items())})"

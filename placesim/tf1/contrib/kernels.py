@@ -331,7 +331,7 @@ def fully_connected(
 ) -> Any:
     """`activation_fn(inputs . weights + biases)` over the last dimension; biases only without a normalizer."""
     if not isinstance(num_outputs, int):
-        raise ValueError(f"num_outputs type should be one of (<class 'int'>,), got {type(num_outputs)}.")
+        raise ValueError(f"num_outputs type should be one of [<class 'int'>], got {type(num_outputs)}.")
     with layer_scope(scope, "fully_connected", inputs, reuse, _NAMES) as opened:
         inputs = tf.convert_to_tensor(inputs)
         layer = core.Dense(

@@ -230,9 +230,11 @@ def _grouping(inputs: Tensor, groups: int, channels_axis: int, reduction_axes: S
     if channels is None:
         raise ValueError(f"Inputs {inputs.name} has undefined channel dimension: {at}.")
     if at in reduced:
-        raise ValueError(f"reduction_axis must be mutually exclusive with channels_axis: {at}")
-    if groups > channels or channels % groups:
-        raise ValueError(f"{channels} channels cannot be cut into {groups} groups.")
+        raise ValueError("reduction_axis must be mutually exclusive with channels_axis")
+    if groups > channels:
+        raise ValueError(f"Invalid groups {groups} for {channels} channels.")
+    if channels % groups:
+        raise ValueError(f"{channels} channels is not commensurate with {groups} groups.")
     cut = [groups, channels // groups]
     running = tf.shape(inputs)
     shape = [running[axis] if size is None else size for axis, size in enumerate(sizes)]

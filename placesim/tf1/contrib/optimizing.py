@@ -125,7 +125,10 @@ def _optimizer(given: object, rate: TensorLike) -> Any:
         if not isinstance(made, tf.train.Optimizer):
             raise ValueError(f"Unrecognized optimizer: function should return subclass of Optimizer. Got {made}.")
         return made
-    raise ValueError(f"Unrecognized optimizer: should be string, subclass of Optimizer, instance or function. Got {given}.")
+    raise ValueError(
+        "Unrecognized optimizer: should be string, subclass of Optimizer, instance of subclass of Optimizer or function with "
+        f"one argument. Got {given}."
+    )
 
 
 def _multiplied(pairs: list[Any], factors: Mapping[Any, Any]) -> list[Any]:

@@ -106,14 +106,24 @@ def two_element_tuple(int_or_tuple: object) -> tuple[int, int]:
 
 def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     """One positive number n times, or the n given.  Raises ValueError."""
+    if n < 1:
+        raise ValueError("n must be a positive integer")
     found = (value,) * n if isinstance(value, int) else tuple(int(size) for size in value)
-    if len(found) != n or any(size < 1 for size in found):
-        raise ValueError(f"Expected a sequence of {n} positive integers, got {value}")
+    if len(found) != n:
+        raise ValueError(f"Expected sequence of {n} positive integers, but received {value}")
+    for size in found:
+        if size < 1:
+            raise ValueError(f"expected positive integer, but received {size}")
     return found
 
 
 def _size(shape: ShapeLike, at: int, min_rank: int) -> int:
-    found = tf.TensorShape(shape).with_rank_at_least(min_rank).as_list()[at]
+    dims = tf.TensorShape(shape)
+    if dims.ndims is None:
+        raise ValueError("dims of shape must be known but is None")
+    if dims.ndims < min_rank:
+        raise ValueError(f"rank of shape must be at least {min_rank} not: {dims.ndims}")
+    found = dims.as_list()[at]
     if found is None:
         raise ValueError("Dimension of the inputs should be defined.")
     return int(found)

@@ -120,7 +120,9 @@ def softmax(logits: Any, scope: str | None = None) -> Any:
 def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: str | None = None) -> Any:
     """Divides by the length along a dimension.  Raises ValueError for a dimension that is not there."""
     with tf.variable_scope(scope, "UnitNorm", [inputs]):
-        rank = len(inputs.get_shape())
+        rank = inputs.get_shape().ndims
+        if rank is None:
+            raise ValueError("The input rank must be known.")
         if dim < 0 or dim >= rank:
             raise ValueError("dim must be positive but smaller than the input rank.")
         lengths = tf.sqrt(epsilon + tf.reduce_sum(tf.square(inputs), dim, keepdims=True))

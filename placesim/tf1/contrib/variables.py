@@ -170,7 +170,7 @@ def get_variables_to_restore(include: Sequence[str] | None = None, exclude: Sequ
     """The variables in some scopes and not in others, without repetitions.  Raises TypeError."""
     for scopes, word in ((include, "include"), (exclude, "exclude")):
         if scopes is not None and not isinstance(scopes, (list, tuple)):
-            raise TypeError(f"{word} must be None or a list or tuple")
+            raise TypeError(f"{word} is provided but is not a list or a tuple.")
     wanted = get_variables() if include is None else [one for scope in include for one in get_variables(scope)]
     left_out = {id(one) for scope in exclude or () for one in get_variables(scope)}
     return [one for one in {id(one): one for one in wanted}.values() if id(one) not in left_out]

@@ -172,7 +172,7 @@ def _one_of(new: str, given: object, old: str, other: object) -> Any:
             raise TypeError(f"cond(): '{new}' argument required")
         return given
     if given is not None:
-        raise TypeError(f"cond(): '{old}' and '{new}' may not be set simultaneously.")
+        raise TypeError(f"cond(): '{new}' and '{old}' may not be set simultaneously.")
     return other
 
 
@@ -247,7 +247,7 @@ def case(
 
 def _checked_pairs(pairs: object) -> list[tuple[Any, Any]]:
     if not isinstance(pairs, list | tuple | dict):
-        raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received {type(pairs)}")
+        raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
     if isinstance(pairs, Mapping):
         pairs = sorted(pairs.items(), key=lambda item: item[0].name)
     for pair in pairs:

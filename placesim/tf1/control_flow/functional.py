@@ -37,6 +37,8 @@ def _converted(elems: object) -> list[Tensor]:
 
 
 def _length(elems: list[Tensor]) -> Any:
+    if any(elem.shape.rank == 0 for elem in elems):
+        raise ValueError("Elements in elems must be 1+ dimensional Tensors, not scalars")
     for elem in elems:
         if elem.shape.rank is not None and elem.shape.as_list()[0] is not None:
             return elem.shape.as_list()[0]
@@ -201,7 +203,7 @@ def _folded(
     with name_scope(None, name, nest.flatten(elems)), _cached_variables():
         flat = _converted(elems)
         length = _length(flat)
-        sources = _unstacked(flat, length, knows_shape=False)
+        sources = [_unstacked([elem], length, knows_shape=False)[0] for elem in flat]
 
         def element(i: object) -> Any:
             return nest.pack_sequence_as(elems, [source.read(i) for source in sources])

@@ -107,9 +107,9 @@ class TensorArray:
         if handle is not None:
             for value, word in ((array_name, "tensor_array_name"), (size, "size"), (dynamic_size, "dynamic_size")):
                 if value:
-                    raise ValueError(f"Cannot provide both `handle` and `{word}` arguments at the same time.")
+                    raise ValueError(f"Cannot provide both a `handle` and `{word}` arguments at the same time.")
             if clears is not None:
-                raise ValueError("Cannot provide both `handle` and `clear_after_read` arguments at the same time.")
+                raise ValueError("Cannot provide both a `handle` and `clear_after_read` arguments at the same time.")
             if not isinstance(handle, Tensor):
                 raise TypeError(f"Expected `handle` to be a Tensor, but got `{handle}` of type `{type(handle)}` instead.")
         elif size is None:

@@ -28,7 +28,7 @@ class ElementFunction:
         `caller` is how TensorFlow names the method, which is in the function's name.
         """
         if not callable(function):
-            raise ValueError(f"Argument `func` must be a callable. Received func={function} (of type {type(function)}).")
+            raise ValueError(f"Argument `func` must be a callable. Received func={function} (of type {type(function)})")
         self._function = function
         self._spec = spec
         self._unpacks = unpacks

@@ -11,7 +11,8 @@ _SPECIAL = (
 
 ROWS = {
     "math.elementwise": (
-        "abs math.abs accumulate_n math.accumulate_n add math.add add_n math.add_n argmax math.argmax argmin math.argmin "
+        "abs math.abs sign math.sign accumulate_n math.accumulate_n add math.add add_n math.add_n argmax math.argmax argmin "
+        "math.argmin "
         "cumprod math.cumprod cumsum math.cumsum math.cumulative_logsumexp div div_no_nan math.divide_no_nan divide "
         "math.divide floordiv math.floordiv log_sigmoid math.log_sigmoid logical_xor math.logical_xor math.multiply_no_nan pow "
         "math.pow round math.round scalar_mul math.scalar_mul sigmoid math.sigmoid nn.sigmoid truediv math.truediv math.xdivy "
@@ -49,7 +50,7 @@ ROWS = {
 }
 OPS = """
 acos=Acos math.acos=Acos ceil=Ceil math.ceil=Ceil equal=Equal math.equal=Equal exp=Exp math.exp=Exp floor=Floor math.floor=Floor
-multiply=Mul math.multiply=Mul not_equal=NotEqual math.not_equal=NotEqual rsqrt=Rsqrt math.rsqrt=Rsqrt sign=Sign math.sign=Sign
+multiply=Mul math.multiply=Mul not_equal=NotEqual math.not_equal=NotEqual rsqrt=Rsqrt math.rsqrt=Rsqrt
 sqrt=Sqrt math.sqrt=Sqrt subtract=Sub math.subtract=Sub math.softplus=Softplus nn.softplus=Softplus stop_gradient=StopGradient
 guarantee_const=GuaranteeConst diag_part=DiagPart linalg.tensor_diag_part=DiagPart tensor_scatter_nd_update=TensorScatterUpdate
 tensor_scatter_update=TensorScatterUpdate roll=Roll manip.roll=Roll fingerprint=Fingerprint

@@ -35,7 +35,7 @@ class GFile:
 
     def __init__(self, name: StrPath, mode: str = "r", encoding: str = "utf-8") -> None:
         if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab", "r+b", "w+b", "a+b", "rb+", "wb+", "ab+"):
-            raise ValueError("mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+'")
+            raise errors.InvalidArgumentError(None, None, "mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+'")
         self._name, self._mode, self._encoding = name, mode, encoding
         self._opened: Any = None
 
@@ -47,6 +47,11 @@ class GFile:
     def mode(self) -> str:
         return self._mode
 
+    def _readable(self) -> Any:
+        if not set("r+") & set(self._mode):
+            raise errors.PermissionDeniedError(None, None, "File isn't open for reading")
+        return self._file()
+
     def _file(self) -> Any:
         if self._opened is None:
             with _told(self._name):
@@ -57,24 +62,26 @@ class GFile:
     def read(self, n: int = -1) -> Any:
         """Read `n` characters, or the rest."""
         with _told(self._name):
-            return self._file().read(n)
+            return self._readable().read(n)
 
     def readline(self) -> Any:
         """The next line with its end."""
-        return self._file().readline()
+        return self._readable().readline()
 
     def readlines(self) -> list[Any]:
         """All lines with their ends."""
-        return list(self._file())
+        return list(self._readable())
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._file())
+        return iter(self._readable())
 
     def __next__(self) -> Any:
         return next(self._file())
 
     def write(self, file_content: object) -> None:
         """Adds to the file."""
+        if not set("wa+") & set(self._mode):
+            raise errors.PermissionDeniedError(None, None, "File isn't open for writing")
         if isinstance(file_content, bytes) and "b" not in self._mode:
             file_content = file_content.decode(self._encoding)
         elif isinstance(file_content, str) and "b" in self._mode:
@@ -180,6 +187,8 @@ def Remove(filename: StrPath) -> None:  # noqa: N802
 def DeleteRecursively(dirname: StrPath) -> None:  # noqa: N802
     """Delete a directory with its contents, or a file."""
     path = os.fspath(dirname)
+    if not os.path.lexists(path):
+        raise errors.NotFoundError(None, None, f"{path} not found")
     with _told(dirname):
         if os.path.isdir(path):
             shutil.rmtree(path)

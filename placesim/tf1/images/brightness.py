@@ -83,7 +83,7 @@ def convert_image_dtype(image: TensorLike, dtype: DTypeLike, saturate: bool = Fa
         if image.dtype.is_integer and wanted.is_integer:
             one, two = image.dtype.max, wanted.max
             if one > two:
-                scaled = gen("FloorDiv")(image, (one + 1) // (two + 1))
+                scaled = image // ((one + 1) // (two + 1))
                 return (saturate_cast if saturate else cast)(scaled, wanted, scope)
             wide = (saturate_cast if saturate else cast)(image, wanted)
             return gen("Mul")(wide, (two + 1) // (one + 1), name=scope)

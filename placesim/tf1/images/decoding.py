@@ -35,4 +35,4 @@ def decode_image(
 def is_jpeg(contents: TensorLike, name: str | None = None) -> Any:
     """`tf.io.is_jpeg`: whether the first bytes are a JPEG's."""
     with name_scope(name, "is_jpeg"):
-        return tf.equal(tf.substr(contents, 0, 3), b"\xff\xd8\xff", name=None)
+        return tf.equal(tf.substr(contents, 0, 3), b"\xff\xd8\xff", name=name)

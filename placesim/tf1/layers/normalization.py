@@ -59,6 +59,12 @@ class BatchNormalization(Layer):
         if shape.ndims is None:
             raise ValueError(f"Input has undefined rank. Received: input_shape={shape}")
         axes = self.axis if isinstance(self.axis, (list, tuple)) else [self.axis]
+        for axis in axes:
+            if not -shape.ndims <= axis < shape.ndims:
+                raise ValueError(
+                    "Invalid value for `axis` argument. Expected 0 <= axis < inputs.rank (with inputs.rank="
+                    f"{shape.ndims}). Received: axis={tuple(axes)}"
+                )
         self.axis = [axis % shape.ndims for axis in axes]
         known = {axis: shape.as_list()[axis] for axis in self.axis}
         if None in known.values():

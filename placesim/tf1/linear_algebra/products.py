@@ -77,8 +77,8 @@ def _check_norm(ord: Any, axis: Any, is_matrix: bool) -> None:
     if is_matrix:
         if axis[0] == axis[1]:
             raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}")
-        if ord not in ("euclidean", "fro", 0.5, 1, 2, np.inf):
-            raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 0.5, 1, 2, inf], got {ord}")
+        if ord not in ("euclidean", "fro", 1, 2, np.inf):
+            raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
     elif ord not in ("euclidean", 1, 2, np.inf) and (isinstance(ord, str) or not np.isreal(ord) or ord <= 0):
         raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
 

@@ -7,10 +7,13 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, TensorLike
+from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import IndexedSlices, SparseTensor
 from placesim.tf1.types import dtypes
+
+tf = namespace("")
 
 
 def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
@@ -45,17 +48,15 @@ def saturate_cast(value: TensorLike, dtype: DTypeLike, name: str | None = None) 
         found = value.dtype.base_dtype
         if found is wanted:
             return gen("Identity")(value, name=scope)
-        low, high = _common_limits(found, wanted)
-        if low is not None or high is not None:
-            value = gen("ClipByValue")(value, low, high, name="clamp")
+        if found.is_complex and not wanted.is_complex:
+            value, found = real(value), found.real_dtype
+        value = gen("ClipByValue")(value, *_common_limits(found, wanted), name="clamp")
         return cast(value, wanted, scope)
 
 
 def _common_limits(found: dtypes.DType, wanted: dtypes.DType) -> tuple[Any, Any]:
     import numpy as np
 
-    if found.min >= wanted.min and found.max <= wanted.max:
-        return None, None
     numpy_type = found.as_numpy_dtype
     low, high = max(found.min, wanted.min), min(found.max, wanted.max)
     if found.is_floating:
@@ -87,7 +88,7 @@ def _component(op: str, word: str) -> Any:
         with name_scope(name, word, [input]) as scope:
             input = convert_to_tensor(input, name="input")
             if not input.dtype.is_complex:
-                return input if op == "Real" else gen("ZerosLike")(input, name=scope)
+                return input if op == "Real" else tf.zeros_like(input)
             return gen(op)(input, Tout=input.dtype.real_dtype, name=scope)
 
     return call
@@ -98,7 +99,7 @@ real, imag = _component("Real", "Real"), _component("Imag", "Imag")
 
 def conj(x: TensorLike, name: str | None = None) -> Any:
     """`tf.conj`: a tensor of real numbers itself."""
-    if isinstance(x, Tensor) and not x.dtype.is_complex and x.dtype is not dtypes.variant:
+    if isinstance(x, Tensor) and (x.dtype.is_floating or x.dtype.is_integer):
         return x
     with name_scope(name, "Conj", [x]) as scope:
         x = convert_to_tensor(x, name="x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math as numbers
+from collections.abc import Iterable
 from typing import Any
 
 from placesim.tf1.array.creation import ones_like, zeros_like
@@ -47,9 +48,9 @@ def _same_types(x: Tensor, y: Tensor) -> dtypes.DType:
 
 
 _DIVIDED_AS = {
-    **dict.fromkeys(("uint8", "int8", "int16", "uint16"), dtypes.float32),
-    **dict.fromkeys(("int32", "uint32", "int64", "uint64"), dtypes.float64),
-    **dict.fromkeys(("float16", "bfloat16", "float32", "float64", "complex64", "complex128")),
+    **dict.fromkeys(("uint8", "int8", "uint16", "int16"), dtypes.float32),
+    **dict.fromkeys(("uint32", "int32", "uint64", "int64"), dtypes.float64),
+    **dict.fromkeys(("bfloat16", "float16", "float32", "float64", "complex64", "complex128")),
 }
 """Type in which true division is computed; None: unchanged."""
 
@@ -160,6 +161,14 @@ def abs(x: TensorLike, name: str | None = None) -> Any:
         return gen("Abs")(x, name=scope)
 
 
+def sign(x: Any, name: str | None = None) -> Any:
+    """`tf.sign`: of a complex number that number over its length."""
+    x = convert_to_tensor(x, name="x")
+    if not x.dtype.is_complex:
+        return gen("Sign")(x, name=name)
+    return gen("DivNoNan")(x, cast(gen("ComplexAbs")(x, Tout=x.dtype.real_dtype), x.dtype), name=name)
+
+
 def round(x: TensorLike, name: str | None = None) -> Any:
     """`tf.round`: integers are returned unchanged."""
     x = convert_to_tensor(x, name="x")
@@ -215,9 +224,10 @@ argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
 
 def add_n(inputs: TensorLike, name: str | None = None) -> Any:
     """`tf.add_n`: the sum; of one tensor that itself."""
-    if not isinstance(inputs, list | tuple) or not inputs:
+    items = list(inputs) if isinstance(inputs, Iterable) else []
+    if not items:
         raise ValueError("Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape.")
-    values = [item if isinstance(item, IndexedSlices) else convert_to_tensor(item) for item in inputs]
+    values = [item if isinstance(item, IndexedSlices) else convert_to_tensor(item) for item in items]
     if len(values) == 1:
         value = convert_to_tensor(values[0]) if isinstance(values[0], IndexedSlices) else values[0]
         return gen("Identity")(value, name=name) if name else value
@@ -229,10 +239,15 @@ def accumulate_n(
 ) -> Any:
     """`tf.accumulate_n`."""
     if not inputs or not isinstance(inputs, list | tuple):
-        raise ValueError("inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and shape")
+        raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
     values = convert_n_to_tensor(inputs)
     if not all(value.dtype.base_dtype is values[0].dtype.base_dtype for value in values):
-        raise ValueError("inputs must be a list of at least one Tensor/IndexedSlices with the same dtype and shape")
+        raise ValueError("inputs must be a list of at least one Tensor with the same dtype and shape")
+    if tensor_dtype is not None and tensor_dtype is not values[0].dtype:
+        raise TypeError(
+            f"The `tensor_dtype` argument is {tensor_dtype}, but `input` is of type {values[0].dtype}. These must be equal. "
+            "Try casting the input to the desired type."
+        )
     if len(values) == 1:
         return values[0] if name is None else gen("Identity")(values[0], name=name)
     return add_n(values, name)
@@ -254,5 +269,6 @@ def angle(input: TensorLike, name: str | None = None) -> Any:
         input = convert_to_tensor(input, name="input")
         if input.dtype.is_complex:
             return gen("Angle")(input, Tout=input.dtype.real_dtype, name=scope)
+        is_negative = input < 0
         all_ones: Any = ones_like(input)
-        return where(input < 0, numbers.pi * all_ones, zeros_like(input))
+        return where(is_negative, numbers.pi * all_ones, zeros_like(input))

@@ -6,7 +6,7 @@ from typing import Any
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import TensorLike
-from placesim.tf1.math.casting import conj
+from placesim.tf1.math.casting import cast, conj
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -50,7 +50,7 @@ def matmul(
             b, transpose_b = conj(b), True
         sparse_types = (dtypes.bfloat16, dtypes.float32)
         if (a_is_sparse or b_is_sparse) and a.dtype.base_dtype in sparse_types and b.dtype.base_dtype in sparse_types:
-            return gen("SparseMatMul")(
+            found = gen("SparseMatMul")(
                 a,
                 b,
                 transpose_a=transpose_a,
@@ -59,6 +59,8 @@ def matmul(
                 b_is_sparse=b_is_sparse,
                 name=scope,
             )
+            both = (a.dtype.base_dtype, b.dtype.base_dtype)
+            return cast(found, dtypes.bfloat16) if both == (dtypes.bfloat16, dtypes.bfloat16) else found
         return gen("MatMul")(a, b, transpose_a, transpose_b, grad_a, grad_b, name=scope)
 
 

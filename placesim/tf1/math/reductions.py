@@ -105,9 +105,8 @@ def count_nonzero(
     axis = renamed("axis", axis, "reduction_indices", reduction_indices)
     with name_scope(name, "count_nonzero", [input_tensor]):
         x = convert_to_tensor(input_tensor, name="input")
-        zero = zeros([], x.dtype.base_dtype)
-        counted = reduce_sum(cast(gen("NotEqual")(x, zero), dtypes.int64), axis, keepdims)
-        return cast(counted, dtype)
+        is_counted = x if x.dtype.base_dtype is dtypes.bool_ else gen("NotEqual")(x, zeros([], x.dtype.base_dtype))
+        return cast(reduce_sum(cast(is_counted, dtypes.int64), axis, keepdims), dtype)
 
 
 def reduce_variance(
@@ -120,7 +119,7 @@ def reduce_variance(
         if means.dtype.is_integer:
             raise TypeError(f"Input must be either real or complex. Received integer type {means.dtype}.")
         difference = x - means
-        squared = real(difference * conj(difference)) if difference.dtype.is_complex else gen("Square")(difference)
+        squared = real(gen("Mul")(conj(difference), difference)) if difference.dtype.is_complex else gen("Square")(difference)
         return reduce_mean(squared, axis, keepdims)
 
 

@@ -35,7 +35,7 @@ def argsort(
 
 def _sorted_or_places(values: TensorLike, axis: int, direction: str, wants_places: bool) -> Any:
     if direction not in ("ASCENDING", "DESCENDING"):
-        raise ValueError(f"Argument `direction` should be one of ['ASCENDING', 'DESCENDING']. Received: direction={direction}")
+        raise ValueError(f"Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction={direction}")
     axis_tensor = constant_value(convert_to_tensor(axis, name="axis"))
     if axis_tensor is None:
         raise ValueError(f"Argument `axis` must be a constant scalar. Received: axis={axis}.")

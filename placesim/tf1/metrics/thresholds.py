@@ -217,7 +217,7 @@ def sensitivity_at_specificity(
 ) -> tuple[Any, Any]:
     """Sensitivity at the threshold whose specificity is closest to the given one."""
     if specificity < 0 or specificity > 1:
-        raise ValueError(f"`specificity` must be in the range [0, 1]. Currently, `specificity` is {specificity:f}.")
+        raise ValueError(f"`specificity` must be in the range [0, 1]. Currently, `specificity` got {specificity}.")
     with tf.variable_scope(name, "sensitivity_at_specificity", (predictions, labels, weights)):
         values, updates = _counts(labels, predictions, _between(num_thresholds), weights, "tp fn tn fp")
 
@@ -241,7 +241,7 @@ def specificity_at_sensitivity(
 ) -> tuple[Any, Any]:
     """Specificity at the highest threshold whose sensitivity is closest to the given one."""
     if sensitivity < 0 or sensitivity > 1:
-        raise ValueError(f"`sensitivity` must be in the range [0, 1]. Currently, `sensitivity` is {sensitivity:f}.")
+        raise ValueError(f"`sensitivity` must be in the range [0, 1]. Currently, `sensitivity` is {sensitivity}.")
     with tf.variable_scope(name, "specificity_at_sensitivity", (predictions, labels, weights)):
         values, updates = _counts(labels, predictions, _between(num_thresholds), weights, "tp fn tn fp")
 

@@ -83,8 +83,8 @@ def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
             raise InvalidArgumentError(
                 None,
                 None,
-                f"`axis` (axis = {axis}) must be in the range [{-rank}, {rank}) where {rank} is the number of "
-                "dimensions in the input.",
+                f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. "
+                f"Received: dim={axis}",
             )
         axis %= rank
     if rank is None:

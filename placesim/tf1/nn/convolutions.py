@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,18 @@ def sequence_of(value: PerDimension | None, count: int, channel_index: int, name
         values = values * count
     elif len(values) != count:
         raise ValueError(
-            f"`{name}` should be of length 1, {count} or {count + 2}. Received: {name}={value} of length {len(values)}"
+            f"{name} should be of length 1, {count} or {count + 2}. Received: {name}={value} of length {len(values)}"
         )
     return [1, 1, *values] if channel_index == 1 else [1, *values, 1]
+
+
+def refuse_strides_with_holes(strides: Sequence[int], rates: Sequence[int]) -> None:
+    """Raises ValueError for strides above one combined with dilation."""
+    if any(rate > 1 for rate in rates) and any(stride > 1 for stride in strides):
+        raise ValueError(
+            "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
+            f"Received: strides={np.array(strides)} and dilation_rate={np.array(rates)}"
+        )
 
 
 def channels_of(data_format: str | None, last: int) -> int:

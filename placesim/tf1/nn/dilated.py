@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
+from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import PerDimension, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import conv2d, explicit_padding
+from placesim.tf1.nn.convolutions import conv2d, explicit_padding, refuse_strides_with_holes
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
-from placesim.tf1.ops.conversion import constant, convert_to_tensor
+from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.variables.resource import ResourceVariable
 
@@ -32,58 +33,46 @@ def with_space_to_batch(
     input: Any,
     dilation_rate: Any,
     padding: str,
-    op: Callable[[Any, str], Any],
+    op: Callable[[Any, int, str], Any],
     filter_shape: ShapeLike | None = None,
-    spatial_dims: Sequence[int] = (1, 2),
+    spatial_dims: Sequence[int] | None = None,
 ) -> Any:
-    """`op(input, padding)` with dilation by space-to-batch; the op itself for a rate of 1."""
+    """`op(input, num_spatial_dims, padding)` with dilation by space-to-batch; the op itself for a rate of 1."""
     rates = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
     known = constant_value(rates)
     if known is None:
         raise NotImplementedError("dilation rates that are not constants: give numbers, or convert the GraphDef")
-    rates_list = [int(rate) for rate in known]
-    if all(rate == 1 for rate in rates_list):
-        return op(input, padding)
+    count = len(known)
+    if np.all(known == 1):
+        return op(input, count, padding)
+    dims = range(1, 1 + count) if spatial_dims is None else spatial_dims
     if padding == "SAME":
         shape = convert_to_tensor(filter_shape, name="filter_shape")
         sizes = constant_value(shape)
         if sizes is None:
             raise NotImplementedError("a dilated filter of unknown shape: give it a static shape, or convert the GraphDef")
-        base = _same_paddings([int(size) for size in sizes[: len(rates_list)]], rates_list)
-        base_tensor = constant(np.array(base, np.int32), name="stack")
+        base = tf.stack(_same_paddings(sizes[:count], known))
     elif padding == "VALID":
-        base = [[0, 0]] * len(rates_list)
-        base_tensor = None
+        base = np.zeros([count, 2], np.int32)
     else:
         raise ValueError(f'`padding` must be either "SAME" or "VALID". Received: padding={padding}')
-    sizes_of = input.shape.as_list() if input.shape.rank is not None else None
-    spatial = None if sizes_of is None else [sizes_of[dim] for dim in spatial_dims]
+    spatial: Any = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
     if spatial is None or None in spatial:
-        raise NotImplementedError(
-            "a dilated convolution of images of unknown size: give a static size, or convert the GraphDef"
-        )
-    paddings, crops = _required_paddings(spatial, rates_list, base, base_tensor)
-    batched = gen("SpaceToBatchND")(input, np.array(rates_list, np.int32), paddings)
-    result = op(batched, "VALID")
-    return gen("BatchToSpaceND")(result, np.array(rates_list, np.int32), crops)
+        sizes_of = tf.shape(input)
+        spatial = tf.stack([sizes_of[dim] for dim in dims])
+    paddings, crops = tf.required_space_to_batch_paddings(spatial, rates, base)
+    block, paddings, crops = (_for_all_dims(rows, filler, dims) for rows, filler in ((known, 1), (paddings, 0), (crops, 0)))
+    result = op(tf.space_to_batch_nd(input, block, paddings), count, "VALID")
+    return tf.batch_to_space_nd(result, block, crops)
 
 
-def _required_paddings(
-    sizes: Sequence[int], rates: Sequence[int], base: list[list[int]], base_tensor: object
-) -> tuple[Any, Any]:
-    """The paddings that make the sizes multiples of the rates, and what is cropped of them again."""
-    with name_scope(None, "required_space_to_batch_paddings"):
-        constant(np.array(sizes, np.int32), name="input_shape")
-        if base_tensor is None:
-            constant(np.array(base, np.int32), name="base_paddings")
-        paddings, crops = [], []
-        for size, rate, (before, after) in zip(sizes, rates, base, strict=True):
-            extra = (rate - (size + before + after) % rate) % rate
-            paddings.append([before, after + extra])
-            crops.append([0, extra])
-        constant(np.array(paddings, np.int32), name="paddings")
-        constant(np.array(crops, np.int32), name="crops")
-    return np.array(paddings, np.int32), np.array(crops, np.int32)
+def _for_all_dims(rows: Any, filler: int, dims: Sequence[int]) -> Any:
+    """Rows for the spatial dimensions, after rows of `filler` for the dimensions between the batch and these."""
+    value = constant_value(rows) if isinstance(rows, Tensor) else rows
+    between = np.full([dims[0] - 1, *rows.shape[1:]], filler, np.int32)
+    if value is None:
+        return tf.concat([*([between] if len(between) else []), rows[0 : len(dims)]], 0)
+    return np.concatenate([between, value])
 
 
 def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None) -> Any:
@@ -116,11 +105,10 @@ def convolution(
         first = data_format is not None and data_format.startswith("NC")
         rates = [1] * count if dilation_rate is None else [*_spread(dilation_rate, count)]
         steps = [1] * count if strides is None else [*_spread(strides, count)]
-        if any(rate > 1 for rate in rates) and any(step > 1 for step in steps):
-            raise ValueError("`strides > 1` not supported in conjunction with `dilation_rate > 1`")
+        refuse_strides_with_holes(steps, rates)
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
-        def apply(given: object, padding: object) -> Any:
+        def apply(given: object, _: int, padding: object) -> Any:
             if count == 1:
                 layout = "NCHW" if first else "NHWC"
                 axis = -2 if first else -3
@@ -137,7 +125,7 @@ def convolution(
             return gen("Conv3D")(given, kernel, whole(steps), padding, data_format="NCDHW" if first else "NDHWC", name=scope)
 
         if all(rate == 1 for rate in rates):
-            return apply(images, padding)
+            return apply(images, count, padding)
         dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
         shape = kernel.shape.as_list() if kernel.shape.is_fully_defined() else tf.shape(kernel)
         return with_space_to_batch(images, rates, padding, apply, shape, dims)
@@ -165,20 +153,15 @@ def depthwise_conv2d(
     with name_scope(name, "depthwise", [input, filter]) as scope:
         images = convert_to_tensor(input, name="tensor_in")
         kernel = convert_to_tensor(filter, name="filter_in")
-        rate = [1, 1] if rate is None else rate
+        shape = tf.shape(kernel)
         return with_space_to_batch(
             images,
-            *_rate_after_shape(kernel, rate),
+            [1, 1] if rate is None else rate,
             padding,
-            lambda given, mode: depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=scope),
-            kernel.shape.as_list() if kernel.shape.is_fully_defined() else None,
+            lambda given, _, mode: depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=scope),
+            shape,
             (2, 3) if data_format is not None and data_format.startswith("NC") else (1, 2),
         )
-
-
-def _rate_after_shape(kernel: TensorLike, rate: TensorLike) -> tuple[Any]:
-    tf.shape(kernel)
-    return (rate,)
 
 
 def depthwise_conv2d_native(
@@ -224,15 +207,15 @@ def separable_conv2d(
         of_pointwise = pointwise.shape.with_rank(4)
         of_pointwise[0].assert_is_compatible_with(1)
         of_pointwise[1].assert_is_compatible_with(1)
-        rate = [1, 1] if rate is None else rate
+        shape = tf.shape(depthwise)
         spread = with_space_to_batch(
             images,
-            *_rate_after_shape(depthwise, rate),
+            [1, 1] if rate is None else rate,
             padding,
-            lambda given, mode: depthwise_conv2d_native(
+            lambda given, _, mode: depthwise_conv2d_native(
                 given, depthwise, strides, mode, data_format or "NHWC", name="depthwise"
             ),
-            depthwise.shape.as_list() if depthwise.shape.is_fully_defined() else None,
+            shape,
             (2, 3) if data_format is not None and data_format.startswith("NC") else (1, 2),
         )
         return conv2d(spread, pointwise, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)

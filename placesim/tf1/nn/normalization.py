@@ -27,7 +27,7 @@ def l2_normalize(
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         if x.dtype.is_complex:
-            square_sum = tf.reduce_sum(tf.square(tf.real(x)) + tf.square(tf.imag(x)), axis, keepdims=True)
+            square_sum = tf.real(tf.reduce_sum(tf.square(tf.real(x)) + tf.square(tf.imag(x)), axis, keepdims=True))
             inverse = tf.rsqrt(tf.maximum(square_sum, epsilon))
             real = tf.multiply(tf.real(x), inverse)
             return tf.complex(real, tf.multiply(tf.imag(x), inverse), name=scope)

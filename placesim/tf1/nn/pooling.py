@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
+from placesim.tf1.nn.convolutions import channels_of, explicit_padding, refuse_strides_with_holes, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -140,7 +140,12 @@ def _any_dimensions(one: Callable[..., Any], two: Callable[..., Any], three: Cal
         name: str | None = None,
     ) -> Any:
         input = convert_to_tensor(input, name="input")
-        count = {"W": 1, "H": 2, "D": 3}[next(c for c in "DHW" if c in data_format)] if data_format else input.shape.rank - 2
+        rank = len(input.shape) if data_format is None or input.shape.rank is None else len(data_format)
+        count = rank - 2
+        if count not in (1, 2, 3):
+            raise ValueError(
+                f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={input.shape} of rank {input.shape.rank}."
+            )
         make, default = {1: (one, "NWC"), 2: (two, "NHWC"), 3: (three, "NDHWC")}[count]
         return make(input, ksize, strides, padding, data_format or default, name)
 
@@ -163,6 +168,8 @@ def max_pool_with_argmax(
     include_batch_in_index: bool = False,
 ) -> Any:
     """Maximum of each window, and its position."""
+    if data_format != "NHWC":
+        raise ValueError(f"`data_format` values other  than 'NHWC' are not supported. Received: data_format={data_format}")
     dtype = renamed("output_dtype", output_dtype, "Targmax", Targmax)
     return gen("MaxPoolWithArgmax")(
         input,
@@ -180,7 +187,7 @@ def pool(
     window_shape: Any,
     pooling_type: str,
     padding: Any,
-    dilation_rate: object = None,
+    dilation_rate: Any = None,
     strides: Any = None,
     name: str | None = None,
     data_format: str | None = None,
@@ -195,6 +202,10 @@ def pool(
         count = len(window_shape)
         first = data_format is not None and data_format.startswith("NC")
         steps = [1] * count if strides is None else list(strides)
+        rates = [1] * count if dilation_rate is None else list(dilation_rate)
+        refuse_strides_with_holes(steps, rates)
+        if pooling_type not in ("MAX", "AVG"):
+            raise ValueError(f"{count}-D {pooling_type} pooling is not supported.")
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
         if count == 1:
             make: Any = max_pool1d if pooling_type == "MAX" else avg_pool1d
@@ -204,10 +215,9 @@ def pool(
             make = max_pool3d if pooling_type == "MAX" else avg_pool3d
         layout = data_format or {1: "NWC", 2: "NHWC", 3: "NDHWC"}[count]
 
-        def apply(given: object, mode: object) -> Any:
+        def apply(given: object, _: int, mode: object) -> Any:
             return make(given, whole(window_shape), whole(steps), mode, layout, scope)
 
-        rates = [1] * count if dilation_rate is None else dilation_rate
         dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
         return with_space_to_batch(input, rates, padding, apply, list(window_shape), dims)
 

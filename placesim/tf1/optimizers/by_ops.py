@@ -77,4 +77,4 @@ class OpOptimizer(Optimizer):
 def refuse_negative(label: str, value: float, wanted: str) -> None:
     """Raises ValueError for a number below zero."""
     if value < 0.0:
-        raise ValueError(f"{label} {value} needs to {wanted}")
+        raise ValueError(f"{label} {value:f} needs to {wanted}")

@@ -35,7 +35,7 @@ class FtrlOptimizer(OpOptimizer):
         super().__init__(use_locking, name, learning_rate=learning_rate)
         refuse_negative("initial_accumulator_value", initial_accumulator_value, "be positive or zero")
         if learning_rate_power > 0.0:
-            raise ValueError(f"learning_rate_power {learning_rate_power} needs to be negative or zero")
+            raise ValueError(f"learning_rate_power {learning_rate_power:f} needs to be negative or zero")
         strengths = {
             "l1_regularization_strength": l1_regularization_strength,
             "l2_regularization_strength": l2_regularization_strength,

@@ -121,7 +121,7 @@ def _boundary(bound: Any, at: Any) -> Any:
         return bound
     if bound.dtype.base_dtype == tf.int32 and at.dtype.base_dtype == tf.int64:
         return tf.cast(bound, tf.int64)
-    kinds = f"({bound.dtype.base_dtype!r}) must have the same dtype as x ({at.dtype.base_dtype!r})"
+    kinds = f"({bound.dtype.base_dtype}) must have the same dtype as x ({at.dtype.base_dtype})"
     raise ValueError(f"Boundaries {kinds}.")
 
 

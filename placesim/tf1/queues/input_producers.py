@@ -42,7 +42,7 @@ def input_producer(
     """A queue of the rows of a tensor."""
     with tf.name_scope(name, "input_producer", [input_tensor]) as scope:
         rows = tf.convert_to_tensor(input_tensor, name="input_tensor")
-        element = rows.shape[1:].merge_with(element_shape)
+        element = rows.shape.with_rank_at_least(1)[1:].merge_with(element_shape)
         if not element.is_fully_defined():
             raise ValueError("Either `input_tensor` must have a fully defined shape or `element_shape` must be specified")
         if shuffle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import placesim.tf1 as tf
@@ -21,6 +22,22 @@ class QueueBase:
     def __init__(self, dtypes: list[DType], shapes: list[TensorShape], names: list[str] | None, queue_ref: Tensor) -> None:
         self._dtypes, self._shapes, self._names, self._queue_ref = dtypes, shapes, names, queue_ref
         self._name = queue_ref.op.name.rpartition("/")[2]
+
+    @staticmethod
+    def from_list(index: TensorLike, queues: Any) -> QueueBase:
+        """The queue of that index.  Raises TypeError for queues whose elements differ, and for what is no list of queues."""
+        if not queues or not isinstance(queues, list) or not all(isinstance(queue, QueueBase) for queue in queues):
+            raise TypeError("A list of queues expected")
+        first = queues[0]
+        if any(queue.dtypes != first.dtypes for queue in queues):
+            raise TypeError("Queues do not have matching component dtypes.")
+        if any(queue.names != first.names for queue in queues):
+            raise TypeError("Queues do not have matching component names.")
+        shapes = [
+            reduce(TensorShape.most_specific_compatible_shape, of) for of in zip(*(q.shapes for q in queues), strict=False)
+        ]
+        chosen = tf.gather(tf.stack([queue.queue_ref for queue in queues]), index)
+        return QueueBase(first.dtypes, shapes, first.names, chosen)
 
     @property
     def queue_ref(self) -> Tensor:
@@ -60,7 +77,8 @@ class QueueBase:
 
     def _tensors(self, values: Any, batched: bool) -> list[Tensor]:
         found = []
-        for i, (value, dtype) in enumerate(zip(self._listed(values), self._dtypes, strict=True)):
+        # TensorFlow too takes no notice of more values than the queue's elements have
+        for i, (value, dtype) in enumerate(zip(self._listed(values), self._dtypes, strict=False)):
             tensor = tf.convert_to_tensor(value, dtype=dtype, name=f"component_{i}")
             if self._shapes:
                 entered = tensor.shape[1:] if batched and tensor.shape.ndims is not None else tensor.shape

@@ -198,6 +198,14 @@ class AttentionWrapper(RNNCell):
         check_cell("cell", cell)
         self._is_one = not isinstance(attention_mechanism, list | tuple)
         self._mechanisms = (attention_mechanism,) if self._is_one else tuple(attention_mechanism)
+        for mechanism in self._mechanisms:
+            if not isinstance(mechanism, AttentionMechanism):
+                wanted = (
+                    "be an AttentionMechanism or list of multiple AttentionMechanism instances"
+                    if self._is_one
+                    else "contain only instances of AttentionMechanism"
+                )
+                raise TypeError(f"attention_mechanism must {wanted}, saw type: {type(mechanism).__name__}")
         self._cell, self._keeps_history, self._output_attention = cell, alignment_history, output_attention
         self._cell_input_fn = cell_input_fn or (lambda inputs, attention: tf.concat([inputs, attention], -1))
         self._initial_cell_state = initial_cell_state
@@ -212,7 +220,7 @@ class AttentionWrapper(RNNCell):
         layers = given if given is None or isinstance(given, list | tuple) else [given]
         if sizes is not None:
             sizes = sizes if isinstance(sizes, list | tuple) else [sizes]
-            layers = [Dense(size, name="attention_layer", use_bias=False, _scope="attention_layer") for size in sizes]
+            layers = [Dense(size, name="attention_layer", use_bias=False) for size in sizes]
         if layers is not None and len(layers) != len(self._mechanisms):
             raise ValueError(
                 "If provided, attention_layer_size must contain exactly one integer per attention_mechanism, saw: "

@@ -7,6 +7,7 @@ from typing import Any
 
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, TensorLike
+from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
 from placesim.tf1.rnn.cells import RNNCell
@@ -47,7 +48,28 @@ class _LSTM(RNNCell):
         return self._num_units
 
 
-class LayerNormBasicLSTMCell(_LSTM):
+class _Normalized(_LSTM):
+    """LSTM cell with optional layer normalisation of its gates and its state."""
+
+    def __init__(self, num_units: int, reuse: Any, layer_norm: bool, norm_gain: float, norm_shift: float) -> None:
+        super().__init__(num_units, reuse)
+        self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
+
+    def _normalized(self, x: Tensor, scope: str) -> Any:
+        if not self._layer_norm:
+            return x
+        with tf.variable_scope(scope):
+            sizes = x.shape[-1:]
+            gain = tf.constant_initializer(self._norm_gain)
+            shift = tf.constant_initializer(self._norm_shift)
+            gamma = tf.get_variable("gamma", sizes, x.dtype, initializer=gain)
+            beta = tf.get_variable("beta", sizes, x.dtype, initializer=shift)
+        with tf.name_scope(scope):
+            mean, variance = tf.nn.moments(x, [1], keep_dims=True)
+            return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
+
+
+class LayerNormBasicLSTMCell(_Normalized):
     """An LSTM cell with layer normalisation and recurrent dropout."""
 
     def __init__(
@@ -63,25 +85,12 @@ class LayerNormBasicLSTMCell(_LSTM):
         dropout_prob_seed: int | None = None,
         reuse: object = None,
     ) -> None:
-        super().__init__(num_units, reuse)
+        super().__init__(num_units, reuse, layer_norm, norm_gain, norm_shift)
         if input_size is not None:
             tf.logging.warn("%s: The input_size parameter is deprecated.", self)
         self._activation = tf.tanh if activation is None else activation
         self._forget_bias = forget_bias
-        self._layer_norm, self._norm_gain, self._norm_shift = layer_norm, norm_gain, norm_shift
         self._keep_prob, self._seed = dropout_keep_prob, dropout_prob_seed
-
-    def _normalized(self, x: Tensor, scope: str) -> Any:
-        if not self._layer_norm:
-            return x
-        with tf.variable_scope(scope):
-            sizes = x.shape[-1:]
-            gain = tf.constant_initializer(self._norm_gain)
-            shift = tf.constant_initializer(self._norm_shift)
-            gamma = tf.get_variable("gamma", sizes, x.dtype, initializer=gain)
-            beta = tf.get_variable("beta", sizes, x.dtype, initializer=shift)
-            mean, variance = tf.nn.moments(x, [1], keep_dims=True)
-            return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
 
     def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         c, h = state
@@ -98,7 +107,7 @@ class LayerNormBasicLSTMCell(_LSTM):
         return h, LSTMStateTuple(c, h)
 
 
-class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
+class CoupledInputForgetGateLSTMCell(ProjectedSizes, _Normalized):
     """An LSTM cell with coupled input and forget gates."""
 
     def __init__(
@@ -114,9 +123,13 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
         state_is_tuple: bool = True,
         activation: Callable[[Any], Any] | None = None,
         reuse: object = None,
-        **_: object,
+        layer_norm: bool = False,
+        norm_gain: float = 1.0,
+        norm_shift: float = 0.0,
     ) -> None:
-        super().__init__(num_units, reuse)
+        super().__init__(num_units, reuse, layer_norm, norm_gain, norm_shift)
+        if num_unit_shards != 1 or num_proj_shards != 1:
+            raise not_there("contrib.rnn.CoupledInputForgetGateLSTMCell in shards", "in one it is there")
         self._use_peepholes, self._initializer = use_peepholes, initializer
         self._num_proj, self._proj_clip = num_proj, proj_clip
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple
@@ -127,16 +140,24 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _LSTM):
 
     def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
         units = self._num_units
-        c, h = state if self._state_is_tuple else tf.split(state, [units, self.output_size], 1)
-        gates = linear([inputs, h], 3 * units, True, kernel=self._initializer)
-        j, f, o = tf.split(value=gates, num_or_size_splits=3, axis=1)
+        width = self.output_size
+        c, h = (
+            state if self._state_is_tuple else (tf.slice(state, [0, 0], [-1, units]), tf.slice(state, [0, units], [-1, width]))
+        )
+        sizes = [inputs.shape.as_list()[1] + width, 3 * units]
+        weights = tf.get_variable("W_0", sizes, inputs.dtype, initializer=self._initializer)
+        biases = tf.get_variable("B", [3 * units], inputs.dtype, initializer=tf.zeros_initializer())
+        gates = tf.matmul(tf.concat([inputs, h], 1), weights)
+        parts = tf.split(gates if self._layer_norm else tf.nn.bias_add(gates, biases), 3, axis=1)
+        scopes = ("transform", "forget", "output")
+        j, f, o = (self._normalized(part, scope) for part, scope in zip(parts, scopes, strict=True))
         kept = f + self._forget_bias
         kept = tf.sigmoid(kept + self._peephole("F", c) if self._use_peepholes else kept)
-        c = kept * c + (1 - kept) * self._activation(j)
+        c = self._normalized(kept * c + (1 - kept) * self._activation(j), "state")
         h = tf.sigmoid(o + self._peephole("O", c) if self._use_peepholes else o) * self._activation(c)
         if self._num_proj is not None:
-            with tf.variable_scope("projection"):
-                h = clipped(linear(h, self._num_proj, False, kernel=self._initializer), self._proj_clip)
+            projection = tf.get_variable("W_P_0", [units, self._num_proj], h.dtype, initializer=self._initializer)
+            h = clipped(tf.matmul(h, projection), self._proj_clip)
         return h, LSTMStateTuple(c, h) if self._state_is_tuple else tf.concat([c, h], 1)
 
 
@@ -164,9 +185,11 @@ class UGRNNCell(RNNCell):
         return self._num_units
 
     def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
-        gate, candidate = tf.split(linear([inputs, state], 2 * self._num_units, True, kernel=self._initializer), 2, axis=1)
-        kept = tf.sigmoid(gate + self._forget_bias)
-        new = kept * state + (1 - kept) * self._activation(candidate)
+        with tf.variable_scope(tf.get_variable_scope(), initializer=self._initializer):
+            gate, candidate = tf.split(linear([inputs, state], 2 * self._num_units, True), 2, axis=1)
+            candidate = self._activation(candidate)
+            kept = tf.sigmoid(gate + self._forget_bias)
+            new = kept * state + (1 - kept) * candidate
         return new, new
 
 
@@ -190,10 +213,11 @@ class NASCell(_LSTM):
     def call(self, inputs: Any, state: Any = None, *args: Any, **kwargs: Any) -> Any:
         c, h = state
         units = self._num_units
-        of_state = tf.matmul(h, tf.get_variable("recurrent_kernel", [self.output_size, 8 * units], h.dtype))
+        weights = tf.get_variable("recurrent_kernel", [self.output_size, 8 * units], h.dtype)
+        kernel = tf.get_variable("kernel", [inputs.shape.as_list()[1], 8 * units], inputs.dtype)
+        of_state, of_inputs = tf.matmul(h, weights), tf.matmul(inputs, kernel)
         if self._use_bias:
             of_state = tf.nn.bias_add(of_state, tf.get_variable("bias", [8 * units], h.dtype, tf.zeros_initializer()))
-        of_inputs = tf.matmul(inputs, tf.get_variable("kernel", [inputs.shape.as_list()[1], 8 * units], inputs.dtype))
         m, n = tf.split(of_state, 8, axis=1), tf.split(of_inputs, 8, axis=1)
         first = [
             tf.sigmoid(n[0] + m[0]),

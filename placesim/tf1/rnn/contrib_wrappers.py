@@ -118,10 +118,9 @@ class HighwayWrapper(_ScopedWrapper):
 
     def _gate(self, x: Tensor, name: str, bias: float) -> Any:
         width = x.shape.as_list()[-1]
-        with tf.variable_scope(name):
-            weights = tf.get_variable(name + "_w", [width, width], x.dtype)
-            offset = tf.get_variable(name + "_b", [width], x.dtype, initializer=tf.constant_initializer(bias))
-            return tf.sigmoid(tf.nn.xw_plus_b(x, weights, offset))
+        weights = tf.get_variable(name + "_w", [width, width], x.dtype)
+        offset = tf.get_variable(name + "_b", [width], x.dtype, initializer=tf.constant_initializer(bias))
+        return tf.sigmoid(tf.nn.xw_plus_b(x, weights, offset))
 
     def _highway(self, given: Tensor, made: object) -> Any:
         carry = self._gate(given, "carry", self._carry_bias)

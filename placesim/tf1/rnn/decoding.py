@@ -210,12 +210,12 @@ def sequence_loss(
         crossed *= tf.reshape(weights, [-1])
         # weights may all be zero
         if average_across_timesteps and average_across_batch:
-            return tf.reduce_sum(crossed) / (tf.reduce_sum(weights) + 1e-12)
+            return tf.div_no_nan(tf.reduce_sum(crossed), tf.reduce_sum(weights))
         crossed = tf.reshape(crossed, tf.shape(logits)[0:2])
         if average_across_timesteps:
-            return tf.reduce_sum(crossed, axis=1) / (tf.reduce_sum(weights, axis=1) + 1e-12)
+            return tf.div_no_nan(tf.reduce_sum(crossed, axis=1), tf.reduce_sum(weights, axis=1))
         if average_across_batch:
-            return tf.reduce_sum(crossed, axis=0) / (tf.reduce_sum(weights, axis=0) + 1e-12)
+            return tf.div_no_nan(tf.reduce_sum(crossed, axis=0), tf.reduce_sum(weights, axis=0))
         return crossed
 
 

@@ -9,7 +9,7 @@ from placesim.tf1.graphs.tensor_likes import ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.sparse.values import SparseTensor, SparseTensorLike
+from placesim.tf1.sparse.values import SparseTensor, SparseTensorLike, SparseTensorValue
 from placesim.tf1.types import dtypes
 
 tf = namespace("")
@@ -76,6 +76,8 @@ def sparse_add(a: Any, b: Any, threshold: object = None, thresh: object = None) 
     given = threshold if thresh is None else thresh
     if not isinstance(a, SparseTensor):
         a, b = b, a
+    if not isinstance(a, SparseTensor | SparseTensorValue):
+        raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
     a = sparse(a)
     if not isinstance(b, SparseTensor):
         return gen("SparseTensorDenseAdd")(*parts(a), b)

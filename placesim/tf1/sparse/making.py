@@ -132,7 +132,7 @@ def sparse_cross_hashed(
     tensors = [convert_to_tensor_or_sparse_tensor(value) for value in inputs]
     sparse_ones = [tensor for tensor in tensors if isinstance(tensor, SparseTensor)]
     dense = [tensor for tensor in tensors if not isinstance(tensor, SparseTensor)]
-    has_texts = any(tensor.dtype is dtypes.string for tensor in tensors)
+    has_texts = any(tensor.dtype is dtypes.string for tensor in sparse_ones)
     values = [tensor.values if tensor.values.dtype is dtypes.string else tf.to_int64(tensor.values) for tensor in sparse_ones]
     found = gen("SparseCross")(
         [tensor.indices for tensor in sparse_ones],

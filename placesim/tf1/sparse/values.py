@@ -87,13 +87,18 @@ class SparseTensor:
             self._indices = convert_to_tensor(indices, dtypes.int64, "indices")
             self._values = convert_to_tensor(values, name="values")
             self._dense_shape = convert_to_tensor(dense_shape, dtypes.int64, "dense_shape")
+        places, sizes = self._indices.shape.with_rank(2), self._dense_shape.shape.with_rank(1)
+        places[0].assert_is_compatible_with(self._values.shape.with_rank(1)[0])
+        places[1].assert_is_compatible_with(sizes[0])
 
     @classmethod
     def from_value(cls, value: Any) -> SparseTensor:
         """A SparseTensor of a value of one."""
         if isinstance(value, cls):
             return value
-        return cls(value.indices, value.values, value.dense_shape)
+        if not isinstance(value, SparseTensorValue):
+            raise TypeError(f"Argument sparse_tensor_value={value} is neither a SparseTensor nor SparseTensorValue.")
+        return cls(*value)
 
     @property
     def indices(self) -> Tensor:
@@ -182,7 +187,9 @@ def _dense_slices(
     if dtype is not None and not dtype.is_compatible_with(value.dtype):
         raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with dtype {value.dtype.name}")
     if value.dense_shape is None:
-        raise ValueError("Tensor conversion requested for IndexedSlices for argument without shape: " + str(value))
+        raise ValueError(
+            "Tensor conversion requested for IndexedSlices for argument `value` without dense_shape: " + str(value)
+        )
     rows = value.dense_shape[0]
     return gen("UnsortedSegmentSum")(value.values, value.indices, rows, name=name)  # type: ignore[no-any-return]
 

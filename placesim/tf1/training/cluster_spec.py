@@ -50,11 +50,11 @@ class ClusterSpec:
         for name, job in self._jobs.items():
             for index, address in job.items():
                 if not isinstance(name, str | bytes):
-                    raise TypeError(f"Expected binary or unicode string, got {name!r}")
+                    raise TypeError(f"Job name {name!r} must be bytes or unicode")
                 if not isinstance(index, int):
                     raise TypeError(f"Task index must be an integer, got {index!r}")
                 if not isinstance(address, str | bytes):
-                    raise TypeError(f"Task address must be a string, got {address!r}")
+                    raise TypeError(f"Task address {address!r} must be bytes or unicode")
         self._jobs = {name: dict(sorted(self._jobs[name].items())) for name in sorted(self._jobs)}
 
     def __bool__(self) -> bool:

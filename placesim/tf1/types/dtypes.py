@@ -97,7 +97,7 @@ class DType:
         if self.is_quantized or self._base in (bool_, string, complex64, complex128):
             if self.is_bool:
                 return which == "max"
-            raise TypeError(f"Cannot find {which}imum value of {self}.")
+            raise TypeError(f"Cannot find {which}imum value of {self} with type {self}.")
         try:
             return (np.finfo if self.is_floating else np.iinfo).__call__(self.element.numpy).__getattribute__(which)
         except ValueError:

@@ -58,7 +58,20 @@ def with_components(composite: IndexedSlices | SparseTensor, tensors: Sequence[A
 
 
 def pack_sequence_as(structure: object, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
-    """The structure with other leaves.  Raises ValueError if their number is another."""
+    """The structure with other leaves.  Raises ValueError if their number is another, TypeError if they are no sequence."""
+    if not is_nested(flat_sequence):
+        raise TypeError(
+            f"Attempted to pack value:\n  {flat_sequence}\ninto a structure, but found incompatible type "
+            f"`{type(flat_sequence)}` instead."
+        )
+    if not is_nested(structure) and not (expand_composites and isinstance(structure, IndexedSlices | SparseTensor)):
+        if len(flat_sequence) != 1:
+            raise ValueError(
+                f"The target structure is of type `{type(structure)}`\n  {structure}\nHowever the input is a sequence "
+                f"({type(flat_sequence)}) of length {len(flat_sequence)}.\n  {flat_sequence}\nnest cannot guarantee that it is "
+                "safe to map one to the other."
+            )
+        return flat_sequence[0]
     rest = iter(flat_sequence)
     try:
         packed = _packed(structure, rest, expand_composites)
@@ -96,6 +109,10 @@ def map_structure(func: Callable[..., Any], *structures: object, expand_composit
     """Structure of the function's results for corresponding leaves.  Raises ValueError or TypeError for different
     structures.
     """
+    if not callable(func):
+        raise TypeError(f"func must be callable, got: {func}")
+    if not structures:
+        raise ValueError("Must provide at least one structure")
     first, *others = structures
     for other in others:
         assert_same_structure(first, other, expand_composites=expand_composites)
@@ -133,15 +150,14 @@ def _compare(first: Any, second: Any, checks_types: bool) -> None:
         raise _Difference(
             TypeError,
             "The two namedtuples don't have the same sequence type. "
-            if hasattr(first, "_fields") and hasattr(second, "_fields")
-            else "The two structures don't have the same sequence type. "
-            + f"First structure has type {_type_name(first)}, while second structure has type {_type_name(second)}.",
+            f"First structure {_described(first)} has type {_type_name(first)}, "
+            f"while second structure {_described(second)} has type {_type_name(second)}",
         )
     if isinstance(first, Mapping) and isinstance(second, Mapping) and set(first) != set(second):
         raise _Difference(
             ValueError,
             "The two dictionaries don't have the same set of keys. "
-            f"First structure has keys {list(first)}, while second structure has keys {list(second)}",
+            f"First structure has keys {_described(list(first))}, while second structure has keys {_described(list(second))}",
         )
     if len(first) != len(second):
         shown = f"First structure: {_described(first)}. Second structure: {_described(second)}"

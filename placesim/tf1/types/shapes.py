@@ -20,6 +20,16 @@ def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
     return found
 
 
+def _size_of_item(dims: object, item: Any) -> int:
+    try:
+        return _size(item)
+    except TypeError as error:
+        raise TypeError(
+            f"Failed to convert '{dims!r}' to a shape: '{item!r}'could not be converted to a dimension. A shape should "
+            "either be single dimension (e.g. 10), or an iterable of dimensions (e.g. [1, 10, None])."
+        ) from error
+
+
 class TensorShape:
     """A static shape; `dims` is None for an unknown rank.  `sizes` is a tuple with -1 for unknown sizes."""
 
@@ -33,12 +43,15 @@ class TensorShape:
             self.sizes = dims.sizes
         elif hasattr(dims, "dim") and hasattr(dims, "unknown_rank"):  # a TensorShapeProto
             self.sizes = None if dims.unknown_rank else tuple(dim.size for dim in dims.dim)
+        elif isinstance(dims, list | tuple):
+            self.sizes = tuple(map(_size, dims))
         else:
             try:
-                iterator = iter(dims)
+                items = iter(dims)
             except TypeError:
-                iterator = iter((dims,))
-            self.sizes = tuple(map(_size, iterator))
+                self.sizes = (_size(dims),)
+            else:
+                self.sizes = tuple(_size_of_item(dims, item) for item in items)
 
     @classmethod
     def of(cls, sizes: Dims) -> TensorShape:

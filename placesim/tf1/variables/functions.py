@@ -76,7 +76,8 @@ def batch_scatter_update(
         sizes = tf.shape(indices)
         last = [tf.expand_dims(indices, -1)]
         grid = [
-            tf.reshape(tf.range(0, sizes[i], dtype=indices.dtype), [1] * i + [-1] + [1] * (outer - i)) for i in range(outer)
+            tf.reshape(tf.cast(gen("Range")(0, sizes[i], 1), indices.dtype), [1] * i + [-1] + [1] * (outer - i))
+            for i in range(outer)
         ]
         if grid:
             grid = [tf.expand_dims(item * tf.ones_like(indices), -1) for item in grid]

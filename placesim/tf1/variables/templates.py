@@ -107,6 +107,11 @@ class Template:
     def local_variables(self) -> list[Any]:
         return self._collected("local_variables")
 
+    @property
+    def non_trainable_variables(self) -> list[Any]:
+        trained = {id(variable) for variable in self.trainable_variables}
+        return [variable for variable in self.global_variables if id(variable) not in trained]
+
     def _collected(self, collection: str) -> list[Any]:
         return [] if self._scope is None else list(tf.get_collection(collection, scope=self._scope.name + "/"))
 
