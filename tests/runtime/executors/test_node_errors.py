@@ -160,8 +160,8 @@ def test_outputs_are_inferred_once_for_inputs_that_are_alike() -> None:
 
     kernel = load_kernels()["Neg"]._replace(shape=shape)
     check = AllocationCheck(kernel, node, {}, ProcessMemory(1 << 20), "/cpu:0")
-    for shape in ((2,), (3,), (2,), (3,)):
-        check.check([np.zeros(shape, np.float32)])
+    for size in (2, 3, 2, 3):
+        check.check([np.zeros(size, np.float32)])
     assert seen == [((2,),), ((3,),)]
     for size in range(10, 521):
         check.check([np.zeros(size, np.float32)])

@@ -173,4 +173,6 @@ def test_what_no_device_can_keep_is_refused() -> None:
         settle(kept_on(GPU, ResourceHandle(GPU, "c", "q", "Queue")), placement, {})
     assert caught.value.message == f"the checkpoint has Variable 'q' of {GPU}, which this machine lacks"
     assert caught.value.help == ("restart with the devices of the original run",)
-    settle(kept_on(GPU, ResourceHandle(GPU, "c", "q", KIND)), placement, {CPU: DeviceState(*build_devices([TaskInventory()]))})
+    settle(
+        kept_on(GPU, ResourceHandle(GPU, "c", "q", KIND)), placement, {CPU: DeviceState(build_devices([TaskInventory()])[0])}
+    )
