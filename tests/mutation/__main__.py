@@ -54,7 +54,7 @@ class Reach:
         self._data.read()
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that reach the mutant's statement, or, where it runs at import, its module; the first of each file, then
+        """The tests that reach the mutant's statement, or, where it may run at import, its module; the first of each file, then
         the fastest, come first.
 
         The tests of the mutant's own room follow: a process that is shared or killed does not tell which lines it reached.
@@ -62,7 +62,7 @@ class Reach:
         path = next((path for path in self._data.measured_files() if path.endswith(f"/{mutant.path}")), "")
         contexts = self._data.contexts_by_lineno(path) if path else {}
         reached = {test for line in range(mutant.first, mutant.last + 1) for test in contexts.get(line, [])}
-        if reached == {""}:
+        if mutant.is_early:
             reached = {test for tests in contexts.values() for test in tests}
         own = f"tests/{Path(mutant.path).parent.relative_to('placesim').as_posix()}/"
         return [*self._rank(reached), *self._rank({test for test in self.seconds if test.startswith(own)} - reached)]
@@ -237,7 +237,9 @@ def missed(results: Path) -> list[Mutant]:
     """The mutants that an earlier run's tests did not catch."""
     rows = json.loads(results.read_text())
     return [
-        Mutant(**{name: row[name] for name in Mutant._fields}) for row in rows if row["outcome"] in ("survived", "not reached")
+        Mutant(**{name: row[name] for name in Mutant._fields if name in row})
+        for row in rows
+        if row["outcome"] in ("survived", "not reached")
     ]
 
 

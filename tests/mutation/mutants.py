@@ -21,7 +21,10 @@ SKIPPED = ("annotation", "returns", "decorator_list")
 
 
 class Mutant(NamedTuple):
-    """`old` at a byte of a line becomes `new`; the statement's own lines are `first` to `last`."""
+    """`old` at a byte of a line becomes `new`; the statement's own lines are `first` to `last`.
+
+    `is_early`: it may run when the module is imported, for whichever test that is the first time.
+    """
 
     path: str
     line: int
@@ -30,6 +33,7 @@ class Mutant(NamedTuple):
     new: str
     first: int
     last: int
+    is_early: bool = False
 
     def apply(self, source: str) -> str:
         lines = source.encode().splitlines(keepends=True)
@@ -66,8 +70,9 @@ def find_mutants(path: str, source: str) -> list[Mutant]:
         statement = place.statement
         body = getattr(statement, "body", None)
         last = max(statement.lineno, body[0].lineno - 1) if body else statement.end_lineno or statement.lineno
+        is_early = not place.in_function or isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef)
         for line, column, old, new in _changes(place, lines):
-            found.append(Mutant(path, line, column, old, new, statement.lineno, last))
+            found.append(Mutant(path, line, column, old, new, statement.lineno, last, is_early))
     return found
 
 

@@ -46,3 +46,10 @@ def test_a_mutant_knows_its_statement() -> None:
     (mutant,) = find_mutants("a.py", source)
     assert (mutant.line, mutant.first, mutant.last) == (3, 1, 4)
     assert mutant.diff(source).splitlines()[3:] == ["     b,", "-    c < d,", "+    c <= d,", " ]"]
+
+
+def test_a_mutant_knows_whether_it_runs_at_import() -> None:
+    source = "A = 3\nclass B:\n    c = 4\n    def f(self, d=5):\n        e = 6\n"
+    assert {mutant.old: mutant.is_early for mutant in find_mutants("a.py", source)} == {
+        "3": True, "4": True, "5": True, "6": False, "e = 6": False,
+    }  # fmt: skip

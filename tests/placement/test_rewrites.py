@@ -8,6 +8,7 @@ import pytest
 
 from placesim.core.errors import OutOfRangeError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.placement.function_bodies import body_node
 from placesim.placement.rewrites import rewrite
 
 Node = dict[str, Any]
@@ -135,3 +136,12 @@ def test_a_call_s_body_waits_for_what_the_call_waits_for() -> None:
     assert rows["Func/c/output_control_node"] == f"{leaving}: NoOp(^{entry})"
     assert rows["c"] == f"c: IdentityN({output}, ^{leaving})"
     assert rows["done"] == f"done: NoOp(^{leaving})"
+
+
+def test_nodes_that_come_from_bodies_are_known() -> None:
+    file = graph_file_from_mapping({"raw": True, "nodes": [op("start", "NoOp"), A, P, branch("if")], "functions": [F]})
+    graph = rewrite(file.graph)
+    found = {node.name: body_node(graph, node.name) for node in graph.nodes}
+    assert {name.rpartition("/")[2] for name, node in found.items() if node is not None and node.name == "n"} == {"n"}
+    assert {name for name, node in found.items() if node is None} >= {"start", "a", "p", "if/switch_pred/_2"}
+    assert body_node(graph, "nowhere") is None

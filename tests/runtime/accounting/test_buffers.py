@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from placesim.core.dtypes import FLOAT, INT32, DataType
+from placesim.graph.graph import Graph
 from placesim.machine.memory.allocator import BfcAllocator
 from placesim.machine.memory.allocator_settings import BfcOptions
 from placesim.machine.memory.buffer_sources import AllocatedMemory, CountedMemory
 from placesim.machine.memory.buffers import Buffer
 from placesim.machine.memory.sub_allocator import host_memory
+from placesim.ops.attributes import Shape
 from placesim.ops.kernels.memory_rules import AliasRule, ForwardingRule, MemoryRule, TensorMemory
+from placesim.ops.registry import load_registry
 from placesim.runtime.accounting.call_memory import Call
-from placesim.runtime.accounting.default_rule import PlainKernel
+from placesim.runtime.accounting.default_rule import PlainKernel, is_plain
 from placesim.runtime.accounting.ledger import Ledger
 from placesim.runtime.accounting.out_of_memory import ReportOptions
 from placesim.runtime.accounting.trace_replay import dump_text, replay
@@ -88,6 +91,25 @@ def test_an_alias_holds_its_input_and_an_empty_output_nothing() -> None:
     empty = plain(source, FORWARDING).run([output], np.zeros((0, 2), np.float32))
     assert (empty.buffer, source.in_use) == (None, 0)
     assert plain(source, AliasRule(0)).run([empty], np.zeros((2, 0), np.float32)).buffer is None
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "is_simple"),
+    [
+        ("Neg", {"T": FLOAT}, True),
+        ("Unpack", {"T": FLOAT, "num": 2}, False),
+        ("Assign", {"T": FLOAT}, False),
+        ("VariableV2", {"dtype": FLOAT, "shape": Shape(())}, False),
+        ("IsVariableInitialized", {"dtype": FLOAT}, False),
+        ("ReadVariableOp", {"dtype": FLOAT}, False),
+        ("VarHandleOp", {"dtype": FLOAT, "shape": Shape(())}, False),
+    ],
+)
+def test_which_kernels_are_plain(op: str, attrs: dict[str, Any], is_simple: bool) -> None:
+    signature = Graph(load_registry()).signatures.signature(op, attrs)
+    for rule in (None, FORWARDING, AliasRule(0)):
+        assert is_plain(rule, signature) is is_simple
+    assert not is_plain(lambda memory: None, signature)
 
 
 def test_memory_that_a_call_s_functions_gave() -> None:

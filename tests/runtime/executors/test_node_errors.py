@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.graph.graph import Graph, Node, NodeDef
 from placesim.machine.inventory import TaskInventory, build_devices
 from placesim.ops.kernels import load_kernels
+from placesim.ops.kernels.shapes import Dims, ShapeContext
 from placesim.ops.process.memory_limit import ProcessMemory
 from placesim.ops.registry import load_registry
 from placesim.runtime.executors.output_sizes import AllocationCheck, is_too_big
@@ -151,10 +153,15 @@ def test_sizes_that_no_array_can_have(text: str, is_size: bool) -> None:
 def test_outputs_are_inferred_once_for_inputs_that_are_alike() -> None:
     _, node = node_of("Neg", T=FLOAT)
     seen: list[Any] = []
-    kernel = load_kernels()["Neg"]._replace(shape=lambda context: seen.append(context.shapes) or context.shapes)
+
+    def shape(context: ShapeContext) -> Sequence[Dims]:
+        seen.append(context.shapes)
+        return context.shapes
+
+    kernel = load_kernels()["Neg"]._replace(shape=shape)
     check = AllocationCheck(kernel, node, {}, ProcessMemory(1 << 20), "/cpu:0")
-    for shape in ((2,), (3,), (2,), (3,)):
-        check.check([np.zeros(shape, np.float32)])
+    for size in (2, 3, 2, 3):
+        check.check([np.zeros(size, np.float32)])
     assert seen == [((2,),), ((3,),)]
     for size in range(10, 521):
         check.check([np.zeros(size, np.float32)])

@@ -103,3 +103,13 @@ def test_the_numbers_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [default_inter_op(Config()), default_inter_op(Config(inter_op_parallelism_threads=3))] == [5, 3]
     monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "4")
     assert [default_inter_op(Config()), default_inter_op(Config(inter_op_parallelism_threads=3))] == [4, 3]
+
+
+def test_the_first_session_sizes_the_threads_inside_an_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("placesim.runtime.executors.thread_pools.available_processors", lambda: 5)
+    sizes: list[int] = []
+    monkeypatch.setattr("placesim.runtime.executors.thread_pools.IntraOpPool", sizes.append)
+    for environment, wanted in (("0", 0), ("3", 0), ("3", 2), ("-1", 0)):
+        monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", environment)
+        ThreadPools().intra_op(Config(intra_op_parallelism_threads=wanted))
+    assert sizes == [5, 3, 2, 5]

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from placesim.core.dtypes import BOOL, COMPLEX64, DOUBLE, FLOAT, INT8, INT32, STRING, UINT64, DataType
-from placesim.core.errors import GraphBuildError, RequestError
+from placesim.core.errors import GraphBuildError, PermissionDeniedError, RequestError
 from placesim.core.files.access import FileAccess
-from placesim.formats.graph_file.reader import graph_file_from_mapping
+from placesim.formats.graph_file.reader import graph_file_from_mapping, read_graph_file
 from placesim.graph.graph import Graph, NodeDef, TensorRef
 from placesim.graph.session_steps import Feed, Fetch, GeneratedFeed
 from placesim.ops.attributes import Shape
@@ -161,6 +162,17 @@ def test_a_feed_that_the_graph_lacks() -> None:
     assert caught.value.help == ("did you mean value?",)
     with pytest.raises(RequestError, match="'parts:2' refers to a Tensor which does not exist"):
         fed(GRAPH, "parts:2", 1.0)
+
+
+def test_a_file_that_may_not_be_read_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "g.yaml"
+    path.write_text(yaml.safe_dump({"nodes": NODES, "run": [{"fetch": ["parts"], "feed": {"value": {"file": "x.npy"}}}]}))
+    file = read_graph_file(path.read_text(), "g.yaml")
+    assert file.steps is not None
+    (feed,) = file.steps[0].feeds
+    with pytest.raises(PermissionDeniedError) as caught:
+        resolve_feed(file.graph, feed, tmp_path.parent, FileAccess.of([tmp_path]))
+    assert str(caught.value.location).startswith("g.yaml:")
 
 
 # --- generated numbers ----------------------------------------------------------------------------------------------

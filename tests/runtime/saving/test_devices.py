@@ -12,7 +12,7 @@ from placesim.core.errors import DataLossError, FailedPreconditionError, OutOfRa
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle
 from placesim.ops.kernels.kernel import KernelWait
 from placesim.runtime.saving.device_state import record_state, restore_state
-from placesim.runtime.saving.saved_values import _CLASSES, Packer, UnsavableError, unpack
+from placesim.runtime.saving.saved_values import _CLASSES, Packer, UnsavableError, file_name, unpack
 from placesim.runtime.saving.session_checkpoints import SavedSession, read_session, write_session
 from tests.ops.kernels.kernel_calls import Machine
 from tests.ops.kernels.test_lookup_tables import FIND, TYPES, find, strings
@@ -146,6 +146,25 @@ def test_what_is_saved_is_named_here() -> None:
     for name, module in _CLASSES.items():
         module = f"placesim.ops.kernels.{module}"
         assert getattr(import_module(module), name).__module__ == module
+
+
+@pytest.mark.parametrize(
+    ("name", "in_files"),
+    [
+        ("VariableResource", "Variable"),
+        ("FifoOrder", "FirstInFirstOut"),
+        ("ShuffleOrder", "Shuffled"),
+        ("PriorityOrder", "ByPriority"),
+        ("PriorityElement", "Prioritized"),
+        ("IncompleteElement", "Waiting"),
+        ("StagingBuffer", "Buffer"),
+        ("TensorArrayStore", "TensorArray"),
+        ("Queue", "Queue"),
+    ],
+)
+def test_names_of_classes_in_files_stay(name: str, in_files: str) -> None:
+    """Checkpoints that were written before have them."""
+    assert file_name(type(name, (), {})()) == in_files
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])

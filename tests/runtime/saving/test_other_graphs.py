@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import placesim
 from placesim.core.checkpoints.writer import SavedTensor, write_bundle
 from placesim.core.dtypes import DOUBLE, FLOAT, STRING
-from placesim.core.errors import DataLossError, InvalidArgumentError, NotFoundError, OpError
+from placesim.core.errors import DataLossError, FailedPreconditionError, InvalidArgumentError, NotFoundError, OpError
 from placesim.formats.graph_file.reader import graph_file_from_mapping
 from placesim.graph.graph import Graph
-from placesim.runtime.saving.device_state import DeviceRecord, find_missing_state
+from placesim.machine.inventory import TaskInventory, build_devices
+from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager, VariableResource
+from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.saving.device_state import DeviceRecord, SavedState, find_missing_state, settle
 from placesim.runtime.saving.saved_values import NamedTensor
 from placesim.runtime.saving.session_checkpoints import (
     SESSION_KEY,
@@ -130,3 +134,45 @@ def test_what_a_checkpoint_lacks_is_named() -> None:
         DeviceRecord("/gpu:0", {}, (), (), ("Stack 't'",)),
     ]
     assert find_missing_state(records, GRAPH) == ["iterator of other of /cpu:0", "Stack 's' of /cpu:0", "Stack 't' of /gpu:0"]
+
+
+# --- variables that are placed elsewhere now ------------------------------------------------------------------------
+
+KIND = VARIABLE_OPS["VarHandleOp"]
+CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{kind}:0" for kind in ("CPU", "GPU"))
+
+
+def kept_on(device: str, *handles: ResourceHandle) -> dict[str, SavedState]:
+    state = SavedState(ResourceManager(), {"h": {"generator": 7}})
+    for handle in handles:
+        state.resources.put(handle, VariableResource(handle.name, FLOAT))
+    return {device: state}
+
+
+@pytest.mark.parametrize(("attrs", "name"), [({}, "h"), ({"shared_name": "mine", "container": "c"}, "mine")])
+def test_a_variable_moves_to_the_device_that_it_is_placed_on(attrs: dict[str, str], name: str) -> None:
+    node = {"op": "VarHandleOp", "name": "h", "attrs": {"dtype": "float", "shape": [], **attrs}}
+    placement = placesim.place({"nodes": [node], "raw": True}).placed[0]
+    (device,) = build_devices([TaskInventory()])
+    states = {CPU: DeviceState(device)}
+    container = attrs.get("container", "localhost")
+    found = kept_on(GPU, ResourceHandle(GPU, container, name, KIND), ResourceHandle(GPU, "d", name, KIND))
+    settle(found, placement, states)
+    moved = states[CPU].resources.find(ResourceHandle(CPU, container, name, KIND))
+    assert isinstance(moved, VariableResource)
+    assert states[CPU].resources.find(ResourceHandle(CPU, "d", name, KIND)) is None
+    assert states[CPU].node_states["h"] == {"generator": 7}
+    there = kept_on(CPU, ResourceHandle(CPU, container, name, KIND))
+    settle(there, placement, states)
+    assert isinstance(states[CPU].resources.find(ResourceHandle(CPU, container, name, KIND)), VariableResource)
+
+
+def test_what_no_device_can_keep_is_refused() -> None:
+    placement = placesim.place({"nodes": [{"op": "NoOp", "name": "n"}]}).placed[0]
+    with pytest.raises(FailedPreconditionError) as caught:
+        settle(kept_on(GPU, ResourceHandle(GPU, "c", "q", "Queue")), placement, {})
+    assert caught.value.message == f"the checkpoint has Variable 'q' of {GPU}, which this machine lacks"
+    assert caught.value.help == ("restart with the devices of the original run",)
+    settle(
+        kept_on(GPU, ResourceHandle(GPU, "c", "q", KIND)), placement, {CPU: DeviceState(build_devices([TaskInventory()])[0])}
+    )
