@@ -104,6 +104,7 @@ def test_nodes_and_transfers_begin_as_soon_as_they_can(step: TimeStudy) -> None:
 
 def test_the_path_is_what_the_end_waited_for(step: TimeStudy) -> None:
     assert [(part.node, part.device, part.kind, part.wait) for part in step.critical_path] == PATH
+    assert {part.kind for part in step.critical_path} == {"compute", "launch", "transfer"}
     times = [0.0, DISPATCH, 2 * DISPATCH, 2 * DISPATCH + ONE_WAY, A, A + KERNEL, FILLED, B, B + KERNEL, M, M + MULTIPLY, END]
     assert [part.start for part in step.critical_path] == pytest.approx(times[:-1])
     assert [part.end for part in step.critical_path] == pytest.approx(times[1:])
