@@ -27,7 +27,7 @@ from placesim.planning.graphs.problem_building import GraphProblem, ProblemReque
 from placesim.planning.peaks import peak_plan
 from placesim.planning.portfolio import Effort
 from placesim.planning.problem import ProblemTensor
-from placesim.runtime.recording.recorder import ExecutionRecorder
+from placesim.runtime.recording.recorder import BufferRead, ExecutionRecorder
 from placesim.studies.plan_study import study_plan
 from placesim.studies.time_study import dry_run_steps
 
@@ -215,7 +215,7 @@ def test_the_order_of_many_tasks_is_not_found_out(monkeypatch: pytest.MonkeyPatc
 def test_scratch_is_what_a_node_makes_and_frees_as_it_runs_and_nobody_reads() -> None:
     scratch, other, read, later = (Buffer(None, size) for size in (100, 300, 500, 700))
     recorder = ExecutionRecorder()
-    recorder.reads.append((read, "a", 1))
+    recorder.reads.append(BufferRead(read, "a", 1))
     recorder.journals = {
         "d": [
             JournalEntry(scratch, True, "a", 1), JournalEntry(scratch, False, "a", 1),

@@ -328,3 +328,22 @@ def test_annotations_are_as_few_as_make_the_placer_follow() -> None:
     assert [{node.name for node in file.graph.nodes if node.device} for file in cleared] == [
         {"left/third", "right/first", "right/second", "right/second/b"}, {"left/third"}, set()
     ]  # fmt: skip
+
+
+def test_an_initializer_waits_on_as_many_devices_as_there_are_variables_on() -> None:
+    """With variables on two GPUs it has a group for each, which the text as it came does not have."""
+    text = """\
+devices: {cpu: 1, gpu: 2}
+nodes:
+  - {variable: v, shape: [2], initializer: zeros}
+  - {variable: w, shape: [2], initializer: zeros}
+  - {initializer: init}
+"""
+    found = written(text, {"v": GPU + "0", "w": GPU + "1"})
+    assert changes(text, found) == [
+        "-- {variable: w, shape: [2], initializer: zeros}",
+        "+- {variable: w, shape: [2], initializer: zeros, device: /gpu:1}",
+    ]
+    assert found is not None
+    groups = [node.name for node in read_graph_file(found, "g.yaml").graph.nodes if node.op == "NoOp"]
+    assert groups == ["init/NoOp", "init/NoOp_1", "init"]
