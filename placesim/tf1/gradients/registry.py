@@ -14,8 +14,8 @@ GradientFunction = Callable[..., Any]
 """`function(op, *gradients of its outputs)` -> the gradients of its inputs: a list, or one tensor where there is one input."""
 
 _FAMILIES = (
-    "unary binary reductions segments array gathering joining neural windows linalg variables control_flow tensor_arrays "
-    "images spectral sparse sampling branches functional_loops lists recurrent"
+    "unary binary reductions segments array gathering joining neural windows linalg tridiagonal variables control_flow "
+    "tensor_arrays images spectral sparse sampling branches functional_loops lists recurrent"
 )
 
 _NOT_DIFFERENTIABLE = """
