@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_a_difference_is_told() -> None:
     near = [["float32", [], [1.0001]], {"w:0": ["float32", [2], [1.0, 2.0]]}]
     assert first_difference(record, record | {"steps": [[None, step[1]], near]}) is None
     far = [["float32", [], [1.1]], {"w:0": ["float32", [2], [1.0, 2.0]]}]
-    others = {
+    others: dict[str, dict[str, Any]] = {
         "error:": {"error": "ValueError: no"},
         "node 0:": {"nodes": [[*node[:3], "/cpu:0", *node[4:]]]},
         "2 nodes instead of 1": {"nodes": [node, node]},

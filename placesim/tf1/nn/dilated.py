@@ -23,8 +23,8 @@ tf = namespace("")
 def with_space_to_batch(
     input: Any,
     dilation_rate: Any,
-    padding: str,
-    op: Callable[[Any, int, str], Any],
+    padding: Any,
+    op: Callable[[Any, int, Any], Any],
     filter_shape: Any = None,
     spatial_dims: Sequence[int] | None = None,
     data_format: str | None = None,
@@ -37,7 +37,11 @@ def with_space_to_batch(
     dims = _checked_dims(input, count, spatial_dims, data_format)
     if known is not None and (known == 1).all():
         return op(input, count, padding)
-    base = _base_paddings(padding, filter_shape, count, rates if known is None else known)
+    if isinstance(padding, str):
+        base = _base_paddings(padding, filter_shape, count, rates if known is None else known)
+    else:
+        margins = np.array(padding).reshape([count + 2, 2])
+        base = margins[2:] if _is_channels_first(data_format) else margins[1:-1]
     sizes: Any = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
     if sizes is None or None in sizes:
         shape = tf.shape(input)
@@ -80,8 +84,12 @@ def _known_rates(rates: Any) -> Any:
     return known
 
 
+def _is_channels_first(data_format: str | None) -> bool:
+    return data_format is not None and data_format.startswith("NC")
+
+
 def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, data_format: str | None) -> list[int]:
-    is_channels_first = data_format is not None and data_format.startswith("NC")
+    is_channels_first = _is_channels_first(data_format)
     first = 2 if is_channels_first else 1
     dims = list(range(first, first + count) if spatial_dims is None else spatial_dims)
     if dims != sorted(set(dims)) or min(dims) < 1:
@@ -156,11 +164,11 @@ def convolution(
         count = rank - 2
         if count not in (1, 2, 3):
             raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
-        first = data_format is not None and data_format.startswith("NC")
+        first = _is_channels_first(data_format)
         steps, rates = steps_and_rates(count, strides, dilation_rate)
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
-        def apply(given: object, _: int, padding: object) -> Any:
+        def apply(given: object, _: int, padding: Any) -> Any:
             if count == 1:
                 layout = "NCHW" if first else "NHWC"
                 axis = -2 if first else -3
@@ -172,10 +180,7 @@ def convolution(
                 return tf.squeeze(made, [axis])
             if count == 2:
                 layout = "NCHW" if first else "NHWC"
-                mode, sizes = explicit_padding(padding, layout)
-                return gen("Conv2D")(
-                    given, kernel, whole(steps.tolist()), mode, explicit_paddings=sizes, data_format=layout, name=scope
-                )
+                return gen("Conv2D")(given, kernel, whole(steps.tolist()), padding, data_format=layout, name=scope)
             return gen("Conv3D")(
                 given, kernel, whole(steps.tolist()), padding, data_format="NCDHW" if first else "NDHWC", name=scope
             )
