@@ -182,7 +182,7 @@ def _elementwise(rng: Random, x: Any) -> Any:
         lambda x: tf.atan(x) * tf.erf(x) - tf.sin(x) * tf.cos(x),
         lambda x: tf.nn.crelu(x),
         lambda x: tf.reduce_logsumexp(x, -1, keepdims=True) - x,
-        lambda x: tf.floor(x) * x + tf.mod(x, 0.7),
+        lambda x: tf.floor(x + 0.43) * x + tf.mod(x + 0.13, 0.7),
         lambda x: tf.reduce_prod(tf.abs(x) + 0.5, -1, keepdims=True) * x,
         lambda x: tf.unsorted_segment_sum(x, [0, 1, 0, 2], BATCH) + x,
         lambda x: tf.segment_mean(x, [0, 0, 1, 2])[:1] + x,
