@@ -65,6 +65,9 @@ bench: .venv/dev ## measure: start-up, reading, placing, executing, memory, simu
 bench-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## measure steps of models beside TensorFlow's own, which gets a Python of its own: ONLY=alexnet
 	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.benchmarks.beside_tensorflow $(if $(ONLY),--only "$(ONLY)") $(if $(OPTIMIZE),--optimize)
 
+fuzz-tensorflow: .venv/dev $(TENSORFLOW_PYTHON) ## random training programs in TensorFlow and here, compared: SEEDS=0:100
+	TENSORFLOW_PYTHON=$(TENSORFLOW_PYTHON) $(BIN)/python -m tests.tf1.trainings_beside_tensorflow $(if $(SEEDS),--seeds $(SEEDS))
+
 fuzz: .venv/dev ## try odd inputs and tell what breaks: SECONDS=600 SURFACE=graphs SEED=1 KEEP=DIRECTORY
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(if $(SURFACE),--surface $(SURFACE)) $(if $(SEED),--seed $(SEED)) \
 		$(if $(KEEP),--keep $(KEEP))
@@ -98,7 +101,7 @@ $(BIN)/python:
 
 .venv/tensorflow/bin/python: | $(BIN)/python
 	"$(PYTHON)" -m venv .venv/tensorflow
-	.venv/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check tensorflow-cpu==2.21.0 || (rm -rf .venv/tensorflow; exit 1)
+	.venv/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check tensorflow-cpu==2.21.0 tf_keras==2.21.0 || (rm -rf .venv/tensorflow; exit 1)
 
 .venv/run: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
@@ -114,4 +117,4 @@ $(BIN)/python:
 	@$(BIN)/python -m compileall -q placesim
 	@touch $@ .venv/run
 
-.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz docs coverage mutants clean
+.PHONY: help run test test-fast test-corpus recordings check format golden tables bench bench-tensorflow fuzz-tensorflow fuzz docs coverage mutants clean

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DryRunNeed(Enum):
-    """When to do a dry run: `KNOWN` if it is possible, `CHEAP` if it is also fast."""
+    """Condition for a dry run: `KNOWN` if it is possible, `CHEAP` if it is also fast."""
 
     NONE = auto()
     CHEAP = auto()

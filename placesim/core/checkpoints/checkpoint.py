@@ -48,7 +48,8 @@ def data_path(prefix: str | Path, shard: int, shards: int) -> Path:
 
 
 class Checkpoint:
-    """A checkpoint opened for reading.
+    """A checkpoint opened for reading.  `entries` has every key, including those of partial tensors; `prefix` is the common
+    start of its file names (`variables/variables`).
 
     `entries` has every key, including those of partial tensors; `prefix` is the common start of its file names
     (`variables/variables`).

@@ -50,6 +50,8 @@ def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def infer_switch(context: ShapeContext) -> Sequence[Dims]:
     """The data's shape at both outputs; ShapeError unless the predicate is a scalar."""
     with_rank(context.shapes[1], 0)
+    if context.handles and context.handles[0] is not None:
+        context.output_handles |= {0: context.handles[0], 1: context.handles[0]}
     return (context.shapes[0], context.shapes[0])
 
 

@@ -37,7 +37,7 @@ from placesim.runtime.shapes.shape_inference import infer_shapes, word_refusal
 
 MAX_VALUE_ELEMENTS = 256
 """Values of larger tensors are not followed: a shape has few dimensions."""
-_NEVER_FOLLOWED = CONTROL_FLOW | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
+_NEVER_FOLLOWED = CONTROL_FLOW - {"Switch"} | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
 """Stateless ops without a value before the graph runs."""
 
 Value = np.ndarray[Any, Any]
@@ -249,16 +249,20 @@ class GraphShapes:
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
-        if node.op in SHAPE_OPS:
-            found = [_measured(node, self._dims_of(i, slot)) for i, slot in node.inputs]
-            # TensorFlow takes whole shapes from a ShapeN, but no single dimensions
-            return tuple(one.view(_PartialVector) if one is not None and node.op == "ShapeN" else one for one in found)
+        if node.op in SHAPE_OPS or node.op == "VariableShape":
+            found = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
+            # from these TensorFlow takes whole shapes, but no single dimensions
+            is_whole = node.op in ("ShapeN", "VariableShape")
+            return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in found)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
             return nothing
         values = [self._values[i][slot] if i in self._values else None for i, slot in node.inputs]
         if node.op in JOINS:
             self._fill_in(node, values)
         is_partial = any(isinstance(value, _PartialVector) for value in values)
+        if node.op == "Switch" and not is_partial:
+            data, predicate = values
+            return nothing if predicate is None else tuple(data if live == bool(predicate) else None for live in (False, True))
         if any(value is None for value in values):
             return nothing
         picks = is_partial and self._picks_dimensions(node)
@@ -272,6 +276,13 @@ class GraphShapes:
         if picks:
             return tuple(None if array < 0 else array for array in computed)
         return tuple(array.view(_PartialVector) if array.ndim else None for array in computed)
+
+    def _dims_measured(self, node: Node, tensor: TensorRef) -> Dims:
+        """The shape that an op measures: a tensor's, or that of the variable behind a handle."""
+        if node.op != "VariableShape":
+            return self._dims_of(*tensor)
+        held = self.handle(tensor)
+        return None if held is None else held.shape
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
         """Shape of an output, or of its known value."""

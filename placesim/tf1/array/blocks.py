@@ -26,7 +26,7 @@ def space_to_batch(
 ) -> Any:
     """`tf.space_to_batch`: in two dimensions."""
     block_size = renamed("block_shape", block_shape, "block_size", block_size)
-    found = gen("SpaceToBatchND")(input, block_shape=np.array([block_size, block_size]), paddings=paddings, name=name)
+    found = gen("SpaceToBatchND")(input, block_shape=np.array([block_size, block_size], np.int64), paddings=paddings, name=name)
     found.set_shape(found.shape.with_rank(4))
     return found
 
@@ -36,7 +36,7 @@ def batch_to_space(
 ) -> Any:
     """`tf.batch_to_space`: in two dimensions."""
     block_size = renamed("block_shape", block_shape, "block_size", block_size)
-    found = gen("BatchToSpaceND")(input, block_shape=np.array([block_size, block_size]), crops=crops, name=name)
+    found = gen("BatchToSpaceND")(input, block_shape=np.array([block_size, block_size], np.int64), crops=crops, name=name)
     found.set_shape(found.shape.with_rank(4))
     return found
 

@@ -52,6 +52,8 @@ def _rising(word: str, op: str) -> Any:
     def call(x: TensorLike, name: str | None = None) -> Any:
         with name_scope(name, word, [x]):
             flat = tf.reshape(x, [-1])
+            if not is_numeric_tensor(flat):
+                raise TypeError(f"Expected x to be numeric, instead found: {flat}")
             is_short = tf.less(tf.size(flat), 2)
             last = tf.shape(flat) - 1
 
@@ -81,7 +83,8 @@ def is_symbolic_tensor(tensor: TensorLike) -> bool:
 _NUMBERS = frozenset(
     {
         *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
-        *("int8", "int16", "int32", "int64", "uint8", "qint8", "quint8", "qint32"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("qint8", "qint16", "qint32", "quint8", "quint16"),
     }
 )
 

@@ -15,6 +15,7 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 
 
@@ -23,14 +24,14 @@ def _rank_check(word: str, op: str, fits: Callable[[int, int], bool], text: str)
         x: Any, rank: Any, data: Any = None, summarize: int | None = None, message: str | None = None, name: str | None = None
     ) -> Any:
         with name_scope(name, word, [x, rank]):
-            x = convert_to_tensor(x, name="x")
+            x = x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
             rank = convert_to_tensor(rank, name="rank")
             if data is None:
-                said = f"Tensor {x.name} must have rank{text}"
+                said = f"Tensor {_name(x)} must have rank{text}"
                 data = [_prefix(message), said, rank, "Received shape: ", shape_of(x, out_type=dtypes.int32)]
 
             def refused(wanted: Sequence[int]) -> ValueError:
-                told = f"{_prefix(message)}Tensor {x.name} must have rank{text} {wanted[0]}.  "
+                told = f"{_prefix(message)}Tensor {_name(x)} must have rank{text} {wanted[0]}.  "
                 return ValueError(f"{told}Received rank {x.shape.rank}, shape {x.shape}")
 
             return _condition(x, (rank,), lambda known, wanted: fits(known, wanted[0]), op, data, summarize, refused)
@@ -47,17 +48,22 @@ def assert_rank_in(
 ) -> Any:
     """`tf.assert_rank_in`: that the rank is one of several."""
     with name_scope(name, "assert_rank_in", (x, *ranks)):
-        x = convert_to_tensor(x, name="x")
+        x = x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
         wanted_ranks = tuple(convert_to_tensor(rank, name="rank") for rank in ranks)
         if data is None:
-            said = f"Tensor {x.name} must have rank in"
+            said = f"Tensor {_name(x)} must have rank in"
             data = [_prefix(message), said, *wanted_ranks, "Received shape: ", shape_of(x, out_type=dtypes.int32)]
 
         def refused(wanted: Sequence[int]) -> ValueError:
-            told = f"{_prefix(message)}Tensor {x.name} must have rank in {tuple(wanted)}.  "
+            told = f"{_prefix(message)}Tensor {_name(x)} must have rank in {tuple(wanted)}.  "
             return ValueError(f"{told}Received rank {x.shape.rank}, shape {x.shape}")
 
         return _condition(x, wanted_ranks, lambda known, wanted: known in wanted, "Equal", data, summarize, refused)
+
+
+def _name(x: Tensor | SparseTensor) -> str:
+    """A tensor's name in messages; there a sparse one has none."""
+    return "" if isinstance(x, SparseTensor) else x.name
 
 
 def _condition(

@@ -110,7 +110,7 @@ def smart_cond(pred: TensorLike, true_fn: Any = None, false_fn: Any = None, name
 
 
 def smart_constant_value(pred: Any) -> Any:
-    """The value of a condition; None where it is not known.  Raises TypeError for what is no condition."""
+    """The value of a condition; None if it is unknown.  Raises TypeError for what is no condition."""
     if not isinstance(pred, bool | tf.Tensor) and pred not in (0, 1):
         raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: {type(pred)}")
     return smart_constant(pred)

@@ -48,6 +48,7 @@ ROWS = {
         "assert_rank debugging.assert_rank assert_rank_at_least debugging.assert_rank_at_least assert_rank_in "
         "debugging.assert_rank_in"
     ),
+    "assertions.shapes": "debugging.assert_shapes",
     "assertions.properties": (
         "assert_near debugging.assert_near is_non_decreasing debugging.is_non_decreasing math.is_non_decreasing "
         "is_strictly_increasing debugging.is_strictly_increasing math.is_strictly_increasing is_tensor is_symbolic_tensor "

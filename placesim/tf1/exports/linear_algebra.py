@@ -8,7 +8,7 @@ ROWS = {
         "linalg.cholesky_solve cholesky_solve linalg.eigh=self_adjoint_eig self_adjoint_eig "
         "linalg.eigvalsh=self_adjoint_eigvals self_adjoint_eigvals linalg.svd svd linalg.logdet "
         "matrix_solve_ls linalg.lstsq=matrix_solve_ls linalg.normalize linalg.matrix_rank "
-        "linalg.lu_reconstruct linalg.tridiagonal_solve linalg.tridiagonal_matmul linalg.lu_solve "
-        "linalg.pinv"
+        "linalg.lu_reconstruct linalg.lu_solve linalg.pinv"
     ),
+    "linear_algebra.tridiagonal": "linalg.tridiagonal_solve linalg.tridiagonal_matmul",
 }

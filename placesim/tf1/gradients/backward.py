@@ -11,7 +11,7 @@ from placesim.ops.attributes import FunctionName
 from placesim.tf1.gradients.aggregation import AggregationMethod, aggregate
 from placesim.tf1.gradients.checks import NO_GRADIENT, check_seed, check_shape, is_trainable
 from placesim.tf1.gradients.registry import GradientFunction, lookup
-from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.gradients.rules.variables import held_type, variable_shape
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.graph import Graph, get_default_graph
 from placesim.tf1.graphs.grouping import gated
@@ -385,6 +385,5 @@ def _bodies_around(graph: Graph) -> list[Any]:
 
 def _zeros_of(x: Tensor) -> Any:
     if x.dtype.base_dtype.name == "resource":
-        shape, dtype = variable_shape(x, with_dtype=True)
-        return tf.zeros(shape, dtype)
+        return tf.zeros(variable_shape(x), held_type(x))
     return tf.zeros_like(x)

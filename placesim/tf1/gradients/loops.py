@@ -10,7 +10,7 @@ from placesim.tf1.control_flow.loops import WhileContext
 from placesim.tf1.control_flow.switching import LOOP_EXITS, SWITCHES, switch_colocated
 from placesim.tf1.gradients.conditions import zeros_like_output
 from placesim.tf1.gradients.loop_state import GradLoopState, has_known_shape, within
-from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.gradients.rules.variables import held_type, variable_shape
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.conversion import constant
@@ -131,8 +131,7 @@ class LoopGradients:
         output = op.outputs[index]
         if has_known_shape(output):
             if output.dtype.base_dtype.name == "resource":
-                shape, dtype = variable_shape(output, with_dtype=True)
-                result = tf.zeros(shape, dtype)
+                result = tf.zeros(variable_shape(output), held_type(output))
             else:
                 result = constant(0, shape=output.shape, dtype=output.dtype)
             if is_dead:

@@ -14,8 +14,8 @@ GradientFunction = Callable[..., Any]
 """`function(op, *output_gradients)` returns the input gradients: a list, or one tensor for a single input."""
 
 _FAMILIES = (
-    "unary binary reductions segments array gathering joining neural windows linalg variables control_flow tensor_arrays "
-    "images spectral sparse sampling branches functional_loops lists recurrent"
+    "unary binary reductions segments array gathering joining neural windows linalg tridiagonal variables control_flow "
+    "tensor_arrays images spectral sparse sampling branches functional_loops lists recurrent"
 )
 
 _NOT_DIFFERENTIABLE = """

@@ -22,8 +22,8 @@ def non_max_suppression(
 ) -> Any:
     """`tf.image.non_max_suppression`: indices of the selected boxes."""
     with name_scope(name, "non_max_suppression"):
-        iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
-        least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
+        iou = convert_to_tensor(iou_threshold, name="iou_threshold")
+        least = convert_to_tensor(score_threshold, name="score_threshold")
         return gen("NonMaxSuppressionV3")(boxes, scores, max_output_size, iou, least)
 
 
@@ -38,9 +38,9 @@ def non_max_suppression_with_scores(
 ) -> tuple[Any, Any]:
     """`tf.image.non_max_suppression_with_scores`: indices and scores of the selected boxes."""
     with name_scope(name, "non_max_suppression_with_scores"):
-        iou = convert_to_tensor(iou_threshold, dtypes.float32, name="iou_threshold")
-        least = convert_to_tensor(score_threshold, dtypes.float32, name="score_threshold")
-        sigma = convert_to_tensor(soft_nms_sigma, dtypes.float32, name="soft_nms_sigma")
+        iou = convert_to_tensor(iou_threshold, name="iou_threshold")
+        least = convert_to_tensor(score_threshold, name="score_threshold")
+        sigma = convert_to_tensor(soft_nms_sigma, name="soft_nms_sigma")
         found = gen("NonMaxSuppressionV5")(boxes, scores, max_output_size, iou, least, sigma, pad_to_max_output_size=False)
         return found[0], found[1]
 
@@ -55,7 +55,7 @@ def non_max_suppression_with_overlaps(
 ) -> Any:
     """`tf.image.non_max_suppression_overlaps`: by a matrix of how much boxes overlap."""
     with name_scope(name, "non_max_suppression_overlaps"):
-        most = convert_to_tensor(overlap_threshold, dtypes.float32, name="overlap_threshold")
+        most = convert_to_tensor(overlap_threshold, name="overlap_threshold")
         return gen("NonMaxSuppressionWithOverlaps")(overlaps, scores, max_output_size, most, score_threshold)
 
 

@@ -71,10 +71,12 @@ class BatchNormalization(Layer):
             received = f"Received input with shape {tuple(shape)} and axis={tuple(self.axis)}"
             raise ValueError(f"Input has undefined `axis` dimension. {received}")
         self.input_spec = InputSpec(ndim=shape.ndims, axes=known)
-        # the one kernel takes pictures and volumes alone, whoever asks for it
-        self.fused = self.fused is not False and shape.ndims in (4, 5) and self.axis in ([1], [shape.ndims - 1])
         dtype = self._given_dtype or tf.float32
-        param_dtype = tf.float32 if dtype.name in ("float16", "bfloat16") else dtype
+        is_half = dtype.name in ("float16", "bfloat16")
+        param_dtype = tf.float32 if is_half else dtype
+        # the fused kernel takes only pictures and volumes of at most single precision, even if it is asked for
+        has_kernel = shape.ndims in (4, 5) and self.axis in ([1], [shape.ndims - 1]) and (is_half or dtype == tf.float32)
+        self.fused = self.fused is not False and has_kernel
         sizes = [known[axis] for axis in self.axis]
         if len(self.axis) > 1:
             sizes = [known.get(i, 1) for i in range(shape.ndims)]
@@ -125,6 +127,13 @@ class BatchNormalization(Layer):
         return output
 
     def _plain(self, inputs: Any, training: TensorLike) -> Any:
+        dtype = inputs.dtype.base_dtype
+        if dtype.name in ("float16", "bfloat16"):
+            # the variance of half floats soon is too large for one
+            return tf.cast(self._normalized(tf.cast(inputs, tf.float32), training), dtype)
+        return self._normalized(inputs, training)
+
+    def _normalized(self, inputs: Any, training: TensorLike) -> Any:
         rank = inputs.shape.ndims
         reduced = [axis for axis in range(rank) if axis not in self.axis]
         shape = [inputs.shape.as_list()[axis] if axis in self.axis else 1 for axis in range(rank)]

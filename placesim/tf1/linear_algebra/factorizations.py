@@ -150,61 +150,6 @@ def _reconstructed(lower_upper: Tensor, perm: TensorLike) -> Any:
     return tf.gather(tf.matmul(lower, upper), tf.invert_permutation(perm))
 
 
-def tridiagonal_solve(
-    diagonals: Any,
-    rhs: Any,
-    diagonals_format: str = "compact",
-    transpose_rhs: bool = False,
-    conjugate_rhs: bool = False,
-    name: str | None = None,
-    partial_pivoting: bool = True,
-    perturb_singular: bool = False,
-) -> Any:
-    """x of a matrix of three diagonals x = rhs; diagonals as rows of one tensor (`compact`) or as three tensors."""
-    if perturb_singular and not partial_pivoting:
-        raise ValueError("partial_pivoting must be True if perturb_singular is True.")
-    if diagonals_format not in ("compact", "sequence"):
-        raise NotImplementedError("tf.linalg.tridiagonal_solve of whole matrices is not there; give their diagonals")
-    if diagonals_format == "sequence":
-        diagonals = tf.stack(_three(diagonals), axis=-2)
-    else:
-        diagonals = convert_to_tensor(diagonals, name="diagonals")
-    rhs = convert_to_tensor(rhs, name="rhs")
-    is_vector = diagonals.shape.rank is not None and rhs.shape.rank == diagonals.shape.rank - 1
-    if conjugate_rhs:
-        rhs = tf.conj(rhs)
-    if is_vector:
-        found = gen("TridiagonalSolve")(diagonals, tf.expand_dims(rhs, -1), partial_pivoting, perturb_singular, name=name)
-        return tf.squeeze(found, -1)
-    if transpose_rhs:
-        rhs = tf.matrix_transpose(rhs)
-    return gen("TridiagonalSolve")(diagonals, rhs, partial_pivoting, perturb_singular, name=name)
-
-
-def _three(diagonals: Any) -> list[Any]:
-    """Three diagonals of one length: those above and below the middle one have a zero more where they are shorter."""
-    above, middle, below = (convert_to_tensor(part) for part in diagonals)
-    size = middle.shape.as_list()[-1]
-    if size is None or above.shape.as_list()[-1] != size or below.shape.as_list()[-1] != size:
-        raise NotImplementedError("tf.linalg.tridiagonal_solve of diagonals of several lengths is not there; pad them")
-    return [above, middle, below]
-
-
-def tridiagonal_matmul(
-    diagonals: TensorLike, rhs: TensorLike, diagonals_format: str = "compact", name: str | None = None
-) -> Any:
-    """A matrix of three diagonals times a matrix; the diagonals as rows of one tensor (`compact`) or as three tensors."""
-    if diagonals_format == "compact":
-        diagonals = convert_to_tensor(diagonals)
-        parts = [diagonals[..., i, :] for i in (0, 1, 2)]
-    elif diagonals_format == "sequence":
-        parts = _three(diagonals)
-    else:
-        raise NotImplementedError("tf.linalg.tridiagonal_matmul of whole matrices is not there; give their diagonals")
-    above, middle, below = (tf.expand_dims(part, -2) for part in parts)
-    return gen("TridiagonalMatMul")(above, middle, below, rhs, name=name)
-
-
 def lu_solve(
     lower_upper: TensorLike, perm: TensorLike, rhs: TensorLike, validate_args: bool = False, name: str | None = None
 ) -> Any:

@@ -74,26 +74,23 @@ def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
     """The op along any dimension: that one is brought to the end and back."""
     logits = convert_to_tensor(logits)
     rank = logits.shape.rank
-    if axis == -1:
+    is_known = not isinstance(axis, Tensor)
+    if is_known and axis == -1:
         return gen(op)(logits, name=name)
-    if isinstance(axis, int) and rank is not None:
-        if not -rank <= axis < rank:
-            from placesim.tf1.errors import InvalidArgumentError
+    if is_known and rank is not None and not -rank <= axis < rank:
+        from placesim.tf1.errors import InvalidArgumentError
 
-            raise InvalidArgumentError(
-                None,
-                None,
-                f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. "
-                f"Received: dim={axis}",
-            )
-        axis %= rank
+        wanted = f"in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input"
+        raise InvalidArgumentError(None, None, f"`dim` must be {wanted}. Received: dim={axis}")
     if rank is None:
         raise TypeError("unsupported operand type(s) for -: 'NoneType' and 'int'")
-    if axis == rank - 1:
+    if is_known and axis % rank == rank - 1:
         return gen(op)(logits, name=name)
-    # TensorFlow's Rank for negative axes: nothing reads it, but the names of later ops count it
-    tf.rank(logits)
+    before = tf.rank(logits)
+    if not is_known:
+        axis = tf.where(tf.less(axis, 0), axis + before, axis)
     rank_tensor = tf.rank(logits)
+    axis %= rank
     moved = _swap_with_last(logits, axis, tf.subtract(rank_tensor, 1))
     result = gen(op)(moved)
     result = _swap_with_last(result, axis, tf.subtract(rank_tensor, 1), name)
@@ -101,7 +98,7 @@ def _wrapped(op: str, logits: Any, axis: Any, name: str | None) -> Any:
     return result
 
 
-def _swap_with_last(tensor: TensorLike, axis: int, last: object, name: str | None = None) -> Any:
+def _swap_with_last(tensor: TensorLike, axis: Any, last: object, name: str | None = None) -> Any:
     order = tf.concat([tf.range(axis), [last], tf.range(axis + 1, last), [axis]], 0)
     return tf.transpose(tensor, order, **({} if name is None else {"name": name}))
 

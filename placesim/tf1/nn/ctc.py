@@ -29,9 +29,13 @@ def ctc_loss(
     if not isinstance(labels, SparseTensor):
         kind = type(labels).__name__
         raise TypeError(f"Expected argument `labels` to be a SparseTensor. Received labels={labels} of type: {kind}")
-    found = inputs if logits is None else logits
+    found: Any = tf.convert_to_tensor(inputs if logits is None else logits, name="logits")
     if not time_major:
         found = tf.transpose(found, [1, 0, 2])
+    dtype = found.dtype
+    is_half = dtype.name in ("float16", "bfloat16")
+    if is_half:
+        found = tf.cast(found, tf.float32)
     loss, _ = gen("CTCLoss")(
         found,
         labels.indices,
@@ -41,7 +45,7 @@ def ctc_loss(
         ctc_merge_repeated=ctc_merge_repeated,
         ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs,
     )
-    return loss
+    return tf.cast(loss, dtype) if is_half else loss
 
 
 def ctc_greedy_decoder(

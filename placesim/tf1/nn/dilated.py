@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from placesim.tf1.graphs.default_graph_scopes import name_scope
-from placesim.tf1.graphs.tensor import Tensor
-from placesim.tf1.graphs.tensor_likes import PerDimension, ShapeLike, TensorLike
+from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import conv2d, explicit_padding, refuse_strides_with_holes
+from placesim.tf1.nn.convolutions import conv2d, explicit_padding
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -21,58 +20,121 @@ from placesim.tf1.variables.resource import ResourceVariable
 tf = namespace("")
 
 
-def _same_paddings(filter_sizes: Sequence[int], rates: Sequence[int]) -> list[list[int]]:
-    paddings = []
-    for size, rate in zip(filter_sizes, rates, strict=True):
-        extra = size + (size - 1) * (rate - 1) - 1
-        paddings.append([extra // 2, extra - extra // 2])
-    return paddings
-
-
 def with_space_to_batch(
     input: Any,
     dilation_rate: Any,
-    padding: str,
-    op: Callable[[Any, int, str], Any],
-    filter_shape: ShapeLike | None = None,
+    padding: Any,
+    op: Callable[[Any, int, Any], Any],
+    filter_shape: Any = None,
     spatial_dims: Sequence[int] | None = None,
+    data_format: str | None = None,
 ) -> Any:
-    """`op(input, num_spatial_dims, padding)` with dilation by space-to-batch; the op itself for a rate of 1."""
-    rates = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
-    known = constant_value(rates)
-    if known is None:
-        raise NotImplementedError("dilation rates that are not constants: give numbers, or convert the GraphDef")
-    count = len(known)
-    if np.all(known == 1):
+    """`op(input, number of spatial dimensions, padding)` with holes in its window; without holes it is the op itself."""
+    input = convert_to_tensor(input, name="input")
+    rates: Any = convert_to_tensor(dilation_rate, dtype="int32", name="dilation_rate")
+    known = _known_rates(rates)
+    count = rates.shape[0].value
+    dims = _checked_dims(input, count, spatial_dims, data_format)
+    if known is not None and (known == 1).all():
         return op(input, count, padding)
-    dims = range(1, 1 + count) if spatial_dims is None else spatial_dims
-    if padding == "SAME":
-        shape = convert_to_tensor(filter_shape, name="filter_shape")
-        sizes = constant_value(shape)
-        if sizes is None:
-            raise NotImplementedError("a dilated filter of unknown shape: give it a static shape, or convert the GraphDef")
-        base = tf.stack(_same_paddings(sizes[:count], known))
-    elif padding == "VALID":
-        base = np.zeros([count, 2], np.int32)
+    if isinstance(padding, str):
+        base = _base_paddings(padding, filter_shape, count, rates if known is None else known)
     else:
-        raise ValueError(f'`padding` must be either "SAME" or "VALID". Received: padding={padding}')
-    spatial: Any = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
-    if spatial is None or None in spatial:
-        sizes_of = tf.shape(input)
-        spatial = tf.stack([sizes_of[dim] for dim in dims])
-    paddings, crops = tf.required_space_to_batch_paddings(spatial, rates, base)
-    block, paddings, crops = (_for_all_dims(rows, filler, dims) for rows, filler in ((known, 1), (paddings, 0), (crops, 0)))
-    result = op(tf.space_to_batch_nd(input, block, paddings), count, "VALID")
-    return tf.batch_to_space_nd(result, block, crops)
+        margins = np.array(padding).reshape([count + 2, 2])
+        base = margins[2:] if _is_channels_first(data_format) else margins[1:-1]
+    sizes: Any = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
+    if sizes is None or None in sizes:
+        shape = tf.shape(input)
+        sizes = tf.stack([shape[dim] for dim in dims])
+    paddings, crops = tf.required_space_to_batch_paddings(sizes, rates, base)
+    blocks, paddings, crops = _over_dims(rates, 1, dims), _over_dims(paddings, 0, dims), _over_dims(crops, 0, dims)
+    result = op(gen("SpaceToBatchND")(input, blocks, paddings), count, "VALID")
+    return gen("BatchToSpaceND")(result, blocks, crops)
 
 
-def _for_all_dims(rows: Any, filler: int, dims: Sequence[int]) -> Any:
-    """Rows for the spatial dimensions, after rows of `filler` for the dimensions between the batch and these."""
-    value = constant_value(rows) if isinstance(rows, Tensor) else rows
-    between = np.full([dims[0] - 1, *rows.shape[1:]], filler, np.int32)
-    if value is None:
-        return tf.concat([*([between] if len(between) else []), rows[0 : len(dims)]], 0)
-    return np.concatenate([between, value])
+def steps_and_rates(count: int, strides: Any, dilation_rate: Any) -> tuple[Any, Any]:
+    """Strides and dilation rates of `count` dimensions as arrays, 1 if they are not given; ValueError for wrong ones."""
+
+    def checked(name: str, given: Any) -> Any:
+        if given is not None and len(given) != count:
+            raise ValueError(f"`len({name})` should be {count}. Received: {name}={given} of length {len(given)}")
+        values = np.array([1] * count if given is None else given, np.int32)
+        if (values < 1).any():
+            raise ValueError(f"all values of `{name}` must be positive. Received: {name}={values}")
+        return values
+
+    rates, steps = checked("dilation_rate", dilation_rate), checked("strides", strides)
+    if (steps > 1).any() and (rates > 1).any():
+        refused = "`strides > 1` not supported in conjunction with `dilation_rate > 1`"
+        raise ValueError(f"{refused}. Received: strides={steps} and dilation_rate={rates}")
+    return steps, rates
+
+
+def _known_rates(rates: Any) -> Any:
+    """The rates if they are constants; ValueError for those that are none."""
+    if rates.shape.rank not in (None, 1):
+        received = f"Received: dilation_rate={rates} of rank {rates.shape.rank}"
+        raise ValueError(f"`dilation_rate.shape.rank` must be 1. {received}")
+    if not rates.shape.is_fully_defined():
+        received = f"Received: dilation_rate={rates} with shape {rates.shape}"
+        raise ValueError(f"`dilation_rate.shape` must be fully defined. {received}")
+    known = constant_value(rates)
+    if known is not None and (known < 1).any():
+        raise ValueError(f"`dilation_rate` must be positive. Received: dilation_rate={known}")
+    return known
+
+
+def _is_channels_first(data_format: str | None) -> bool:
+    return data_format is not None and data_format.startswith("NC")
+
+
+def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, data_format: str | None) -> list[int]:
+    is_channels_first = _is_channels_first(data_format)
+    first = 2 if is_channels_first else 1
+    dims = list(range(first, first + count) if spatial_dims is None else spatial_dims)
+    if dims != sorted(set(dims)) or min(dims) < 1:
+        wanted = "a monotonically increasing sequence of positive integers"
+        raise ValueError(f"`spatial_dims` must be {wanted}. Received: spatial_dims={dims}")
+    least = dims[-1] if is_channels_first else dims[-1] + 1
+    if input.shape.rank is not None and input.shape.rank < least:
+        received = f"Received: input.shape={input.shape} with rank {input.shape.rank}"
+        raise ValueError(f"`input.shape.rank` must be at least {least}. {received}")
+    return dims
+
+
+def _base_paddings(padding: str, filter_shape: Any, count: int, rates: Any) -> Any:
+    """The paddings with which a window with holes gives as many outputs as `padding` says, `[count, 2]`."""
+    if padding == "VALID":
+        return np.zeros([count, 2], np.int32)
+    if padding != "SAME":
+        raise ValueError(f"`padding` must be one of 'SAME' or 'VALID'. Received: padding={padding}")
+    if filter_shape is None:
+        received = f"Received: filter_shape={filter_shape} and padding={padding}"
+        raise ValueError(f"`filter_shape` must be specified for `padding='SAME'`. {received}")
+    shape = convert_to_tensor(filter_shape, name="filter_shape")
+    known = constant_value(shape)
+    extra = ((shape if known is None else known)[:count] - 1) * rates
+    before = extra // 2
+    after = extra - before
+    return tf.stack([[before[i], after[i]] for i in range(count)])
+
+
+def _over_dims(values: Any, filler: int, dims: Sequence[int]) -> Any:
+    """`[count, ...]` values of some dimensions -> those of all but the first, `filler` for the others; an array if known."""
+    known = constant_value(values)
+    given = values if known is None else known
+    rest = values.shape.as_list()[1:]
+    parts: list[Any] = []
+    begin = 0
+    for end in range(1, len(dims) + 1):
+        if end < len(dims) and dims[end] == dims[end - 1] + 1:
+            continue
+        gap = dims[begin] - (dims[begin - 1] if begin else 0) - 1
+        if dims[begin] > 1:
+            parts.append(np.full([gap, *rest], filler, np.int32))
+        parts.append(given[begin:end])
+        begin = end
+    return tf.concat(parts, 0) if known is None else np.concatenate(parts)
 
 
 def atrous_conv2d(value: TensorLike, filters: TensorLike, rate: int, padding: str, name: str | None = None) -> Any:
@@ -102,38 +164,32 @@ def convolution(
         count = rank - 2
         if count not in (1, 2, 3):
             raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
-        first = data_format is not None and data_format.startswith("NC")
-        rates = [1] * count if dilation_rate is None else [*_spread(dilation_rate, count)]
-        steps = [1] * count if strides is None else [*_spread(strides, count)]
-        refuse_strides_with_holes(steps, rates)
+        first = _is_channels_first(data_format)
+        steps, rates = steps_and_rates(count, strides, dilation_rate)
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
-        def apply(given: object, _: int, padding: object) -> Any:
+        def apply(given: object, _: int, padding: Any) -> Any:
             if count == 1:
                 layout = "NCHW" if first else "NHWC"
                 axis = -2 if first else -3
                 wide = tf.expand_dims(given, axis)
                 flat = tf.expand_dims(kernel, 0)
                 made = gen("Conv2D")(
-                    wide, flat, whole([1, *steps]), padding, data_format=layout, dilations=[1, 1, 1, 1], name=scope
+                    wide, flat, whole([1, *steps.tolist()]), padding, data_format=layout, dilations=[1, 1, 1, 1], name=scope
                 )
                 return tf.squeeze(made, [axis])
             if count == 2:
                 layout = "NCHW" if first else "NHWC"
-                mode, sizes = explicit_padding(padding, layout)
-                return gen("Conv2D")(given, kernel, whole(steps), mode, explicit_paddings=sizes, data_format=layout, name=scope)
-            return gen("Conv3D")(given, kernel, whole(steps), padding, data_format="NCDHW" if first else "NDHWC", name=scope)
+                return gen("Conv2D")(given, kernel, whole(steps.tolist()), padding, data_format=layout, name=scope)
+            return gen("Conv3D")(
+                given, kernel, whole(steps.tolist()), padding, data_format="NCDHW" if first else "NDHWC", name=scope
+            )
 
-        if all(rate == 1 for rate in rates):
+        if (rates == 1).all():
             return apply(images, count, padding)
         dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
         shape = kernel.shape.as_list() if kernel.shape.is_fully_defined() else tf.shape(kernel)
-        return with_space_to_batch(images, rates, padding, apply, shape, dims)
-
-
-def _spread(value: PerDimension, count: int) -> list[int]:
-    values: list[Any] = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
-    return values * count if len(values) == 1 else values
+        return with_space_to_batch(images, rates, padding, apply, shape, dims, data_format)
 
 
 def depthwise_conv2d(
@@ -153,14 +209,13 @@ def depthwise_conv2d(
     with name_scope(name, "depthwise", [input, filter]) as scope:
         images = convert_to_tensor(input, name="tensor_in")
         kernel = convert_to_tensor(filter, name="filter_in")
-        shape = tf.shape(kernel)
         return with_space_to_batch(
             images,
             [1, 1] if rate is None else rate,
             padding,
             lambda given, _, mode: depthwise_conv2d_native(given, kernel, strides, mode, data_format or "NHWC", name=scope),
-            shape,
-            (2, 3) if data_format is not None and data_format.startswith("NC") else (1, 2),
+            tf.shape(kernel),
+            data_format=data_format,
         )
 
 
@@ -207,7 +262,6 @@ def separable_conv2d(
         of_pointwise = pointwise.shape.with_rank(4)
         of_pointwise[0].assert_is_compatible_with(1)
         of_pointwise[1].assert_is_compatible_with(1)
-        shape = tf.shape(depthwise)
         spread = with_space_to_batch(
             images,
             [1, 1] if rate is None else rate,
@@ -215,7 +269,7 @@ def separable_conv2d(
             lambda given, _, mode: depthwise_conv2d_native(
                 given, depthwise, strides, mode, data_format or "NHWC", name="depthwise"
             ),
-            shape,
-            (2, 3) if data_format is not None and data_format.startswith("NC") else (1, 2),
+            tf.shape(depthwise),
+            data_format=data_format,
         )
         return conv2d(spread, pointwise, [1, 1, 1, 1], "VALID", data_format=data_format or "NHWC", name=scope)

@@ -21,11 +21,16 @@ def _check_named(labels: TensorLike | None, logits: TensorLike | None) -> None:
         raise ValueError("Both `labels` and `logits` must be provided.")
 
 
-def _flattened(logits: TensorLike) -> Any:
+def _flattened(logits: Any) -> Any:
     """A matrix of the last dimension's rows."""
     rank, shape = tf.rank(logits), tf.shape(logits)
     last = tf.slice(shape, [tf.subtract(rank, 1)], [1])
-    return tf.reshape(logits, tf.concat([[-1], last], 0))
+    found = tf.reshape(logits, tf.concat([[-1], last], 0))
+    sizes = None if logits.shape.rank is None else logits.shape.as_list()
+    if sizes is not None and None not in sizes[:-1]:
+        # of no elements, the op itself cannot tell the number of rows
+        found.set_shape([math.prod(sizes[:-1]), sizes[-1]])
+    return found
 
 
 def softmax_cross_entropy_with_logits_v2(

@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import channels_of, explicit_padding, refuse_strides_with_holes, sequence_of
+from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -194,32 +194,46 @@ def pool(
     dilations: object = None,
 ) -> Any:
     """Pooling of one, two or three dimensions."""
-    from placesim.tf1.nn.dilated import with_space_to_batch
+    from placesim.tf1.nn.dilated import steps_and_rates, with_space_to_batch
 
     dilation_rate = renamed("dilations", dilations, "dilation_rate", dilation_rate)
     with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
         input = convert_to_tensor(input, name="input")
         count = len(window_shape)
-        first = data_format is not None and data_format.startswith("NC")
-        steps = [1] * count if strides is None else list(strides)
-        rates = [1] * count if dilation_rate is None else list(dilation_rate)
-        refuse_strides_with_holes(steps, rates)
-        if pooling_type not in ("MAX", "AVG"):
+        if not 1 <= count <= 3:
+            received = f"Received: window_shape={window_shape} of length {count}"
+            raise ValueError(f"`len(window_shape)` must be 1, 2, or 3. {received}")
+        input.shape.with_rank(count + 2)
+        steps, rates = steps_and_rates(count, strides, dilation_rate)
+        if padding == "SAME" and (rates > 1).any():
+            refused = "pooling with 'SAME' padding is not implemented for `dilation_rate` > 1"
+            raise ValueError(f"{refused}. Received: padding={padding} and dilation_rate={rates}")
+        if (steps > window_shape).any():
+            refused = "`strides` > `window_shape` not supported due to inconsistency between CPU and GPU implementations"
+            raise ValueError(f"{refused}. Received: strides={steps} and window_shape={window_shape}")
+        if (pooling_type, count) not in _POOLINGS:
             raise ValueError(f"{count}-D {pooling_type} pooling is not supported.")
-        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
-        if count == 1:
-            make: Any = max_pool1d if pooling_type == "MAX" else avg_pool1d
-        elif count == 2:
-            make = _max_pool if pooling_type == "MAX" else _avg_pool
-        else:
-            make = max_pool3d if pooling_type == "MAX" else avg_pool3d
         layout = data_format or {1: "NWC", 2: "NHWC", 3: "NDHWC"}[count]
+        if count == 1 and layout not in ("NWC", "NCW"):
+            raise ValueError(f"data_format must be either 'NWC' or 'NCW'. Received: data_format={data_format}")
+        first = layout.startswith("NC")
+        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
         def apply(given: object, _: int, mode: object) -> Any:
-            return make(given, whole(window_shape), whole(steps), mode, layout, scope)
+            return _POOLINGS[pooling_type, count](given, whole(window_shape), whole(steps.tolist()), mode, layout, scope)
 
         dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
-        return with_space_to_batch(input, rates, padding, apply, list(window_shape), dims)
+        return with_space_to_batch(input, rates, padding, apply, window_shape, dims)
+
+
+_POOLINGS: dict[tuple[str, int], Any] = {
+    ("MAX", 1): max_pool1d,
+    ("MAX", 2): _max_pool,
+    ("MAX", 3): max_pool3d,
+    ("AVG", 1): avg_pool1d,
+    ("AVG", 2): _avg_pool,
+    ("AVG", 3): avg_pool3d,
+}
 
 
 def _fractional(op: str) -> Any:

@@ -43,8 +43,7 @@ def embedding_lookup_sparse(
         rows = sp_ids.indices[:, 0]
         ids = sp_ids.values
         is_gathered_at_once = max_norm is None and sp_weights is None and not is_resource(tables[0])
-        if len(tables) == 1 and is_gathered_at_once:
-            table = convert_to_tensor(tables[0])
+        if len(tables) == 1 and is_gathered_at_once and (table := convert_to_tensor(tables[0])).device == rows.device:
             return gen(_COMBINERS[combiner])(table, ids, rows, sparse_gradient=True, name=scope)
         ids, places = tf.unique(ids)
         found = tf.nn.embedding_lookup(tables, ids, partition_strategy=partition_strategy, max_norm=max_norm)

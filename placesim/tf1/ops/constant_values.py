@@ -101,8 +101,14 @@ def _computed(tensor: Tensor, values: list[Any]) -> Any:
 
 
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
-    """Shape given by a vector, as far as known."""
+    """Shape given by a vector, as far as known; ValueError for a scalar that is not -1."""
     value = constant_value(tensor)
+    if tensor.shape.rank == 0:
+        if value != -1:
+            received = "with unknown value" if value is None else f"value '{value}'"
+            wanted = "require a statically known scalar with value '-1' to describe an unknown shape"
+            raise ValueError(f"Received a scalar {received} as shape; {wanted}.")
+        return TensorShape(None)
     if value is not None:
         return TensorShape([None if dim == -1 else int(dim) for dim in value])
     find = _SPELLED.get(tensor.op.type)
@@ -172,4 +178,4 @@ def convert_shape(shape: ShapeLike) -> TensorShape | None:
         return shape
     if not isinstance(shape, list | tuple):
         return None
-    return TensorShape([None if isinstance(dim, Tensor) else dim for dim in shape])
+    return TensorShape([None if isinstance(dim, Tensor) or dim == -1 else dim for dim in shape])

@@ -25,7 +25,7 @@ class OpOptimizer(Optimizer):
     hyperparameters: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     casts = True
-    """Whether hyperparameters are cast to the variable's type; the proximal optimizers don't (recorded)."""
+    """Whether hyperparameters are cast to the variable's type; for proximal optimizers only for rows of resource variables."""
 
     def __init__(self, use_locking: bool, name: str, **values: Hyperparameter) -> None:
         super().__init__(use_locking, name)
@@ -53,13 +53,14 @@ class OpOptimizer(Optimizer):
                 slot = self.get_slot(variable, item.removeprefix("slot:"))
                 given.append(slot.handle if prefix.startswith("Resource") else slot)
             else:
-                given.append(self._input(item, dtype))
+                is_cast = self.casts or prefix == "ResourceSparseApply"
+                given.append(self._input(item, dtype) if is_cast else self._tensors[item])
         attrs = {"use_locking": self._use_locking, **self._attrs("Sparse" in prefix)}
         made = gen(prefix + self._kernel())(*given, **attrs)
         return getattr(made, "op", made)
 
     def _input(self, name: str, dtype: DTypeLike) -> Any:
-        return tf.cast(self._tensors[name], dtype) if self.casts else self._tensors[name]
+        return tf.cast(self._tensors[name], dtype)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Any:
         return self._apply("Apply", var, var, (grad,), var.dtype.base_dtype)

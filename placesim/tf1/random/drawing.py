@@ -58,7 +58,7 @@ def random_uniform(
     kind = dtypes.as_dtype(dtype)
     if kind.name not in _UNIFORM_TYPES:
         allowed = ", ".join(repr(dtypes.as_dtype(known)) for known in _UNIFORM_TYPES)
-        raise ValueError(f"Argument `dtype` got invalid value {kind!r}. Accepted dtypes are ({allowed}).")
+        raise ValueError(f"Argument `dtype` got invalid value {kind}. Accepted dtypes are ({allowed}).")
     if maxval is None:
         if kind.is_integer:
             raise ValueError(f"Must specify maxval for integer dtype {kind!r}")

@@ -10,7 +10,7 @@ from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.ops.constant_values import constant_value
+from placesim.tf1.ops.constant_values import constant_value, constant_value_as_shape
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.types import dtypes
@@ -69,23 +69,29 @@ def _own_length(x: Tensor, rank: int, is_inverse: bool) -> Any:
 
 def _padded(x: Any, rank: int, length: Any, is_inverse: bool) -> tuple[Any, Any]:
     """The input, which is as long as the transform needs; and the transform's length."""
+    padded = x if x.shape.rank is not None and 0 in x.shape.as_list() else _padded_to(x, rank, length, is_inverse)
     spelled = constant_value(length)
-    known = x.shape[-rank:] if x.shape.rank is not None else None
-    if spelled is not None and known is not None and known.is_fully_defined():
-        wanted = [int(size) for size in spelled]
-        if is_inverse and wanted[-1] > 0:
-            wanted[-1] = wanted[-1] // 2 + 1
-        more = [max(size - have, 0) for size, have in zip(wanted, known.as_list(), strict=True)]
-        if any(more):
-            x = tf.pad(x, [[0, 0]] * (x.shape.rank - rank) + [[0, size] for size in more])
-        return x, convert_to_tensor(spelled, dtypes.int32, name="fft_length")
+    return padded, length if spelled is None else convert_to_tensor(spelled, dtypes.int32, name="fft_length")
+
+
+def _padded_to(x: Any, rank: int, length: Any, is_inverse: bool) -> Any:
+    wanted: Any = constant_value_as_shape(length)
+    if wanted.is_fully_defined() and x.shape.rank is not None:
+        sizes = wanted.as_list()
+        known = x.shape[-len(sizes) :]
+        if known.is_fully_defined():
+            if is_inverse:
+                sizes[-1] = sizes[-1] // 2 + 1
+            more = [max(size - have, 0) for size, have in zip(sizes, known.as_list(), strict=False)]
+            outer = [[0, 0]] * max(x.shape.rank - len(sizes), 0)
+            return tf.pad(x, [*outer, *([0, size] for size in more)]) if any(more) else x
     dims = tf.rank(x)
     have = tf.shape(x)[-rank:]
     before = tf.zeros([tf.maximum(0, dims - rank)], dtype=length.dtype)
-    wanted = tf.concat([length[:-1], length[-1:] // 2 + 1], 0) if is_inverse else length
-    after = tf.maximum(0, wanted - have)
-    sizes = tf.concat([before, after], 0)
-    return tf.pad(x, tf.stack([tf.zeros_like(sizes), sizes], axis=1)), length
+    if is_inverse:
+        length = tf.concat([length[:-1], length[-1:] // 2 + 1], 0)
+    margins = tf.concat([before, tf.maximum(0, length - have)], 0)
+    return tf.pad(x, tf.stack([tf.zeros_like(margins), margins], axis=1))
 
 
 rfft, rfft2d, rfft3d = _real("RFFT", "rfft", 1), _real("RFFT2D", "rfft2d", 2), _real("RFFT3D", "rfft3d", 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import placesim.tf1 as tf
@@ -37,6 +38,7 @@ class HandledVariable(Variable):
     _dtype: Any
     _shape: TensorShape
     _cached: Tensor | None = None
+    _caching_device: Any = None
 
     @property
     def _tensor(self) -> Any:
@@ -70,6 +72,14 @@ class HandledVariable(Variable):
         return tf.identity(value)
 
     def _read(self) -> Any:
+        with ExitStack() as scopes:
+            if self._caching_device is not None:
+                scopes.enter_context(tf.colocate_with(None, ignore_existing=True))
+                scopes.enter_context(tf.device(self._caching_device))
+            return self._read_plainly()
+
+    def _read_plainly(self) -> Any:
+        """A read wherever ops are placed now, caching or not."""
         value = gen("ReadVariableOp")(self.handle, self._dtype)
         value.set_shape(self._shape)
         return value
@@ -191,7 +201,7 @@ class ResourceVariable(HandledVariable):
             self.initializer = gen("AssignVariableOp")(self.handle, start, name=assign)
         with tf.name_scope("Read"):
             with tf.device(self.device):
-                self._snapshot = self._read()
+                self._snapshot = self._read_plainly()
             if self._caching_device is not None:
                 with tf.colocate_with(None, ignore_existing=True), tf.device(self._caching_device):
                     self._snapshot = self._cached = tf.identity(self._snapshot)

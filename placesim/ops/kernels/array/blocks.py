@@ -110,7 +110,8 @@ def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
             raise InvalidArgumentError(f"cropped_shape[{position}]={size - before - after} must be non-negative")
     batch, rest = tensor.shape[0] // product, tensor.shape[count + 1 :]
     if 0 in sizes:  # then blocks may be negative
-        return np.empty((batch, *sizes, *rest), tensor.dtype)
+        cropped = [size - before - after for (before, after), size in zip(rows, sizes, strict=True)]
+        return np.empty((batch, *cropped, *rest), tensor.dtype)
     split = tensor.reshape(*blocks, batch, *tensor.shape[1:])
     pairs = (axis for pair in zip(range(count + 1, 2 * count + 1), range(count), strict=True) for axis in pair)
     whole = split.transpose(count, *pairs, *range(2 * count + 1, split.ndim)).reshape(batch, *sizes, *rest)

@@ -121,12 +121,14 @@ def _backward(log_y: Tensor, stays: Tensor, skips: Tensor) -> Tensor:
     """log beta `[time, path]`, equations 7.13 to 7.15."""
     beta = np.full(log_y.shape, -np.inf)
     beta[-1, -2:] = 0
+    # of a path that is the blank alone, TensorFlow's last place but one is the only place of the step before
+    is_blank = log_y.shape[1] == 1
     for time in reversed(range(len(beta) - 1)):
         after = beta[time + 1] + log_y[time + 1]
         reached = np.where(stays, after, -np.inf)
         reached[:-1] = _add_logs(reached[:-1], after[1:])
         reached[:-2] = np.where(skips[2:], _add_logs(reached[:-2], after[2:]), reached[:-2])
-        beta[time] = reached
+        beta[time] = _add_logs(np.zeros(1), reached) if is_blank and time == len(beta) - 2 else reached
     return beta
 
 

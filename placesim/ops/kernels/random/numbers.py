@@ -23,7 +23,13 @@ from placesim.ops.kernels.random.distributions import (
     uniform,
     uniform_values,
 )
-from placesim.ops.kernels.random.shapes import build_infer_spelled, check_bounds_dims, integer_bounds, requested_shape
+from placesim.ops.kernels.random.shapes import (
+    build_infer_spelled,
+    check_bounds_dims,
+    check_scalar_bounds,
+    integer_bounds,
+    requested_shape,
+)
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar_dim, unchanged, vector_shape_value, with_rank
 
@@ -50,11 +56,14 @@ def integers_within(bounds: Sequence[Any]) -> Distribution:
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Integers in [minval, maxval) of the requested shape `[rank]`.
 
-    InvalidArgumentError for a shape that is none, and bounds that are no scalars or of which the first is not less.
+    InvalidArgumentError for bounds that are no scalars, a shape that is none, and, if anything is drawn, unless minval is less.
     """
-    distribution = integers_within(inputs[1:])
+    check_scalar_bounds(*inputs[1:])
     shape = requested_shape(inputs[0])
     count = elements(shape)
+    if not count:
+        return (np.empty(shape, attrs["Tout"].numpy),)
+    distribution = integers_within(inputs[1:])
     generator = reserve(context, attrs, count * RESERVED_SAMPLES)
     return (distribution(generator, count, attrs["Tout"]).reshape(shape),)
 

@@ -63,11 +63,16 @@ def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...
     return shape[:before]
 
 
-def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
-    """The two scalars `minval` and `maxval`; InvalidArgumentError for others, and unless the first is less."""
+def check_scalar_bounds(low: Tensor, high: Tensor) -> None:
+    """InvalidArgumentError unless `minval` and `maxval` are scalars."""
     for name, bound in (("minval", low), ("maxval", high)):
         if np.ndim(bound):
             raise InvalidArgumentError(f"{name} must be 0-D, got shape {shape_text(bound)}")
+
+
+def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
+    """The two scalars `minval` and `maxval`; InvalidArgumentError for others, and unless the first is less."""
+    check_scalar_bounds(low, high)
     if low >= high:
         raise InvalidArgumentError(f"Need minval < maxval, got {low} >= {high}")
     return int(low), int(high)

@@ -15,7 +15,7 @@ from placesim.tf1.functions.rewriting import extend_op, gradient_name, output_ty
 from placesim.tf1.gradients.backward import gradients
 from placesim.tf1.gradients.checks import is_trainable
 from placesim.tf1.gradients.registry import GradientFunction
-from placesim.tf1.gradients.rules.variables import variable_shape
+from placesim.tf1.gradients.rules.variables import held_type, variable_shape
 from placesim.tf1.graphs.tensor import Operation, Tensor
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
@@ -124,8 +124,7 @@ def _zeros(tensor: Tensor) -> Any:
         held = tensor.graph.shapes.handle(tensor.node_ref)
         if held is not None and held[1] is not None and -1 not in held[1]:
             return tf.zeros(list(held[1]), held[0].name)
-        shape, dtype = variable_shape(tensor, with_dtype=True)
-        return tf.zeros(shape, dtype)
+        return tf.zeros(variable_shape(tensor), held_type(tensor))
     return tf.zeros_like(tensor)
 
 

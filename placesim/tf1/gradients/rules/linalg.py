@@ -248,13 +248,12 @@ def _cholesky(op: Operation, grad: Tensor) -> Any:
 
 def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
     q, r = op.outputs
-    if q.dtype.is_complex:
-        raise NotImplementedError("QrGrad not implemented for dtype: complex")
     if r.shape.rank is None or None in r.shape.as_list()[-2:]:
-        raise NotImplementedError("QrGrad not implemented with dynamic shapes.")
+        raise NotImplementedError(f"QrGrad not implemented with dynamic shapes. Received r.shape: {r.shape}")
     rows, columns = r.shape.as_list()[-2:]
     if rows > columns and q.shape.as_list()[-2] == q.shape.as_list()[-1]:
-        raise NotImplementedError("QrGrad not implemented when nrows > ncols and full_matrices is true.")
+        refused = "QrGrad not implemented when nrows > ncols and full_matrices is true"
+        raise NotImplementedError(f"{refused}. Received r.shape={r.shape} with nrows={rows}and ncols={columns}.")
 
     def behind(x: Tensor, triangle: object) -> Any:
         """x times the triangle's inverse's adjoint."""
@@ -267,14 +266,22 @@ def _qr(op: Any, q_grad: Tensor, r_grad: Tensor) -> Any:
         skew_r = of_r - tf.linalg.adjoint(of_r)
         lower = tf.matrix_band_part(skew_q + skew_r, -1, 0)
         first = tf.matmul(q, r_grad + behind(lower, r))
-        return first + behind(q_grad - tf.matmul(q, of_q), r)
+        found = first + behind(q_grad - tf.matmul(q, of_q), r)
+        if not found.dtype.is_complex:
+            return found
+        # the diagonal's imaginary part: r has a real diagonal
+        rest = of_r - tf.linalg.adjoint(of_q)
+        diagonal = tf.linalg.set_diag(tf.zeros_like(rest), tf.linalg.diag_part(rest))
+        imaginary = diagonal - tf.cast(tf.real(diagonal), found.dtype)
+        return found + behind(tf.matmul(q, tf.linalg.adjoint(imaginary)), r)
 
     if rows >= columns:
         return square_or_tall(q, r, q_grad, r_grad)
     matrix = op.inputs[0]
     rest = matrix[..., :, rows:]
-    square, square_grad = r[..., :, :rows], r_grad[..., :, :rows]
+    square = r[..., :, :rows]
     rest_grad = r_grad[..., :, rows:]
+    square_grad = r_grad[..., :, :rows]
     of_rest = tf.matmul(q, rest_grad)
     of_q = q_grad + tf.matmul(rest, rest_grad, adjoint_b=True)
     return tf.concat([square_or_tall(q, square, of_q, square_grad), of_rest], axis=-1)
@@ -344,23 +351,6 @@ def _svd(op: Any, s_grad: Tensor, u_grad: Tensor, v_grad: Tensor) -> Any:
         return tf.matrix_transpose(result) if wide else result
 
 
-def _tridiagonal_solve(op: Operation, grad: Tensor) -> list[Any]:
-    """The transposed system yields the right side's gradient; its product with the solution yields that of the diagonals."""
-    diagonals, found = op.inputs[0], op.outputs[0]
-    middle = diagonals[..., 1, :]
-    batch = diagonals.shape[:-2].as_list()
-    zero = tf.zeros([*batch, 1], dtype=diagonals.dtype)
-    above = tf.concat((diagonals[..., 2, 1:], zero), axis=-1)
-    below = tf.concat((zero, diagonals[..., 0, :-1]), axis=-1)
-    turned = tf.stack([above, middle, below], axis=-2)
-    of_rhs = tf.linalg.tridiagonal_solve(turned, grad, partial_pivoting=op.get_attr("partial_pivoting"))
-    of_middle = tf.reduce_sum(of_rhs * found, axis=-1)
-    row = tf.zeros([*batch, 1, found.shape.as_list()[-1]], dtype=diagonals.dtype)
-    of_above = tf.reduce_sum(of_rhs * tf.concat((found[..., 1:, :], row), axis=-2), axis=-1)
-    of_below = tf.reduce_sum(of_rhs * tf.concat((row, found[..., :-1, :]), axis=-2), axis=-1)
-    return [-tf.stack([of_above, of_middle, of_below], axis=-2), of_rhs]
-
-
 def _least_squares(op: Operation, grad: Tensor) -> list[Any]:
     if not op.get_attr("fast"):
         raise ValueError("Gradient not defined for fast=False")
@@ -383,6 +373,5 @@ GRADIENTS: dict[str, GradientFunction] = {
     "SelfAdjointEigV2": _self_adjoint_eig,
     "SparseMatMul": _sparse_matmul,
     "Svd": _svd,
-    "TridiagonalSolve": _tridiagonal_solve,
     "MatrixSolveLs": _least_squares,
 }

@@ -11,17 +11,19 @@ from placesim.tf1.ops.conversion import constant
 from placesim.tf1.ops.generated_functions import gen
 
 
-def variable_shape(handle: Tensor, out_type: DTypeLike = "int32", with_dtype: bool = False) -> Any:
-    """Shape of a handle's variable, a Const if known; with its type on request."""
+def variable_shape(handle: Tensor, out_type: DTypeLike = "int32") -> Any:
+    """Shape of a handle's variable, a Const if known."""
     known = handle.graph.shapes.handle(handle.node_ref)
     dims = None if known is None else known[1]
     if dims is not None and all(dim >= 0 for dim in dims):
-        shape = constant(list(dims), dtype=out_type)
-    else:
-        shape = gen("VariableShape")(handle, out_type=out_type)
-    if not with_dtype:
-        return shape
-    return shape, None if known is None else known[0].name
+        return constant(list(dims), dtype=out_type)
+    return gen("VariableShape")(handle, out_type=out_type)
+
+
+def held_type(handle: Any) -> str | None:
+    """The name of the type of the variable behind a handle, if it is known."""
+    known = handle.graph.shapes.handle(handle.node_ref)
+    return None if known is None else known[0].name
 
 
 GRADIENTS: dict[str, GradientFunction] = {

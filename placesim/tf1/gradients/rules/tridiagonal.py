@@ -1,0 +1,80 @@
+"""Gradients of ops on matrices of three diagonals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from placesim.tf1.gradients.registry import GradientFunction
+from placesim.tf1.graphs.tensor import Operation, Tensor
+from placesim.tf1.importing.namespaces import namespace
+
+tf = namespace("")
+
+
+def _product(op: Operation, grad: Tensor) -> list[Any]:
+    above, middle, below = (tf.matrix_transpose(diagonal, conjugate=True) for diagonal in op.inputs[:3])
+    rhs = tf.conj(op.inputs[3])
+    of_above = tf.reduce_sum(_up(rhs) * grad, axis=-1)
+    of_middle = tf.reduce_sum(rhs * grad, axis=-1)
+    of_below = tf.reduce_sum(_down(rhs) * grad, axis=-1)
+    of_rhs = _down(above * grad) + middle * grad + _up(below * grad)
+    return [*(tf.expand_dims(part, -2) for part in (of_above, of_middle, of_below)), of_rhs]
+
+
+def _up(x: Any) -> Any:
+    """The rows of `[..., rows, columns]` one up, zeros in the last."""
+    return _padded(x, lambda: x[..., 1:, :], [[0, 1], [0, 0]])
+
+
+def _down(x: Any) -> Any:
+    """The rows one down, zeros in the first."""
+    return _padded(x, lambda: x[..., :-1, :], [[1, 0], [0, 0]])
+
+
+def _padded(x: Any, rest: Any, margins: list[list[int]]) -> Any:
+    """`rest()` with margins at its last dimensions; x gives the number of the others, whether it is known or not."""
+    zeros = tf.zeros((tf.rank(x) - 2, 2), dtype=tf.int32)
+    margins = tf.concat([zeros, tf.constant(margins)], axis=0)
+    return tf.pad(rest(), margins)
+
+
+def _solution(op: Operation, grad: Tensor) -> list[Any]:
+    """The transposed system gives the right side's gradient; its product with the solution that of the diagonals."""
+    attrs = {name: op.get_attr(name) for name in ("partial_pivoting", "perturb_singular")}
+    of_rhs = tf.linalg.tridiagonal_solve(_transposed(op.inputs[0]), grad, **attrs)
+    return [-_product_diagonals(of_rhs, op.outputs[0]), of_rhs]
+
+
+def _transposed(diagonals: Any) -> Any:
+    middle = diagonals[..., 1, :]
+    if diagonals.shape.is_fully_defined():
+        zero = tf.zeros([*diagonals.shape.as_list()[:-2], 1], dtype=diagonals.dtype)
+        above = tf.concat((diagonals[..., 2, 1:], zero), axis=-1)
+        below = tf.concat((zero, diagonals[..., 0, :-1]), axis=-1)
+    else:
+        zeros = tf.zeros((tf.rank(diagonals) - 2, 2), dtype=tf.int32)
+        margins = tf.concat((zeros, tf.constant([[0, 1]])), axis=0)
+        above = tf.pad(diagonals[..., 2, 1:], margins)
+        margins = tf.concat((zeros, tf.constant([[1, 0]])), axis=0)
+        below = tf.pad(diagonals[..., 0, :-1], margins)
+    return tf.stack([above, middle, below], axis=-2)
+
+
+def _product_diagonals(x: Any, other: Any) -> Any:
+    """The three diagonals of x times the transposed other, `[..., 3, rows]`."""
+    middle = tf.reduce_sum(x * other, axis=-1)
+    if other.shape.is_fully_defined():
+        dims = x.shape.as_list()
+        row = tf.zeros([*dims[:-2], 1, dims[-1]], dtype=x.dtype)
+        above = tf.reduce_sum(x * tf.concat((other[..., 1:, :], row), axis=-2), axis=-1)
+        below = tf.reduce_sum(x * tf.concat((row, other[..., :-1, :]), axis=-2), axis=-1)
+    else:
+        zeros = tf.zeros((tf.rank(other) - 2, 2), dtype=tf.int32)
+        margins = tf.concat((zeros, tf.constant([[0, 1], [0, 0]])), axis=0)
+        above = tf.reduce_sum(x * tf.pad(other[..., 1:, :], margins), axis=-1)
+        margins = tf.concat((zeros, tf.constant([[1, 0], [0, 0]])), axis=0)
+        below = tf.reduce_sum(x * tf.pad(other[..., :-1, :], margins), axis=-1)
+    return tf.stack([above, middle, below], axis=-2)
+
+
+GRADIENTS: dict[str, GradientFunction] = {"TridiagonalMatMul": _product, "TridiagonalSolve": _solution}
