@@ -34,6 +34,8 @@ REARRANGED_PASSES = 1.0
 """Passes over images and results to convert them to channels-last layout and back: a read and a write each would be 2, of which
 libraries save some. From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4).
 """
+TF32_REARRANGED_PASSES = 2.0
+"""The same for tf32 on wide tensor cores, where nothing is saved: from our recording of an H100 and an H200."""
 _FED_BYTES_PER_CLOCK = 2048
 """Bytes of operands that a multiprocessor's tensor cores take in a clock if it does 1,024 float16 operations, as V100's."""
 _RAGGED_GAIN = 2.5
@@ -96,11 +98,18 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     """The time on the device alone."""
     machine = machine_of(work, processor)
     if isinstance(work, Product):
-        rearranged = REARRANGED_PASSES * work.rearranged_bytes if uses_tensor_cores(work, processor) else 0.0
+        rearranged = rearranged_passes(work, processor) * work.rearranged_bytes
         return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
     seconds, start = _fixed_shape_seconds(work, machine, family)
     # a GPU's start: on a processor the executor's dispatch is all there is
     return seconds - start if processor.memory == "processor" else seconds
+
+
+def rearranged_passes(work: Product, processor: Processor) -> float:
+    """Passes over images and results whose channels lie apart, which only tensor cores need beside each other."""
+    if not uses_tensor_cores(work, processor):
+        return 0.0
+    return TF32_REARRANGED_PASSES if work.arithmetic == "tf32" and processor.has_wide_tensor_cores else REARRANGED_PASSES
 
 
 def _fixed_shape_seconds(

@@ -7,8 +7,9 @@ tests.benchmarks.gpu_times_bench`.
 from __future__ import annotations
 
 from placesim.machine.gpu_models import GPU_MODELS
+from placesim.prediction.work_amounts import Product
 from tests.benchmarks.network_rows import NetworkRow, NetworkRun
-from tests.benchmarks.network_tape import Numerics
+from tests.benchmarks.network_tape import Layout, Numerics
 from tests.benchmarks.network_times import predict_networks
 from tests.benchmarks.networks import architecture
 from tests.benchmarks.recorded_rows import read_lines, read_published, read_recording
@@ -26,17 +27,19 @@ _NETWORKS = {"alexnet": "alexnet_owt"}
 def product_label(row: Measurement) -> str:
     """Device, type, and whether it took more than 30 microseconds."""
     work = row.work[0]
-    size = "up to 30 us" if row.seconds <= 3e-5 else "longer"
-    return f"{row.device}, {work.arithmetic}, {size}" if hasattr(work, "arithmetic") else row.device
+    assert isinstance(work, Product)
+    return f"{row.device}, {work.arithmetic}, {'up to 30 us' if row.seconds <= 3e-5 else 'longer'}"
 
 
 def recorded_networks() -> list[NetworkRow]:
     """The steps of networks that `networks` builds."""
     found = []
     for card, line in read_lines():
-        network = _NETWORKS.get(line.get("network"), line.get("network", ""))
-        if line["op"] == "network" and line["mode"] in _NUMERICS and architecture(network) is not None:
-            layout = "NHWC" if line["last"] else "NCHW"
+        if line["op"] != "network" or line["mode"] not in _NUMERICS:
+            continue
+        network: str = _NETWORKS.get(line["network"], line["network"])
+        if architecture(network) is not None:
+            layout: Layout = "NHWC" if line["last"] else "NCHW"
             trains, numerics = line["is_training"], _NUMERICS[line["mode"]]
             run = NetworkRun(network, line["batch"], trains, trains, layout, numerics, line["length"])
             found.append(NetworkRow(run, card, GPU_MODELS[card], "recorded", line["mode"], layout, line["seconds"]))

@@ -194,14 +194,14 @@ BATCHED = ((96, 128, 128, 64), (96, 128, 64, 128), (96, 512, 512, 64), (96, 512,
 
 def products() -> Iterator[Row]:
     for arithmetic in ("bfloat16", "tf32", "float16", "float32"):
-        for sizes in MAIN_PRODUCTS:
-            yield product((1, *sizes), arithmetic)
+        for m, n, k in MAIN_PRODUCTS:
+            yield product((1, m, n, k), arithmetic)
         for sizes in BATCHED:
             yield product(sizes, arithmetic)
-    for sizes in [(n, n, n) for n in (2048, 4096, 8192)] + [(8192, 4096, 1024), (1024, 4096, 8192), (64, 4096, 4096)]:
+    for size in [(n, n, n) for n in (2048, 4096, 8192)] + [(8192, 4096, 1024), (1024, 4096, 8192), (64, 4096, 4096)]:
         for arithmetic in ("bfloat16", "float32", "tf32"):
             for layout in ("NT", "TN"):
-                yield product((1, *sizes), arithmetic, layout)
+                yield product((1, *size), arithmetic, layout)
     for m, n, k in MAIN_PRODUCTS:
         if m % 16 == n % 16 == k % 16 == 0:
             for fast in (True, False) if (m, n, k) in TALL or m == n == k else (True,):
@@ -514,7 +514,8 @@ def attention(sizes: tuple[int, int, int, int], dtype: str, is_causal: bool, for
         "length": s,
         "depth": d,
     }
-    return Row(labels, operands, {"fused": fused, "composed": composed, "fused gradient": gradient}[form])
+    forms: dict[str, Callable[..., Any]] = {"fused": fused, "composed": composed, "fused gradient": gradient}
+    return Row(labels, operands, forms[form])
 
 
 # transfers between host and device ------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from placesim.prediction.cost_formulas import (
     work_family,
 )
 from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
-from placesim.prediction.processors import Processor, gpu_processor
+from placesim.prediction.processors import Arithmetic, Processor, gpu_processor
 from placesim.prediction.work_amounts import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, matrix_product
 
 V100 = gpu_processor(GPU_MODELS["Tesla V100-SXM2-16GB"])
@@ -137,7 +137,8 @@ def test_tensor_cores_are_wide_by_their_operations_a_clock(model: str, is_wide: 
 
 def test_wide_tensor_cores_load_as_fast_as_they_compute() -> None:
     """989 T/s of float16 on 132 multiprocessors take 2,048 bytes 7.3e9 times a second; tf32 and float8 as many."""
-    products = [matrix_product(1, 1024, 1024, 1024, kind, size) for kind, size in (("float16", 2), ("tf32", 4), ("float8", 1))]
+    kinds: dict[Arithmetic, int] = {"float16": 2, "tf32": 4, "float8": 1}
+    products = [matrix_product(1, 1024, 1024, 1024, kind, size) for kind, size in kinds.items()]
     assert [work_family(work, H100) for work in products] == ["wide tensor product"] * 3
     assert [loading_hz(work, H100) for work in products] == pytest.approx([989e12 / 132 * 2 / 2048] * 3, rel=1e-3)
     assert loading_hz(products[0], V100) == 1530e6
@@ -145,11 +146,12 @@ def test_wide_tensor_cores_load_as_fast_as_they_compute() -> None:
 
 
 def test_ragged_products_of_wide_tensor_cores_are_faster_than_float32() -> None:
-    ragged, plain = (matrix_product(1, 2047, 2047, 2047, kind, size) for kind, size in (("bfloat16", 2), ("float32", 4)))
+    kinds: dict[Arithmetic, int] = {"bfloat16": 2, "float32": 4}
+    ragged, plain = (matrix_product(1, 2047, 2047, 2047, kind, size) for kind, size in kinds.items())
     assert work_family(ragged, H100) == "product"
     assert machine_of(ragged, H100).rate == pytest.approx(2.5 * machine_of(plain, H100).rate)
     depthwise = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28, groups=64)
-    halves, floats = (depthwise.work("forward", kind, size) for kind, size in (("bfloat16", 2), ("float32", 4)))
+    halves, floats = (depthwise.work("forward", kind, size) for kind, size in kinds.items())
     assert machine_of(halves, H100).rate == pytest.approx(machine_of(floats, H100).rate)
 
 
@@ -205,13 +207,15 @@ def test_memory_is_told_apart_by_kind_checks_and_age() -> None:
 
 
 def test_matrix_units_rearrange_channels_that_lie_apart() -> None:
-    """On an A100, not on a P100; an image and its result pass at the bandwidth of copying."""
+    """On an A100, not on a P100; an image and its result pass at the bandwidth of copying, those of tf32 twice."""
     made = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28)
     a100, p100 = (gpu_processor(GPU_MODELS[name]) for name in ("A100-SXM4-40GB", "Tesla P100-PCIE-16GB"))
     together, apart = (made.work("forward", "float16", 2, has_channels_apart=apart) for apart in (False, True))
     moved = 2 * 2 * 8 * 64 * 28 * 28 * REARRANGED_PASSES / (a100.bandwidth * BANDWIDTH_SHARE["stacked"])
     assert predict(apart, a100).seconds - predict(together, a100).seconds == pytest.approx(moved)
     assert predict(apart, p100) == predict(together, p100)
+    together, apart = (made.work("forward", "tf32", 4, has_channels_apart=apart) for apart in (False, True))
+    assert predict(apart, a100).seconds - predict(together, a100).seconds == pytest.approx(2 * 2 * moved / REARRANGED_PASSES)
 
 
 def test_every_model_of_the_catalogue_has_its_figures() -> None:
