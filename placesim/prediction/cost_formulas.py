@@ -34,6 +34,12 @@ REARRANGED_PASSES = 1.0
 """Passes over images and results to convert them to channels-last layout and back: a read and a write each would be 2, of which
 libraries save some. From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4).
 """
+TF32_REARRANGED_PASSES = 2.0
+"""The same for tf32 on wide tensor cores, where nothing is saved: from our recording of an H100 and an H200."""
+_FED_BYTES_PER_CLOCK = 2048
+"""Bytes of operands that a multiprocessor's tensor cores take in a clock if it does 1,024 float16 operations, as V100's."""
+_RAGGED_GAIN = 2.5
+"""How many times faster than float32 wide tensor cores compute rows that are no multiple of 16 bytes: our record of an H100."""
 _CHOICE_SHARPNESS = 12
 _LIMIT_SHARPNESS = 8
 
@@ -78,7 +84,7 @@ def work_family(work: Work, processor: Processor) -> str:
         if processor.memory == "processor":
             return "cpu convolution" if work.family.startswith("convolution") else "cpu product"
         if uses_tensor_cores(work, processor):
-            return f"tensor {work.family}"
+            return f"wide tensor {work.family}" if processor.has_wide_tensor_cores else f"tensor {work.family}"
         return f"int8 {work.family}" if work.arithmetic == "int8" else work.family
     return work.family
 
@@ -92,11 +98,18 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     """The time on the device alone."""
     machine = machine_of(work, processor)
     if isinstance(work, Product):
-        rearranged = REARRANGED_PASSES * work.rearranged_bytes if uses_tensor_cores(work, processor) else 0.0
+        rearranged = rearranged_passes(work, processor) * work.rearranged_bytes
         return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
     seconds, start = _fixed_shape_seconds(work, machine, family)
     # a GPU's start: on a processor the executor's dispatch is all there is
     return seconds - start if processor.memory == "processor" else seconds
+
+
+def rearranged_passes(work: Product, processor: Processor) -> float:
+    """Passes over images and results whose channels lie apart, which only tensor cores need beside each other."""
+    if not uses_tensor_cores(work, processor):
+        return 0.0
+    return TF32_REARRANGED_PASSES if work.arithmetic == "tf32" and processor.has_wide_tensor_cores else REARRANGED_PASSES
 
 
 def _fixed_shape_seconds(
@@ -125,10 +138,21 @@ def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
         peak_rate(work, processor) / slowdown,
         processor.bandwidth * BANDWIDTH_SHARE[processor.memory],
         processor.units,
-        processor.clock_hz / slowdown,
+        loading_hz(work, processor) / slowdown,
         processor.cache_bytes,
         float(processor.has_short_reach),
     )
+
+
+def loading_hz(work: Work, processor: Processor) -> float:
+    """Clock at which a multiprocessor loads operands; that of wide tensor cores grows with the bytes that they take.
+
+    Each generation's caches and copies keep up with its tensor cores: A100 to B200 take two to eight times V100's operands in a
+    clock, by tiles that several multiprocessors share and by copies that pass no registers.
+    """
+    if isinstance(work, Product) and uses_tensor_cores(work, processor) and processor.has_wide_tensor_cores:
+        return processor.rate(work.arithmetic) / processor.units * work.element_bytes / _FED_BYTES_PER_CLOCK
+    return processor.clock_hz
 
 
 def peak_rate(work: Work, processor: Processor) -> float:
@@ -136,7 +160,8 @@ def peak_rate(work: Work, processor: Processor) -> float:
     if isinstance(work, StreamedBytes | Rows):
         return processor.rate("float32")
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
-        return processor.rate("float32")
+        is_ragged_product = processor.has_wide_tensor_cores and work.family == "product"
+        return processor.rate("float32") * (_RAGGED_GAIN if is_ragged_product else 1.0)
     return processor.rate(work.arithmetic)
 
 

@@ -1,8 +1,9 @@
 """Fitted constants, written by `python -m tests.benchmarks.fit_costs --write`; do not edit.
 
 Sources: kernels of NeuSight (PyTorch 2.1 on seven GPUs), DeepBench (ten GPUs, a Xeon Phi, three ARM), convnet-benchmarks (Caffe
-on a Titan X) and layer profiles of PipeDream; with each family stands the number of its rows.  Spreads are of rows whose sizes
-were no part of the fit.
+on a Titan X) and layer profiles of PipeDream; for wide tensor cores our recording of an H100 and an H200, DeepGEMM (an H800)
+and published products (`tests/data`).  With each family stands the number of its rows.  Spreads are of rows whose sizes were no
+part of the fit.
 """
 
 from __future__ import annotations
@@ -196,6 +197,66 @@ TILED: Mapping[str, TiledConstants] = {
         far_cost=0,
         sharpness=4.796,
     ),
+    "wide tensor convolution filter gradient": TiledConstants(  # 37 rows
+        start_seconds=6.475e-06,
+        efficiency=1.247,
+        half_intensity=9.713,
+        prologue_depth=18.08,
+        wave_share=0.9585,
+        resident_blocks=1.433,
+        loaded_bytes_per_clock=11.51,
+        epilogue_share=0.1225,
+        winograd_gain=1,
+        winograd_traffic=1,
+        direct_efficiency=0.1036,
+        far_cost=0,
+        sharpness=2.78,
+    ),
+    "wide tensor convolution forward": TiledConstants(  # 30 rows
+        start_seconds=5.564e-06,
+        efficiency=1.25,
+        half_intensity=9.584,
+        prologue_depth=16.07,
+        wave_share=0.2064,
+        resident_blocks=0.5611,
+        loaded_bytes_per_clock=8.938,
+        epilogue_share=0.3549,
+        winograd_gain=1,
+        winograd_traffic=1,
+        direct_efficiency=0.0782,
+        far_cost=0,
+        sharpness=7.264,
+    ),
+    "wide tensor convolution input gradient": TiledConstants(  # 42 rows
+        start_seconds=7.365e-06,
+        efficiency=1.25,
+        half_intensity=7.896,
+        prologue_depth=15.63,
+        wave_share=0.3863,
+        resident_blocks=0.3379,
+        loaded_bytes_per_clock=11.99,
+        epilogue_share=0.09039,
+        winograd_gain=1,
+        winograd_traffic=1,
+        direct_efficiency=0.09792,
+        far_cost=0,
+        sharpness=2.735,
+    ),
+    "wide tensor product": TiledConstants(  # 790 rows
+        start_seconds=3.52e-06,
+        efficiency=1.222,
+        half_intensity=10.43,
+        prologue_depth=148.6,
+        wave_share=0.06273,
+        resident_blocks=0.1095,
+        loaded_bytes_per_clock=15.81,
+        epilogue_share=0.09737,
+        winograd_gain=1,
+        winograd_traffic=1,
+        direct_efficiency=0,
+        far_cost=0,
+        sharpness=1.691,
+    ),
 }
 STREAMS: Mapping[str, StreamConstants] = {
     "elementwise": StreamConstants(  # 9076 rows
@@ -285,4 +346,8 @@ SPREAD: Mapping[str, Spread] = {
     "tensor convolution forward": Spread(0.793, 1.314),
     "tensor convolution input gradient": Spread(0.696, 2.121),
     "tensor product": Spread(0.866, 1.206),
+    "wide tensor convolution filter gradient": Spread(0.664, 1.566),
+    "wide tensor convolution forward": Spread(0.835, 1.145),
+    "wide tensor convolution input gradient": Spread(0.690, 1.284),
+    "wide tensor product": Spread(0.859, 1.231),
 }

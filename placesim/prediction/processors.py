@@ -9,10 +9,18 @@ from typing import Literal
 from placesim.core.errors import InvalidArgumentError, UsageError
 from placesim.machine.gpu_models import GpuModel
 
-Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "int8"]
+Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]
 """HBM, GDDR, GDDR with its check bits in line, whatever a GPU before Volta has, or a CPU's main memory."""
-_BITS: Mapping[Arithmetic, int] = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "int8": 8}
+_BITS: Mapping[Arithmetic, int] = {
+    "float64": 64,
+    "float32": 32,
+    "tf32": 19,
+    "float16": 16,
+    "bfloat16": 16,
+    "float8": 8,
+    "int8": 8,
+}
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
 _REACHED_SHARES = {3: 0.74, 5: 0.8}
@@ -25,6 +33,9 @@ _ENERGIES = {3: 2.0}
 _USUAL_LANES = 128
 _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
+_FLOAT8_SINCE = 8.9
+"""Compute capability of Ada; the sheets have one rate for float8 and int8."""
+_WIDE_OPERATIONS_PER_CLOCK = 1500
 _TENSOR_CORES_GAIN = 3
 """Float16 without tensor cores runs at most twice as fast as float32."""
 
@@ -57,6 +68,11 @@ class Processor:
     process_nm: float = 1.0
     cache_bytes: float = 0.0
     has_short_reach: bool = False
+
+    @property
+    def has_wide_tensor_cores(self) -> bool:
+        """Whether a multiprocessor does 2,048 float16 operations a clock or more, as since A100, and not 1,024 or fewer."""
+        return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
 
     def __post_init__(self) -> None:
         for what, value in (("bandwidth", self.bandwidth), ("number of units", self.units), ("clock", self.clock_hz)):
@@ -93,6 +109,7 @@ def gpu_processor(model: GpuModel) -> Processor:
         "tf32": own.tf32,
         "float16": own.float16 or float32,
         "bfloat16": own.bfloat16 or float32,
+        "float8": own.int8 if _has_float8(model) else 0.0,
         "int8": own.int8 or float32,
     }
     return Processor(
@@ -111,10 +128,14 @@ def gpu_processor(model: GpuModel) -> Processor:
 
 
 def _tensor_arithmetics(model: GpuModel) -> frozenset[Arithmetic]:
-    """Arithmetic with tensor cores: float16 since Volta, tf32 and bfloat16 since Ampere; none if float16 is as fast as
-    float32.
+    """Arithmetic with tensor cores: float16 since Volta, tf32 and bfloat16 since Ampere, float8 since Ada; none if float16
+    is as fast as float32.
     """
     own = model.figures
     if own.tf32:
-        return frozenset(("tf32", "float16", "bfloat16"))
+        return frozenset(("tf32", "float16", "bfloat16", *(("float8",) if _has_float8(model) else ())))
     return frozenset(("float16",) if own.float16 > _TENSOR_CORES_GAIN * model.flops else ())
+
+
+def _has_float8(model: GpuModel) -> bool:
+    return model.figures.tf32 > 0 and float(model.compute_capability) >= _FLOAT8_SINCE

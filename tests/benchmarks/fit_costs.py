@@ -21,6 +21,7 @@ from scipy.optimize import least_squares
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, Work
+from tests.benchmarks.recorded_rows import read_fit_rows, read_published
 from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
 
 FOLDS = 5
@@ -34,8 +35,9 @@ TARGET = Path(cost_formulas.__file__).with_name("fitted_constants.py")
 _HEADER = """Fitted constants, written by `python -m tests.benchmarks.fit_costs --write`; do not edit.
 
 Sources: kernels of NeuSight (PyTorch 2.1 on seven GPUs), DeepBench (ten GPUs, a Xeon Phi, three ARM), convnet-benchmarks (Caffe
-on a Titan X) and layer profiles of PipeDream; with each family stands the number of its rows.  Spreads are of rows whose sizes
-were no part of the fit.
+on a Titan X) and layer profiles of PipeDream; for wide tensor cores our recording of an H100 and an H200, DeepGEMM (an H800)
+and published products (`tests/data`).  With each family stands the number of its rows.  Spreads are of rows whose sizes were no
+part of the fit.
 """
 LEAST = {"sharpness": 1.0}
 MOST = {"wave_share": 1.0, "efficiency": 1.25, "winograd_gain": 4.0}
@@ -60,7 +62,7 @@ _PLAIN = frozenset(("winograd_gain", "winograd_traffic", "direct_efficiency"))
 def shape_of(family: str) -> Shape:
     """The formula of a family, by its name."""
     if "convolution" in family:
-        no_winograd = family.startswith(("tensor", "cpu", "int8"))
+        no_winograd = family.startswith(("tensor", "wide", "cpu", "int8"))
         fixed = frozenset(("far_cost", "winograd_gain", "winograd_traffic") if no_winograd else ("far_cost",))
         plain = _TILED._replace(winograd_gain=1, winograd_traffic=1) if no_winograd else _TILED
         return Shape(cost_formulas.tiled_seconds, TiledConstants, plain, fixed)
@@ -144,7 +146,7 @@ def _columns(rows: Sequence[Measurement]) -> Columns:
             row.processor.process_nm,
             row.processor.bandwidth,
             row.processor.units,
-            row.processor.clock_hz,
+            cost_formulas.loading_hz(row.work[0], row.processor),
             row.processor.cache_bytes,
             row.processor.has_short_reach,
             row.launch_seconds,
@@ -323,8 +325,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"write {TARGET.name}")
     parser.add_argument("--quick", action="store_true", help="errors of the fit itself, nothing held out")
     args = parser.parse_args()
-    found = list(read_measurements(args.ops, read_processors(args.devices)))
-    columns = by_family([row for row in found if isinstance(row, Measurement)])
+    found = [row for row in read_measurements(args.ops, read_processors(args.devices)) if isinstance(row, Measurement)]
+    columns = by_family([*found, *read_fit_rows(), *read_published()])
     model = fit(columns)
     for family, constants in model.constants.items():
         print(family, " ".join(f"{name}={value:.3g}" for name, value in constants._asdict().items()))

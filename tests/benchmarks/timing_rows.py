@@ -65,8 +65,8 @@ _DIRECTIONS: Mapping[str, tuple[Direction, ...]] = {
     "bwd_weight": ("filter gradient",),
     "bwd_total": ("input gradient", "filter gradient"),
 }
-_ARITHMETICS: Mapping[str, Arithmetic] = {"f32": "float32", "f16*f32+": "float16", "i32": "int8"}
-_SIZES = {"f32": 4, "f16": 2, "i8": 1}
+_ARITHMETICS: Mapping[str, Arithmetic] = {"f32": "float32", "f16*f32+": "float16", "f8*f32+": "float8", "i32": "int8"}
+_SIZES = {"f32": 4, "f16": 2, "f8": 1, "i8": 1}
 _REACHED_OF_AMD = 0.75
 """What AMD's products of 2017 reach of the sheet at best (0.69 to 0.74 of it in DeepBench's rows): the libraries were young."""
 _GRADIENT_TENSORS = 3 / 4
@@ -189,7 +189,9 @@ def _products(row: Mapping[str, str], dims: Mapping[str, int], arithmetic: Arith
     m, n, k = dims["m"], dims["n"], dims["k"]
     if row["suite"].startswith("NeuSight"):
         n, k = k, n
-    yield matrix_product(dims.get("b", 1), m, n, k, arithmetic, size)
+    product = matrix_product(dims.get("b", 1), m, n, k, arithmetic, size)
+    # the sum of float8 products has two bytes
+    yield product._replace(moved_bytes=float(row["bytes"])) if arithmetic == "float8" else product
     if row["phase"] == "bwd_total":
         yield matrix_product(dims.get("b", 1), m, k, n, arithmetic, size)
 

@@ -15,6 +15,7 @@ from placesim.machine.gpu_models import GPU_MODELS
 from placesim.prediction.cost_constants import StreamConstants
 from placesim.prediction.cost_formulas import (
     REARRANGED_PASSES,
+    loading_hz,
     machine_of,
     power_slowdown,
     predict,
@@ -23,11 +24,12 @@ from placesim.prediction.cost_formulas import (
     work_family,
 )
 from placesim.prediction.fitted_constants import BANDWIDTH_SHARE, ROWS, SPREAD, STEPS, STREAMS, TILED
-from placesim.prediction.processors import Processor, gpu_processor
+from placesim.prediction.processors import Arithmetic, Processor, gpu_processor
 from placesim.prediction.work_amounts import Convolution, Direction, RecurrentLayer, Rows, StreamedBytes, matrix_product
 
 V100 = gpu_processor(GPU_MODELS["Tesla V100-SXM2-16GB"])
 A100 = gpu_processor(GPU_MODELS["A100-SXM4-80GB"])
+H100 = gpu_processor(GPU_MODELS["H100-SXM5-80GB"])
 PROCESSORS = st.sampled_from([gpu_processor(model) for model in GPU_MODELS.values()])
 SIZES = st.integers(1, 20_000)
 GROWN = st.integers(0, 5_000)
@@ -119,6 +121,50 @@ def test_tensor_cores_take_channels_in_eights() -> None:
     assert machine_of(halves, V100).rate == pytest.approx(machine_of(halves._replace(arithmetic="float32"), V100).rate)
 
 
+@pytest.mark.parametrize(
+    ("model", "is_wide"),
+    [
+        ("A100-SXM4-80GB", True),  # 312 T/s on 108 multiprocessors at 1,410 MHz: 2,049 operations a clock
+        ("B200-SXM6-180GB", True),
+        ("Tesla V100-SXM2-16GB", False),  # 125 T/s, 80, 1,530 MHz: 1,021
+        ("NVIDIA L40S", False),  # 362 T/s, 142, 2,520 MHz: 1,012
+        ("Tesla P100-PCIE-16GB", False),  # no tensor cores
+    ],
+)
+def test_tensor_cores_are_wide_by_their_operations_a_clock(model: str, is_wide: bool) -> None:
+    assert gpu_processor(GPU_MODELS[model]).has_wide_tensor_cores == is_wide
+
+
+def test_wide_tensor_cores_load_as_fast_as_they_compute() -> None:
+    """989 T/s of float16 on 132 multiprocessors take 2,048 bytes 7.3e9 times a second; tf32 and float8 as many."""
+    kinds: dict[Arithmetic, int] = {"float16": 2, "tf32": 4, "float8": 1}
+    products = [matrix_product(1, 1024, 1024, 1024, kind, size) for kind, size in kinds.items()]
+    assert [work_family(work, H100) for work in products] == ["wide tensor product"] * 3
+    assert [loading_hz(work, H100) for work in products] == pytest.approx([989e12 / 132 * 2 / 2048] * 3, rel=1e-3)
+    assert loading_hz(products[0], V100) == 1530e6
+    assert loading_hz(matrix_product(1, 1024, 1024, 1024, "float32", 4), H100) == 1980e6
+
+
+def test_ragged_products_of_wide_tensor_cores_are_faster_than_float32() -> None:
+    kinds: dict[Arithmetic, int] = {"bfloat16": 2, "float32": 4}
+    ragged, plain = (matrix_product(1, 2047, 2047, 2047, kind, size) for kind, size in kinds.items())
+    assert work_family(ragged, H100) == "product"
+    assert machine_of(ragged, H100).rate == pytest.approx(2.5 * machine_of(plain, H100).rate)
+    depthwise = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28, groups=64)
+    halves, floats = (depthwise.work("forward", kind, size) for kind, size in kinds.items())
+    assert machine_of(halves, H100).rate == pytest.approx(machine_of(floats, H100).rate)
+
+
+def test_float8_has_tensor_cores_since_ada() -> None:
+    work = matrix_product(1, 8192, 8192, 8192, "float8", 1)
+    for name in ("NVIDIA L4", "H100-SXM5-80GB", "B200-SXM6-180GB"):
+        processor = gpu_processor(GPU_MODELS[name])
+        half = work._replace(arithmetic="float16", element_bytes=2, moved_bytes=2 * work.moved_bytes)
+        assert 1.9 < predict(half, processor).seconds / predict(work, processor).seconds <= 2
+    with pytest.raises(InvalidArgumentError, match=r"A100-SXM4-80GB has no rate for float8: .*; the nearest is int8"):
+        predict(work, A100)
+
+
 def test_tf32_is_faster_than_float32_where_there_are_cores_for_it() -> None:
     slow, fast = (predict(matrix_product(1, 4096, 4096, 4096, kind, 4), A100).seconds for kind in ("float32", "tf32"))
     assert fast < slow / 3
@@ -161,13 +207,15 @@ def test_memory_is_told_apart_by_kind_checks_and_age() -> None:
 
 
 def test_matrix_units_rearrange_channels_that_lie_apart() -> None:
-    """On an A100, not on a P100; an image and its result pass at the bandwidth of copying."""
+    """On an A100, not on a P100; an image and its result pass at the bandwidth of copying, those of tf32 twice."""
     made = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28)
     a100, p100 = (gpu_processor(GPU_MODELS[name]) for name in ("A100-SXM4-40GB", "Tesla P100-PCIE-16GB"))
     together, apart = (made.work("forward", "float16", 2, has_channels_apart=apart) for apart in (False, True))
     moved = 2 * 2 * 8 * 64 * 28 * 28 * REARRANGED_PASSES / (a100.bandwidth * BANDWIDTH_SHARE["stacked"])
     assert predict(apart, a100).seconds - predict(together, a100).seconds == pytest.approx(moved)
     assert predict(apart, p100) == predict(together, p100)
+    together, apart = (made.work("forward", "tf32", 4, has_channels_apart=apart) for apart in (False, True))
+    assert predict(apart, a100).seconds - predict(together, a100).seconds == pytest.approx(2 * 2 * moved / REARRANGED_PASSES)
 
 
 def test_every_model_of_the_catalogue_has_its_figures() -> None:
@@ -199,7 +247,7 @@ def test_what_is_fitted_is_whole() -> None:
     assert all(0 < share <= 1 for share in BANDWIDTH_SHARE.values())
     for direction in DIRECTIONS:
         work = Convolution(8, 64, 28, 28, 64, 3, 3, 1, 1, 28, 28).work(direction, "float32", 4)
-        assert {work.family, f"tensor {work.family}"} <= set(TILED)
+        assert {work.family, f"tensor {work.family}", f"wide tensor {work.family}"} <= set(TILED)
         assert work.operations == 2 * 8 * 28 * 28 * 64 * 64 * 9
 
 

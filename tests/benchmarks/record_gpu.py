@@ -1,0 +1,825 @@
+"""Times of single kernels and whole steps on a GPU, as JSON lines: `python record_gpu.py --output FILE [--seconds 330]`.
+
+Needs PyTorch with torchvision and nothing of placesim.  The first line names card, driver, versions, date and method; each
+other line is a measurement.  A kernel's time is that of a CUDA graph with many launches of it, divided by their number: random
+operands, several sets of them in turn where one would stay in the cache, the median of many replays after a warm-up.  Steps of
+networks are launched by PyTorch one after another, and timed by events.  Each section has a share of the seconds; its rows are
+in a shuffled order, so what a late section leaves out is a sample.  The clock and power are read while the last replays run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import gzip
+import json
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+import torchvision
+from torch import nn
+
+aten = torch.ops.aten
+DEVICE = "cuda"
+ROTATED_BYTES = 200e6
+"""What the sets of operands hold together, so that no cache of 50 to 60 MiB keeps one until its next turn."""
+MOST_SETS = 32
+GRAPH_SECONDS = 2e-3
+MOST_LAUNCHES = 256
+WARM_SECONDS, TIMED_SECONDS = 0.01, 0.02
+LONG_KERNEL = 1e-4
+"""From here on a kernel may draw so much power that the clock falls: it is run three times as long."""
+DTYPES = {
+    "float64": torch.float64,
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "float16": torch.float16,
+    "bfloat16": torch.bfloat16,
+    "float8": torch.float8_e4m3fn,
+    "int8": torch.int8,
+}
+
+
+class Row(NamedTuple):
+    """A kernel to measure: what identifies it, and what makes a set of operands and launches the kernel on one."""
+
+    labels: dict[str, Any]
+    operands: Callable[[], tuple[Any, ...]]
+    launch: Callable[..., Any]
+
+
+class Board:
+    """Clock (MHz) and power (W), where NVML answers."""
+
+    def __init__(self) -> None:
+        self._nvml: Any = None
+        with contextlib.suppress(Exception):
+            import pynvml
+
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+            self._nvml = pynvml
+
+    def state(self) -> dict[str, int]:
+        if self._nvml is None:
+            return {}
+        clock = self._nvml.nvmlDeviceGetClockInfo(self._handle, self._nvml.NVML_CLOCK_SM)
+        return {"clock_mhz": clock, "watts": round(self._nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000)}
+
+    def facts(self) -> dict[str, Any]:
+        if self._nvml is None:
+            return {}
+        nvml, handle = self._nvml, self._handle
+        return {
+            "driver": nvml.nvmlSystemGetDriverVersion(),
+            "most_clock_mhz": nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
+            "power_limit_watts": nvml.nvmlDeviceGetEnforcedPowerLimit(handle) // 1000,
+            "celsius": nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        }
+
+
+BOARD = Board()
+STREAM = torch.cuda.Stream()
+
+
+def set_tf32(is_on: bool) -> None:
+    torch.backends.cuda.matmul.allow_tf32 = is_on
+    torch.backends.cudnn.allow_tf32 = is_on
+
+
+def time_kernel(row: Row, *, as_graph: bool = True) -> dict[str, Any]:
+    """Seconds of one launch: median, tenth and ninetieth percentile of the replays."""
+    first = row.operands()
+    held = sum(part.numel() * part.element_size() for part in first if isinstance(part, torch.Tensor))
+    sets = [first] + [row.operands() for _ in range(min(MOST_SETS, math.ceil(ROTATED_BYTES / max(held, 1))) - 1)]
+    torch.cuda.synchronize()  # the operands were made on another stream
+    with torch.cuda.stream(STREAM):
+        for operands in (first, sets[-1], first):
+            row.launch(*operands)
+        STREAM.synchronize()
+        guess = between_events(lambda: [row.launch(*operands) for operands in (first, sets[-1])], 1)[0] / 2
+        launches = max(1, min(MOST_LAUNCHES, math.ceil(GRAPH_SECONDS / guess)))
+        launches = math.ceil(launches / len(sets)) * len(sets) if guess < LONG_KERNEL else launches
+        sequence = [sets[number % len(sets)] for number in range(launches)]
+
+        def launch_all() -> None:
+            for operands in sequence:
+                row.launch(*operands)
+
+        run: Callable[[], Any] = launch_all
+        graph = None
+        if as_graph and guess < 0.05:
+            graph = torch.cuda.CUDAGraph()
+            graph.capture_begin()
+            try:
+                run()
+            finally:
+                graph.capture_end()
+            run = graph.replay
+        longer = 3 if guess > LONG_KERNEL else 1
+        # the guess holds what PyTorch costs on the host: the replay tells
+        once = between_events(run, 2)[1]
+        for _ in range(min(400, math.ceil(longer * WARM_SECONDS / once))):
+            run()
+        times = between_events(run, max(3, min(200, math.ceil(longer * TIMED_SECONDS / once))), look=True)
+        state = times.pop()
+        if graph is not None:
+            graph.reset()
+    low, *_, high = statistics.quantiles(times, n=10, method="inclusive")
+    return {
+        "seconds": statistics.median(times) / launches,
+        "low": low / launches,
+        "high": high / launches,
+        "launches": launches,
+        "replays": len(times),
+        "sets": len(sets),
+        "graph": graph is not None,
+        **state,
+    }
+
+
+def between_events(run: Callable[[], Any], times: int, *, look: bool = False) -> list[Any]:
+    """Seconds of each of `times` runs; at the end, if `look`, the board's state while they ran."""
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(times + 1)]
+    events[0].record()
+    for event in events[1:]:
+        run()
+        event.record()
+    state = [BOARD.state()] if look else []
+    events[-1].synchronize()
+    return [start.elapsed_time(end) * 1e-3 for start, end in pairwise(events)] + state
+
+
+def normal(*sizes: int, dtype: str, transposed: bool = False, last: bool = False) -> torch.Tensor:
+    """Random numbers; `transposed`: the last two axes lie the other way round; `last`: channels are adjacent in memory."""
+    shape = (*sizes[:-2], sizes[-1], sizes[-2]) if transposed else sizes
+    if dtype == "int8":
+        made = torch.randint(-128, 127, shape, dtype=torch.int8, device=DEVICE)
+    else:
+        made = torch.randn(shape, device=DEVICE, dtype=torch.bfloat16 if dtype == "float8" else DTYPES[dtype]).to(DTYPES[dtype])
+    made = made.mT if transposed else made
+    return made.contiguous(memory_format=torch.channels_last) if last else made
+
+
+# matrix products ------------------------------------------------------------------------------------------------------------
+
+SQUARES = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
+TALL = [(tokens, h, k) for tokens in (512, 2048, 8192) for hidden in (768, 1024, 2048, 4096)
+        for h, k in ((hidden, hidden), (4 * hidden, hidden), (hidden, 4 * hidden))]  # fmt: skip
+LARGE = ((4096, 14336, 4096), (4096, 4096, 14336), (8192, 28672, 8192), (2048, 24576, 1536), (4096, 7168, 16384))
+THIN = [(m, n, k) for m in (1, 8, 16, 64) for n, k in ((1024, 1024), (4096, 4096), (16384, 4096), (4096, 16384), (32000, 1024))]
+WAVES = [(m, 4096, 4096) for m in range(1920, 2945, 128)] + [(m, 1024, 1024) for m in (128, 640, 1152, 2176, 4224)]
+# fmt: off
+ODD = ((1000, 1000, 1000), (1023, 1023, 1023), (1025, 1025, 1025), (2047, 2047, 2047), (2049, 2049, 2049), (4095, 4095, 4095),
+       (4097, 4097, 4097), (5000, 5000, 5000), (8192, 50257, 768), (8192, 50304, 768), (4100, 4100, 4100),
+       (4104, 4104, 4104))
+# fmt: on
+DEPTHS = [(4096, 4096, k) for k in (64, 128, 256, 512, 1024, 2048)] + [(1024, 1024, k) for k in (256, 4096, 16384, 65536)]
+MAIN_PRODUCTS = tuple(dict.fromkeys([*((n, n, n) for n in SQUARES), *TALL, *LARGE, *THIN, *WAVES, *ODD, *DEPTHS]))
+BATCHED = ((96, 128, 128, 64), (96, 128, 64, 128), (96, 512, 512, 64), (96, 512, 64, 512), (384, 128, 128, 64),
+           (384, 512, 512, 64), (192, 1024, 1024, 64), (192, 1024, 64, 1024), (64, 2048, 2048, 128), (64, 2048, 128, 2048),
+           (64, 128, 128, 128), (64, 256, 256, 256), (64, 512, 512, 512), (64, 1024, 1024, 1024), (16, 2048, 2048, 2048),
+           (1024, 64, 64, 64), (4096, 32, 32, 32))  # fmt: skip
+
+
+def products() -> Iterator[Row]:
+    for arithmetic in ("bfloat16", "tf32", "float16", "float32"):
+        for m, n, k in MAIN_PRODUCTS:
+            yield product((1, m, n, k), arithmetic)
+        for sizes in BATCHED:
+            yield product(sizes, arithmetic)
+    for size in [(n, n, n) for n in (2048, 4096, 8192)] + [(8192, 4096, 1024), (1024, 4096, 8192), (64, 4096, 4096)]:
+        for arithmetic in ("bfloat16", "float32", "tf32"):
+            for layout in ("NT", "TN"):
+                yield product((1, *size), arithmetic, layout)
+    for m, n, k in MAIN_PRODUCTS:
+        if m % 16 == n % 16 == k % 16 == 0:
+            for fast in (True, False) if (m, n, k) in TALL or m == n == k else (True,):
+                yield float8_product(m, n, k, fast)
+    for n in SQUARES[:-1]:
+        if n >= 512:
+            yield product((1, n, n, n), "int8")
+        if n <= 8192:
+            yield product((1, n, n, n), "float64")
+    for n in (1000, 1023, 1536):
+        yield product((1, n, 2 * n, n), "float64")
+
+
+def product(sizes: tuple[int, int, int, int], arithmetic: str, layout: str = "NN") -> Row:
+    """`[m, k] @ [k, n]`, as often as the first size says; a `T` of the layout is an operand that lies transposed in memory."""
+
+    batch, m, n, k = sizes
+    outer = (batch,) if batch > 1 else ()
+
+    def operands() -> tuple[torch.Tensor, torch.Tensor]:
+        return (
+            normal(*outer, m, k, dtype=arithmetic, transposed=layout[0] == "T"),
+            normal(*outer, k, n, dtype=arithmetic, transposed=layout[1] == "T" or arithmetic == "int8"),
+        )
+
+    labels = {"op": "matmul", "arithmetic": arithmetic, "batch": batch, "m": m, "n": n, "k": k, "layout": layout}
+    return Row(labels, operands, torch._int_mm if arithmetic == "int8" else torch.matmul)
+
+
+def float8_product(m: int, n: int, k: int, fast: bool) -> Row:
+    def operands() -> tuple[torch.Tensor, ...]:
+        one = torch.ones((), device=DEVICE)
+        return normal(m, k, dtype="float8"), normal(k, n, dtype="float8", transposed=True), one, one
+
+    def launch(a: torch.Tensor, b: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch._scaled_mm(a, b, scale_a=x, scale_b=y, out_dtype=torch.bfloat16, use_fast_accum=fast)
+
+    labels = {"op": "matmul", "arithmetic": "float8", "batch": 1, "m": m, "n": n, "k": k, "layout": "NT", "fast": fast}
+    return Row(labels, operands, launch)
+
+
+# convolutions ---------------------------------------------------------------------------------------------------------------
+
+LAYERS = (
+    # network, channels, side of the image, filters, side of the filter, stride, groups
+    ("resnet50", 3, 224, 64, 7, 2, 1), ("resnet50", 64, 56, 64, 1, 1, 1), ("resnet50", 64, 56, 64, 3, 1, 1),
+    ("resnet50", 64, 56, 256, 1, 1, 1), ("resnet50", 256, 56, 128, 1, 1, 1), ("resnet50", 128, 56, 128, 3, 2, 1),
+    ("resnet50", 256, 56, 512, 1, 2, 1), ("resnet50", 128, 28, 128, 3, 1, 1), ("resnet50", 512, 28, 128, 1, 1, 1),
+    ("resnet50", 256, 14, 256, 3, 1, 1), ("resnet50", 256, 14, 1024, 1, 1, 1), ("resnet50", 1024, 14, 512, 1, 1, 1),
+    ("resnet50", 512, 7, 512, 3, 1, 1), ("resnet50", 512, 7, 2048, 1, 1, 1),
+    ("alexnet", 3, 224, 64, 11, 4, 1), ("alexnet", 64, 27, 192, 5, 1, 1), ("alexnet", 192, 13, 384, 3, 1, 1),
+    ("alexnet", 384, 13, 256, 3, 1, 1),
+    ("vgg16", 3, 224, 64, 3, 1, 1), ("vgg16", 64, 224, 64, 3, 1, 1), ("vgg16", 128, 112, 128, 3, 1, 1),
+    ("vgg16", 256, 56, 256, 3, 1, 1), ("vgg16", 512, 28, 512, 3, 1, 1), ("vgg16", 512, 14, 512, 3, 1, 1),
+    ("mobilenet", 32, 112, 32, 3, 1, 32), ("mobilenet", 96, 112, 96, 3, 2, 96), ("mobilenet", 192, 28, 192, 3, 1, 192),
+    ("mobilenet", 960, 7, 960, 3, 1, 960), ("resnext50", 128, 56, 128, 3, 1, 32), ("resnext50", 512, 14, 512, 3, 1, 32),
+)  # fmt: skip
+PADDINGS = {("alexnet", 11): 2}
+
+
+def convolutions() -> Iterator[Row]:
+    forms = (("float32", False), ("tf32", False), ("tf32", True), ("bfloat16", True), ("float16", True), ("float16", False))
+    for number, layer in enumerate(LAYERS):
+        for arithmetic, last in forms:
+            for batch in (32, 1, 256) if number % 2 == 0 else (32,):
+                if (batch != 32 and (arithmetic, last) in forms[-2:]) or (batch == 256 and layer[:4] == LAYERS[19][:4]):
+                    continue
+                for direction in ("forward", "input gradient", "filter gradient"):
+                    yield convolution(layer, batch, arithmetic, last, direction)
+
+
+def convolution(
+    layer: tuple[str, int, int, int, int, int, int], batch: int, arithmetic: str, last: bool, direction: str
+) -> Row:
+    network, channels, side, filters, extent, stride, groups = layer
+    padding = PADDINGS.get((network, extent), extent // 2)
+    out = (side + 2 * padding - extent) // stride + 1
+
+    def operands() -> tuple[torch.Tensor, ...]:
+        images = normal(batch, channels, side, side, dtype=arithmetic, last=last)
+        kernel = normal(filters, channels // groups, extent, extent, dtype=arithmetic, last=last)
+        return (
+            images,
+            kernel,
+            *([] if direction == "forward" else [normal(batch, filters, out, out, dtype=arithmetic, last=last)]),
+        )
+
+    def launch(images: torch.Tensor, kernel: torch.Tensor, gradient: torch.Tensor | None = None) -> Any:
+        if gradient is None:
+            return F.conv2d(images, kernel, None, stride, padding, 1, groups)
+        mask = [direction == "input gradient", direction == "filter gradient", False]
+        both = [stride] * 2, [padding] * 2, [1, 1]
+        return aten.convolution_backward(gradient, images, kernel, None, *both, False, [0, 0], groups, mask)
+
+    labels = {"op": "conv", "direction": direction, "arithmetic": arithmetic, "channels_last": last, "network": network,
+              "n": batch, "c": channels, "h": side, "w": side, "k": filters, "fh": extent, "fw": extent, "stride": stride,
+              "oh": out, "ow": out, "groups": groups}  # fmt: skip
+    return Row(labels, operands, launch)
+
+
+# what moves bytes -----------------------------------------------------------------------------------------------------------
+
+EXPONENTS = (10, 14, 16, 18, 20, 22, 24, 26, 28)
+
+
+def streams() -> Iterator[Row]:
+    """`bytes` are those that a kernel has to read and write, each once."""
+    unary = {"relu": torch.relu, "gelu": F.gelu, "exp": torch.exp, "tanh": torch.tanh, "sigmoid": torch.sigmoid,
+             "copy": torch.clone, "scale": lambda x: x * 2.5}  # fmt: skip
+    binary = {"add": torch.add, "mul": torch.mul, "greater": torch.greater}
+    for exponent in EXPONENTS:
+        count = 1 << exponent
+        for dtype in ("float32", "bfloat16"):
+            for name, function in unary.items():
+                if dtype == "float32" or name in ("relu", "gelu", "copy"):
+                    yield stream(name, dtype, {"elements": count}, 2 * count, [(count,)], function)
+            for name, function in binary.items():
+                if dtype == "float32" or name == "add":
+                    moved = 3 * count if name != "greater" else 2.25 * count
+                    yield stream(name, dtype, {"elements": count}, moved, [(count,)] * 2, function)
+        yield stream(
+            "cast to bfloat16", "float32", {"elements": count}, 1.5 * count, [(count,)], lambda x: x.to(torch.bfloat16)
+        )
+        yield stream("add of a number", "float32", {"elements": count}, 2 * count, [(count,)], lambda x: x + 1.5)
+        yield stream("fill", "float32", {"elements": count}, count, [(count,)], torch.zeros_like)
+        yield stream("sum of all", "float32", {"elements": count}, count, [(count,)], torch.sum)
+        yield stream(
+            "dropout", "float32", {"elements": count}, 2.25 * count, [(count,)], lambda x: torch.native_dropout(x, 0.5, True)
+        )
+    for rows, columns in GRIDS:
+        whole, shape = rows * columns, {"rows": rows, "columns": columns}
+        for dtype in ("float32", "bfloat16"):
+            yield stream("sum of rows", dtype, shape, whole + rows, [(rows, columns)], lambda x: x.sum(1))
+            yield stream("sum of columns", dtype, shape, whole + columns, [(rows, columns)], lambda x: x.sum(0))
+            yield stream("softmax", dtype, shape, 2 * whole, [(rows, columns)], lambda x: torch.softmax(x, 1))
+            yield stream("softmax gradient", dtype, shape, 3 * whole, [(rows, columns)] * 2,
+                         lambda g, y, t=DTYPES[dtype]: aten._softmax_backward_data(g, y, 1, t))  # fmt: skip
+            yield stream("layer normalization", dtype, shape, 2 * whole, [(rows, columns), (columns,), (columns,)],
+                         lambda x, w, b: torch.native_layer_norm(x, x.shape[1:], w, b, 1e-5))  # fmt: skip
+            yield layer_norm_gradient(rows, columns, dtype)
+            yield stream("transpose", dtype, shape, 2 * whole, [(rows, columns)], lambda x: x.mT.contiguous())
+            yield stream("bias", dtype, shape, 2 * whole + columns, [(rows, columns), (columns,)], torch.add)
+        yield stream("max of rows", "float32", shape, whole + rows, [(rows, columns)], lambda x: x.amax(1))
+        yield stream("argmax of rows", "float32", shape, whole + 2 * rows, [(rows, columns)], lambda x: x.argmax(1))
+        yield stream("cumulative sum", "float32", shape, 2 * whole, [(rows, columns)], lambda x: x.cumsum(1))
+        yield stream("concatenation", "float32", shape, 4 * whole, [(rows, columns)] * 2, lambda x, y: torch.cat((x, y), 1))
+        yield stream("slice", "float32", shape, whole, [(rows, columns)], lambda x: x[:, : x.shape[1] // 2].contiguous())
+    for table, width, count in ((50000, 768, 512), (50000, 768, 8192), (50000, 768, 65536), (1000000, 128, 4096),
+                                (1000000, 128, 262144), (10000000, 32, 65536), (10000000, 32, 1048576)):  # fmt: skip
+        yield gather(table, width, count, is_sum=False)
+        yield gather(table, width, count, is_sum=True)
+
+
+GRIDS = ((128, 1000), (1024, 1024), (8192, 768), (8192, 1024), (4096, 4096), (49152, 128), (49152, 512), (196608, 1024),
+         (8192, 50304), (256, 65536), (32, 1048576), (16777216, 8))  # fmt: skip
+
+
+def stream(name: str, dtype: str, shape: dict[str, int], moved: float, sizes: Sequence[tuple[int, ...]],
+           function: Callable[..., Any]) -> Row:  # fmt: skip
+    """`moved` is counted in elements."""
+    labels = {"op": name, "type": dtype, **shape, "bytes": round(moved * DTYPES[dtype].itemsize)}
+    return Row(labels, lambda: tuple(normal(*size, dtype=dtype) for size in sizes), function)
+
+
+def layer_norm_gradient(rows: int, columns: int, dtype: str) -> Row:
+    def operands() -> tuple[Any, ...]:
+        x, w, g = normal(rows, columns, dtype=dtype), normal(columns, dtype=dtype), normal(rows, columns, dtype=dtype)
+        _, mean, deviation = torch.native_layer_norm(x, (columns,), w, w, 1e-5)
+        return g, x, (columns,), mean, deviation, w, w, [True, True, True]
+
+    moved = 3 * rows * columns * DTYPES[dtype].itemsize
+    labels = {"op": "layer normalization gradient", "type": dtype, "rows": rows, "columns": columns, "bytes": moved}
+    return Row(labels, operands, aten.native_layer_norm_backward)
+
+
+def gather(table: int, width: int, count: int, *, is_sum: bool) -> Row:
+    """All sets of indices read one table, so that only they are counted among the operands."""
+    weights: list[torch.Tensor] = []
+
+    def operands() -> tuple[Any, ...]:
+        if not weights:
+            weights.append(torch.randn((table, width), device=DEVICE))
+        indices = torch.randint(0, table, (count,), device=DEVICE)
+        return (indices, normal(count, width, dtype="float32")) if is_sum else (indices,)
+
+    def launch(indices: torch.Tensor, rows: torch.Tensor | None = None) -> Any:
+        return weights[0].index_select(0, indices) if rows is None else weights[0].index_add_(0, indices, rows)
+
+    labels = {"op": "sum into rows" if is_sum else "gather", "type": "float32", "table": table, "columns": width, "rows": count}
+    return Row({**labels, "bytes": (12 if is_sum else 8) * width * count + 8 * count}, operands, launch)
+
+
+IMAGES = ((32, 64, 112), (32, 256, 56), (32, 512, 28), (32, 1024, 14), (32, 2048, 7), (256, 64, 112), (256, 256, 56),
+          (256, 2048, 7), (1, 64, 112), (1, 256, 56))  # fmt: skip
+
+
+def image_layers() -> Iterator[Row]:
+    for batch, channels, side in IMAGES:
+        for dtype, last in (("float32", False), ("float32", True), ("bfloat16", True), ("float16", False)):
+            yield image_layer("batch normalization", batch, channels, side, dtype, last)
+            yield image_layer("batch normalization gradient", batch, channels, side, dtype, last)
+            yield image_layer("to the other layout", batch, channels, side, dtype, last)
+            if side > 7:
+                for name in ("max pooling", "max pooling gradient", "average pooling", "average pooling gradient"):
+                    if name.startswith("max") or dtype == "float32":
+                        yield image_layer(name, batch, channels, side, dtype, last)
+            yield image_layer("mean of images", batch, channels, side, dtype, last)
+
+
+def image_layer(name: str, batch: int, channels: int, side: int, dtype: str, last: bool) -> Row:
+    """Pooling is of windows of 3 by 3 at every second pixel, as in ResNet."""
+    whole, size = batch * channels * side * side, DTYPES[dtype].itemsize
+    out = (side - 1) // 2 + 1
+    pooled = batch * channels * out * out
+
+    def images(extent: int = side) -> torch.Tensor:
+        return normal(batch, channels, extent, extent, dtype=dtype, last=last)
+
+    def channel() -> torch.Tensor:
+        return torch.rand(channels, device=DEVICE) + 0.5
+
+    window = ([3, 3], [2, 2], [1, 1])
+    if name == "batch normalization":
+        row: tuple[Any, Any, float] = (
+            lambda: (images(), channel(), channel(), channel(), channel()),
+            lambda x, w, b, m, v: torch.batch_norm(x, w, b, m, v, True, 0.1, 1e-5, True),
+            2 * whole * size,
+        )
+    elif name == "batch normalization gradient":
+        row = (
+            lambda: (images(), images(), channel(), channel(), channel(), channel(), channel()),
+            lambda g, x, w, rm, rv, m, s: aten.native_batch_norm_backward(
+                g, x, w, rm, rv, m, s, True, 1e-5, [True, True, True]
+            ),
+            3 * whole * size,
+        )
+    elif name == "to the other layout":
+        other = torch.contiguous_format if last else torch.channels_last
+        row = (lambda: (images(),), lambda x: x.contiguous(memory_format=other), 2 * whole * size)
+    elif name == "mean of images":
+        row = (lambda: (images(),), lambda x: x.mean((2, 3)), (whole + batch * channels) * size)
+    elif name == "max pooling":
+        row = (lambda: (images(),), lambda x: F.max_pool2d(x, 3, 2, 1), (whole + pooled) * size)
+    elif name == "average pooling":
+        row = (lambda: (images(),), lambda x: F.avg_pool2d(x, 3, 2, 1), (whole + pooled) * size)
+    elif name == "max pooling gradient":
+
+        def with_indices() -> tuple[torch.Tensor, ...]:
+            x = images()
+            return images(out), x, aten.max_pool2d_with_indices(x, *window)[1]
+
+        row = (
+            with_indices,
+            lambda g, x, i: aten.max_pool2d_with_indices_backward(g, x, *window, [1, 1], False, i),
+            2 * (whole + pooled) * size,
+        )
+    else:
+        row = (
+            lambda: (images(out), images()),
+            lambda g, x: aten.avg_pool2d_backward(g, x, *window, False, True, None),
+            (whole + pooled) * size,
+        )
+    labels = {"op": name, "type": dtype, "channels_last": last, "n": batch, "c": channels, "h": side, "w": side}
+    return Row({**labels, "bytes": row[2]}, row[0], row[1])
+
+
+ATTENTIONS = ((8, 12, 128, 64), (32, 12, 128, 64), (8, 12, 512, 64), (8, 12, 1024, 64), (8, 16, 2048, 64), (4, 16, 4096, 128),
+              (2, 32, 8192, 128), (1, 32, 2048, 128), (1, 32, 16384, 128), (64, 16, 197, 64))  # fmt: skip
+
+
+def attentions() -> Iterator[Row]:
+    for sizes in ATTENTIONS:
+        for is_causal in (False, True):
+            for dtype in ("bfloat16", "float16", "float32", "tf32"):
+                if sizes[2] <= 2048 or dtype in ("bfloat16", "float16"):
+                    yield attention(sizes, dtype, is_causal, "fused")
+                if sizes[2] <= 4096 and not is_causal:
+                    yield attention(sizes, dtype, is_causal, "composed")
+                if dtype in ("bfloat16",) or (dtype == "float32" and sizes[2] <= 1024):
+                    yield attention(sizes, dtype, is_causal, "fused gradient")
+
+
+def attention(sizes: tuple[int, int, int, int], dtype: str, is_causal: bool, form: str) -> Row:
+    """Queries, keys and values are each `[batch, heads, length, depth]`."""
+
+    def operands() -> tuple[Any, ...]:
+        three = tuple(normal(*sizes, dtype=dtype) for _ in range(3))
+        if form != "fused gradient":
+            return three
+        q, k, v = (part.requires_grad_() for part in three)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal), q, k, v, normal(*sizes, dtype=dtype)
+
+    def composed(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax((q @ k.mT) * sizes[-1] ** -0.5, -1) @ v
+
+    def gradient(made: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor) -> Any:
+        return torch.autograd.grad(made, (q, k, v), g, retain_graph=True)
+
+    def fused(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
+
+    b, h, s, d = sizes
+    labels = {
+        "op": "attention",
+        "form": form,
+        "arithmetic": dtype,
+        "causal": is_causal,
+        "batch": b,
+        "heads": h,
+        "length": s,
+        "depth": d,
+    }
+    forms: dict[str, Callable[..., Any]] = {"fused": fused, "composed": composed, "fused gradient": gradient}
+    return Row(labels, operands, forms[form])
+
+
+# transfers between host and device ------------------------------------------------------------------------------------------
+
+
+def measure_transfers() -> Iterator[dict[str, Any]]:
+    """Pageable copies wait for their end on the host, so a host's clock times all; each is the median of several."""
+    for exponent in (2, 10, 14, 16, 18, 20, 22, 24, 26, 28, 30):
+        size = 1 << exponent
+        for is_pinned in (True, False):
+            host = torch.randint(0, 255, (size,), dtype=torch.uint8)
+            host = host.pin_memory() if is_pinned else host
+            there = torch.randint(0, 255, (size,), dtype=torch.uint8, device=DEVICE)
+            for direction, (to, source) in {"to device": (there, host), "to host": (host, there)}.items():
+                times = []
+                for _ in range(3 + (20 if exponent < 24 else 5)):
+                    torch.cuda.synchronize()
+                    start = time.perf_counter()
+                    to.copy_(source, non_blocking=is_pinned)
+                    torch.cuda.synchronize()
+                    times.append(time.perf_counter() - start)
+                labels = {"op": "transfer", "direction": direction, "pinned": is_pinned, "bytes": size}
+                yield {**labels, "seconds": statistics.median(times[3:]), "low": min(times[3:]), "high": max(times[3:])}
+
+
+# launches -------------------------------------------------------------------------------------------------------------------
+
+
+def measure_launches() -> Iterator[dict[str, Any]]:
+    """Seconds a launch where the device has next to nothing to do: by PyTorch one by one (`host`), and inside a graph."""
+    small = torch.randn(16, 16, device=DEVICE)
+    images, kernel = torch.randn(1, 8, 8, 8, device=DEVICE), torch.randn(8, 8, 3, 3, device=DEVICE)
+    out = torch.empty_like(small)
+    cases: dict[str, Callable[[], Any]] = {
+        "add": lambda: torch.add(small, small, out=out),
+        "add, new result": lambda: small + small,
+        "matmul": lambda: torch.mm(small, small, out=out),
+        "conv": lambda: F.conv2d(images, kernel, padding=1),
+        "softmax": lambda: torch.softmax(small, 1),
+        "sum": lambda: small.sum(),
+    }
+    for name, function in cases.items():
+        count = 1000
+        for _ in range(20):
+            function()
+        torch.cuda.synchronize()
+        found = []
+        for _ in range(5):
+            start = time.perf_counter()
+            for _ in range(count):
+                function()
+            queued = time.perf_counter() - start
+            torch.cuda.synchronize()
+            found.append(((time.perf_counter() - start) / count, queued / count))
+        seconds, on_host = (statistics.median(part) for part in zip(*found, strict=True))
+        yield {"op": "launch", "of": name, "how": "one by one", "seconds": seconds, "host_seconds": on_host}
+        yield {"op": "launch", "of": name, "how": "graph", **time_kernel(Row({}, tuple, function))}
+    times = []
+    for _ in range(50):
+        start = time.perf_counter()
+        torch.add(small, small, out=out)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    yield {"op": "launch", "of": "add", "how": "and wait for its end", "seconds": statistics.median(times)}
+
+
+# networks -------------------------------------------------------------------------------------------------------------------
+
+
+class Block(nn.Module):
+    """A layer of a transformer: attention, then two products with GELU; normalized before each (GPT-2) or after (BERT)."""
+
+    def __init__(self, width: int, heads: int, *, is_causal: bool, is_fused: bool) -> None:
+        super().__init__()
+        self.heads, self.is_causal, self.is_fused = heads, is_causal, is_fused
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def attend(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = parts.unbind(0)
+        if self.is_fused:
+            made = F.scaled_dot_product_attention(q, k, v, is_causal=self.is_causal)
+        else:
+            scores = (q @ k.mT) * (width // self.heads) ** -0.5
+            if self.is_causal:
+                scores = scores.masked_fill(torch.ones(length, length, device=x.device).triu(1).bool(), float("-inf"))
+            made = scores.softmax(-1) @ v
+        return self.project(made.transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.is_causal:
+            x = x + self.attend(self.first(x))
+            return x + self.down(F.gelu(self.up(self.second(x))))
+        x = self.first(x + self.attend(x))
+        return self.second(x + self.down(F.gelu(self.up(x))))
+
+
+class Transformer(nn.Module):
+    """Embeddings of words and positions, layers, and a product with the vocabulary at every position."""
+
+    def __init__(self, vocabulary: int, length: int, width: int, layers: int, *, is_causal: bool, is_fused: bool) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(Block(width, width // 64, is_causal=is_causal, is_fused=is_fused) for _ in range(layers)))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        return self.head(self.norm(self.blocks(x)))
+
+
+class NetworkCase(NamedTuple):
+    network: str
+    batch: int
+    length: int
+    mode: str
+    is_training: bool
+    last: bool = False
+    is_fused: bool = True
+
+
+def network_cases() -> Iterator[NetworkCase]:
+    for batch in (64, 256, 32):
+        for mode, last in (("tf32", False), ("bfloat16", True), ("float32", False), ("tf32", True)):
+            for is_training in (True, False):
+                if is_training or batch != 64:
+                    yield NetworkCase("resnet50", batch, 224, mode, is_training, last)
+                if not last or mode == "bfloat16":
+                    yield NetworkCase("alexnet", batch, 224, mode, is_training, last)
+        for mode in ("tf32", "bfloat16", "float32"):
+            for is_training in (True, False):
+                for name, images, length in (
+                    ("bert-base", batch // 4, 512),
+                    ("bert-base", batch, 128),
+                    ("gpt2", batch // 8, 1024),
+                ):
+                    if mode != "float32" or batch == 64:
+                        yield NetworkCase(name, images, length, mode, is_training, is_fused=True)
+                        if batch == 64 and mode != "float32":
+                            yield NetworkCase(name, images, length, mode, is_training, is_fused=False)
+        if batch == 64:
+            for name in ("mobilenet_v2", "vgg16", "densenet121", "resnet18"):
+                for mode, last in (("tf32", False), ("bfloat16", True)):
+                    for is_training in (True, False):
+                        yield NetworkCase(name, 64, 224, mode, is_training, last)
+
+
+def measure_network(case: NetworkCase) -> dict[str, Any]:
+    """A step: forward, and in training the loss, gradients and an update (momentum; Adam for transformers)."""
+    is_text = case.network in ("bert-base", "gpt2")
+    batch, length = case.batch, case.length
+    if is_text:
+        words = 30522 if case.network == "bert-base" else 50257
+        sizes = (words, length, 768, 12)
+        model: nn.Module = Transformer(*sizes, is_causal=case.network == "gpt2", is_fused=case.is_fused)
+        inputs = torch.randint(0, sizes[0], (batch, length), device=DEVICE)
+        labels = torch.randint(0, sizes[0], (batch * length,), device=DEVICE)
+    else:
+        model = getattr(torchvision.models, case.network)()
+        inputs = torch.randn(batch, 3, case.length, case.length, device=DEVICE)
+        labels = torch.randint(0, 1000, (batch,), device=DEVICE)
+    model = model.to(DEVICE).train(case.is_training)
+    if case.last:
+        model, inputs = (part.to(memory_format=torch.channels_last) for part in (model, inputs))
+    optimizer: Any = torch.optim.Adam(model.parameters(), 1e-4) if is_text else torch.optim.SGD(model.parameters(), 1e-3, 0.9)
+
+    def cast() -> Any:
+        return torch.autocast(DEVICE, torch.bfloat16, enabled=case.mode == "bfloat16")
+
+    def train() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with cast():
+            made = model(inputs)
+            loss = F.cross_entropy(made.reshape(-1, made.shape[-1]).float(), labels)
+        loss.backward()
+        optimizer.step()
+
+    def infer() -> None:
+        with torch.no_grad(), cast():
+            model(inputs)
+
+    run = train if case.is_training else infer
+    found = {**case._asdict(), "op": "network", "parameters": sum(part.numel() for part in model.parameters())}
+    for _ in range(4):
+        run()
+    torch.cuda.synchronize()
+    once = between_events(run, 2)[1]
+    for _ in range(math.ceil(0.1 / once)):
+        run()
+    steps = max(6, min(40, math.ceil(0.5 / once)))
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    times = between_events(run, steps, look=True)
+    state, whole = times.pop(), time.perf_counter() - start
+    memory = torch.cuda.max_memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    low, *_, high = statistics.quantiles(times, n=10, method="inclusive")
+    # with a mean over all steps, what waits for the host counts where it falls
+    return {**found, "seconds": whole / steps, "median": statistics.median(times), "low": low, "high": high,
+            "steps": steps, "peak_bytes": memory, **state}  # fmt: skip
+
+
+# all ------------------------------------------------------------------------------------------------------------------------
+
+
+class Recording:
+    """The lines of the file, and until when each section may go on."""
+
+    def __init__(self, path: Path, seconds: float, every: int, without: list[str]) -> None:
+        self._file = gzip.open(path, "wt") if path.suffix == ".gz" else path.open("w")  # noqa: SIM115
+        self.seconds, self.every = seconds, every
+        self.without = without
+
+    def write(self, line: dict[str, Any]) -> None:
+        rounded = {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in line.items()}
+        self._file.write(json.dumps(rounded) + "\n")
+        self._file.flush()
+
+    def section(self, name: str, share: float, rows: list[Any], measure: Callable[[Any], dict[str, Any]]) -> None:
+        """Each row is tried; one that fails is a line with its error."""
+        if name in self.without:
+            return
+        end = time.monotonic() + share * self.seconds
+        done = failed = 0
+        waiting = list(reversed(rows[:: self.every]))
+        rows.clear()
+        while waiting and time.monotonic() < end:
+            row = waiting.pop()  # whose table is to go with it
+            try:
+                self.write(measure(row))
+                done += 1
+            except Exception as error:
+                labels = row.labels if isinstance(row, Row) else row._asdict()
+                self.write({**labels, "error": f"{type(error).__name__}: {str(error)[:300]}"})
+                failed += 1
+            if torch.cuda.memory_reserved() > 40e9:
+                torch.cuda.empty_cache()
+        left = end - time.monotonic()
+        print(f"{name}: {done} done, {failed} failed, {len(waiting)} not reached, {left:.0f} s left", flush=True)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def measure_kernel(row: Row) -> dict[str, Any]:
+    arithmetic = row.labels.get("arithmetic", row.labels.get("type", ""))
+    set_tf32(arithmetic == "tf32")
+    as_graph = not str(row.labels.get("form", "")).endswith("gradient")
+    return {**row.labels, **time_kernel(row, as_graph=as_graph)}
+
+
+def measure_step(case: NetworkCase) -> dict[str, Any]:
+    set_tf32(case.mode != "float32")
+    try:
+        return measure_network(case)
+    finally:
+        gc.collect()
+
+
+def shuffled(rows: Iterator[Row]) -> list[Row]:
+    found = list(rows)
+    random.Random(0).shuffle(found)
+    return found
+
+
+def facts() -> dict[str, Any]:
+    found: dict[str, Any] = {"recorded": "GPU kernels and steps", "date": time.strftime("%Y-%m-%d"), "torch": torch.__version__}
+    found["torchvision"] = torchvision.__version__
+    card = torch.cuda.get_device_properties(0)
+    found |= {"card": card.name, "memory_bytes": card.total_memory, "multiprocessors": card.multi_processor_count}
+    found |= {"l2_bytes": card.L2_cache_size, "compute_capability": f"{card.major}.{card.minor}"}
+    found |= {"cuda": torch.version.cuda, "cudnn": torch.backends.cudnn.version(), **BOARD.facts()}
+    return {**found, "method": " ".join((__doc__ or "").split("  ", 1)[-1].split())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=330.0, help="of all sections together, beside PyTorch's start")
+    parser.add_argument("--every", type=int, default=1, help="only each such row, to try the script")
+    parser.add_argument("--without", action="append", default=[], help="a section to leave out")
+    args = parser.parse_args()
+    torch.backends.cudnn.benchmark = True
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    recording = Recording(args.output, args.seconds, args.every, args.without)
+    recording.write(facts())
+    kernels = measure_kernel
+    with torch.no_grad():
+        recording.section("products", 0.22, shuffled(products()), kernels)
+        recording.section("streams", 0.13, shuffled(streams()), kernels)
+        recording.section("convolutions", 0.25, shuffled(convolutions()), kernels)
+        recording.section("layers of images", 0.05, shuffled(image_layers()), kernels)
+    recording.section("attention", 0.05, shuffled(attentions()), kernels)
+    for line in (*measure_launches(), *measure_transfers()):
+        recording.write(line)
+    recording.section("networks", 0.30, list(network_cases()), measure_step)
+    recording.write({"recorded": "end", **BOARD.facts(), **BOARD.state()})
+    recording.close()
+
+
+if __name__ == "__main__":
+    main()
