@@ -506,6 +506,7 @@ def test_sizes_for_what_is_executed_are_refused() -> None:
             study({"nodes": loop(), "fetch": ["out"]}, is_executed=True, feed={"x": 3.0}, **values)
 
 
+@pytest.mark.slow
 def test_a_walk_that_has_ended_leaves_no_work_to_the_collector_of_garbage() -> None:
     kinds = GraphSession, Ledger, Buffer, ExecutionRecorder, Execution
 

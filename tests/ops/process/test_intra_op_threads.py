@@ -248,6 +248,7 @@ with IntraOpPool(2).serving():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["scipy.linalg", "scipy.special"])
 def test_a_blas_that_is_loaded_later_has_one_thread_too(module: str) -> None:
     """scipy's own, loaded when an op first needs it."""
