@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from placesim.core.errors import UnavailableError
+from placesim.core.errors import UnavailableError, UsageError
 from placesim.core.version import __version__
 
 pytest.importorskip("distributed", reason="of the extra `dask`")
 
+import dask
 from distributed import KilledWorker
 
-from placesim.runtime.cluster import worker_process
+from placesim.runtime.cluster import scheduler_client, worker_process
 from placesim.runtime.cluster.cluster_setup import Cluster
+from placesim.runtime.cluster.connection_settings import Tls
 from placesim.runtime.cluster.remote_process import ALONE_SECONDS, RemoteProcess, RemoteProcessPool
 from placesim.runtime.cluster.versions import _ASKED, AGREEING, Offer, check_versions, read_offers, split_offers
 from placesim.runtime.cluster.worker_process import Answers, Errand
@@ -297,3 +300,26 @@ def test_versions_that_differ_are_told() -> None:
     client.versions = {"scheduler": {**ours, name: "0"}}
     with pytest.raises(UnavailableError, match="differ: got 0 at the scheduler, expected "):
         check_versions(client, same, 1)
+
+
+# --- security -------------------------------------------------------------------------------------------------------
+
+
+def test_tls_files_and_the_scheduler_s_address_must_agree(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("")
+    given, lost, none = Tls(ca_file=f"{tmp_path}/ca.pem"), Tls(cert=f"{tmp_path}/none.pem"), Tls()
+    for address, tls, said in (
+        ("tcp://h:1", given, "wrong scheduler: got tcp://h:1 with TLS files, expected tls://HOST:PORT"),
+        ("tcp://h:1", lost, f"no TLS file: got '{tmp_path}/none.pem', expected a PEM file"),
+        ("tls://h:1", none, "tls://h:1 needs TLS: expected --tls-ca-file, --tls-cert and --tls-key, or Dask's"),
+        ("tls://h:1", given, "tls://h:1 needs TLS: "),
+    ):
+        with pytest.raises(UsageError) as caught:
+            scheduler_client._security(address, tls)
+        assert caught.value.message.startswith(said)
+    assert not scheduler_client._security("tcp://h:1", none).require_encryption
+    with dask.config.set({"distributed.comm.require-encryption": True}), pytest.raises(UsageError) as caught:
+        scheduler_client._security("tcp://h:1", none)
+    assert caught.value.message == (
+        "wrong scheduler: got tcp://h:1, expected tls://HOST:PORT, since Dask's configuration requires it"
+    )
