@@ -218,7 +218,7 @@ argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
 # --- sums of tensors ------------------------------------------------------------------------------------------------
 
 
-def add_n(inputs: TensorLike, name: str | None = None) -> Any:
+def add_n(inputs: Any, name: str | None = None) -> Any:
     """`tf.add_n`: the sum; of one tensor that itself."""
     inputs = list(inputs) if hasattr(inputs, "__iter__") else []
     if not inputs:

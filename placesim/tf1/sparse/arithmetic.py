@@ -15,7 +15,7 @@ from placesim.tf1.types import dtypes
 tf = namespace("")
 
 
-def sparse(value: TensorLike) -> SparseTensor:
+def sparse(value: Any) -> SparseTensor:
     """Raises TypeError for what is no sparse tensor."""
     if isinstance(value, SparseTensor):
         return value
