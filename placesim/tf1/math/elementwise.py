@@ -222,7 +222,7 @@ argmax, argmin = _arg("ArgMax"), _arg("ArgMin")
 # --- sums of tensors ------------------------------------------------------------------------------------------------
 
 
-def add_n(inputs: TensorLike, name: str | None = None) -> Any:
+def add_n(inputs: Any, name: str | None = None) -> Any:
     """`tf.add_n`: the sum; of one tensor that itself."""
     items = list(inputs) if isinstance(inputs, Iterable) else []
     if not items:
