@@ -131,7 +131,7 @@ source_options = together(
         "--layer-assignment",
         metavar="RULES",
         default="",
-        help="Request devices for the layers of an ONNX model: 'gpu:1(encoder); cpu(=head)'.",
+        help="Devices of an ONNX model's layers, as DEVICE(NAME): 'gpu:1(encoder); cpu(=head)'; `=`: this name alone.",
         group=SOURCE,
         folder_values="any",
     ),
@@ -272,7 +272,7 @@ def shape_option(purpose: str = "") -> Callable[[Command], Command]:
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
     """`--shape` and `--batch`; `purpose` says what they affect."""
-    text = _for(purpose, "Batch size: the first dimension of placeholders where it is unknown.")
+    text = _for(purpose, "Batch size: the first dimension of placeholders, if unknown.")
     batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
     return together(shape_option(purpose), batch)
 
@@ -282,7 +282,7 @@ guess_options = together(
         "--iterations",
         multiple=True,
         metavar="NAME=N",
-        help="Iteration count of a loop whose trip count is unknown, by frame or While node (repeatable; default: 1).",
+        help="Number of iterations of a loop, if unknown, by frame or While node (repeatable; default: 1).",
         group=SIZES,
         folder_values="any",
     ),

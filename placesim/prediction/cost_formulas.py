@@ -39,7 +39,7 @@ TF32_REARRANGED_PASSES = 2.0
 _FED_BYTES_PER_CLOCK = 2048
 """Bytes of operands that a multiprocessor's tensor cores take in a clock if it does 1,024 float16 operations, as V100's."""
 _RAGGED_GAIN = 2.5
-"""How many times faster than float32 wide tensor cores compute rows that are no multiple of 16 bytes: our record of an H100."""
+"""Speed of wide tensor cores, relative to float32, for rows that are not a multiple of 16 bytes (recorded on an H100)."""
 _CHOICE_SHARPNESS = 12
 _LIMIT_SHARPNESS = 8
 

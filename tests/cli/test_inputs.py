@@ -152,8 +152,8 @@ def test_a_huge_file_of_a_saved_model_is_not_read(shell: Shell) -> None:
         (b"\n", "an empty file"),
         (b"\xff\xfe\0junk", "7 bytes of another kind"),
         (b"\x89PNG\r\n\x1a\n\0\0", "10 bytes of another kind"),
-        (b"hello\n", "another text"),
-        (b"404: Not Found", "another text"),
+        (b"hello\n", "text of no known format"),
+        (b"404: Not Found", "text of no known format"),
     ],
 )
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables even if attrs equal to their default are dropped.",
+    help="Write YAML with scopes and variables, although it leaves out attrs that have their default.",
     folder_values="any",
 )
 @option(

@@ -61,7 +61,7 @@ _SIDES = (
     ("gpu-model", str, "NAME", "GPU model of {}."),
     ("inventory", str, "FILE", "YAML file that describes the machine of {} (`devices:`)."),
     ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "TensorFlow release for {}."),
-    ("batch", click.IntRange(1), "N", "Batch size of {}: the first dimension of placeholders where it is unknown."),
+    ("batch", click.IntRange(1), "N", "Batch size of {}: the first dimension of placeholders, if unknown."),
 )
 _REPEATABLE = ("device",)
 """Options of a side that add to the common ones."""

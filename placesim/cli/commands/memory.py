@@ -95,7 +95,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @option(
     "--batch",
     type=_Batch(),
-    help="Batch size: the first dimension of placeholders where it is unknown; auto: the largest that fits.",
+    help="Batch size: the first dimension of placeholders, if unknown; auto: the largest that fits.",
     folder_values="any",
 )
 @guess_options
@@ -108,7 +108,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
     help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory.",
     folder_values="any",
 )
-@top_option(TOP, "holders to list for each device")
+@top_option(TOP, "holders of memory to list for each device")
 @graph_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
@@ -126,7 +126,7 @@ def memory_command(
     opens: bool,
     **values: Any,
 ) -> int:
-    """Report the memory that each device needs during a graph's steps, and what would fit.
+    """Report the memory that each device needs during a graph's steps, and whether it fits.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
     unknown ones with `--batch` or `--shape`.  A terminal shows a memory curve per device and the largest tensors at its

@@ -73,14 +73,14 @@ if TYPE_CHECKING:
     "--memory-limit",
     group=MACHINE,
     metavar="BYTES",
-    help="Memory that a run may allocate, e.g. 4GiB (default: the free memory).",
+    help="Memory of this computer that a run may use, e.g. 4GiB (default: the free memory).",
     folder_values="none",
 )
 @option(
     "--no-memory-limit",
     group=MACHINE,
     is_flag=True,
-    help="Count the memory of devices without enforcing their limits.",
+    help="Let simulated devices exceed their memory; it is still counted.",
     folder_values="none",
 )
 @option(

@@ -82,7 +82,7 @@ FORMS = (
 )
 EXITS = {
     0: "all combinations were simulated and fit",
-    1: "in some a device runs out of memory, or TensorFlow would refuse the graph",
+    1: "in some combination a device runs out of memory, or TensorFlow would refuse the graph",
     2: "options are wrong, or no combination has known sizes",
 }
 
@@ -95,14 +95,14 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
 @click.argument("graph")
 @_axis("--gpu", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
 @_axis("--gpu-model", "GPU models; `devices --gpu-models` lists them.", "gpu models")
-@_axis("--batch", "Batch sizes: first dimensions of placeholders where these are unknown.")
+@_axis("--batch", "Batch sizes: first dimensions of placeholders, if unknown.")
 @_axis("--cpu", "Numbers of CPU devices.")
 @option(
     "--set",
     "sets",
     multiple=True,
     metavar="KEY=LIST",
-    help="Values of another option, or of one part of it (repeatable).",
+    help="Values of another option, without its dashes, e.g. soft-placement=true,false or link:A-B=1GB/s,2GB/s (repeatable).",
     completes="sweep keys",
     folder_values="none",
 )

@@ -88,15 +88,18 @@ def known_shape(value: Any) -> tuple[int, ...]:
 
 def size_value(value: Any) -> int:
     """Bytes: a number, or a text with a unit (`4800MiB`, `12 GiB`, `80GB`)."""
-    if type(value) is int and 0 < value < INT64_END:
-        return value
+    if type(value) is int:
+        return _checked_size(value, value)
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
     unit = None if found is None else next((unit for unit in _UNITS if unit.lower() == found[2].lower()), None)
     if found is None or unit is None:
         raise InvalidValue(f"bad size: got {spell(value)}, expected bytes, or a number with a unit such as 4800MiB or 12GiB")
-    size = float(found[1]) * _UNITS[unit]
+    return _checked_size(float(found[1]) * _UNITS[unit], value)
+
+
+def _checked_size(size: float, value: Any) -> int:
     if not 1 <= size < INT64_END:
-        raise InvalidValue(f"bad size: got {spell(value)}, expected more than 0 bytes and less than 8 EiB")
+        raise InvalidValue(f"bad size: got {spell(value)}, expected at least 1 byte and less than 8 EiB")
     return int(size)
 
 

@@ -194,7 +194,7 @@ def _check_content(content: bytes, name: str) -> None:
     elif not is_text(content) or not _is_utf8(content):
         got = f"{len(content)} bytes of another kind"
     elif b"nodes" not in content:  # as every graph file has it, whatever its name
-        got = "another text"
+        got = "text of no known format"
     else:
         return
     raise GraphFileError((Problem(Location(name, 0, 0), f"not a graph: got {got}, expected {expected}"),))

@@ -94,7 +94,7 @@ def _open_shapes(
             way = f"`--shape {names[act]}={_example(missing[act])}` sets the shape of {names[act]}"
         said.append(f"{way}: {_settles(count, len(causes))}" if len(chosen) > 1 else way)
     first = [node_id for act, _ in chosen for node_id in acts[act]]
-    named = ", ".join(f"{names[node_id]} {format_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
+    named = ", ".join(f"{names[node_id]} {_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
     more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
     error = SketchedValueError(f"placeholders have unknown shapes: {named}{more}")
     error.help = tuple(said)
@@ -104,6 +104,10 @@ def _open_shapes(
 def _settles(count: int, whole: int) -> str:
     """Describe the number of tensors that become known."""
     return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
+
+
+def _dims(dims: Dims) -> str:
+    return "of unknown rank" if dims is None else format_dims(dims)
 
 
 def _example(dims: Dims) -> str:

@@ -120,7 +120,7 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
 def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: FileProblems) -> dict[Any, Any]:
     """A mapping that has all of the keys."""
     if key not in tree:
-        problems.add(position, f"incomplete profile: got no '{key}', expected it")
+        problems.add(position, f"incomplete profile: expected the key '{key}'")
         return {}
     found = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
     problems.unknown_keys(found, known, f"'{key}'")

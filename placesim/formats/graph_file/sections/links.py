@@ -90,7 +90,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
     if ends is None:
         return None
     if "bandwidth" not in entry:
-        problems.add(own_position(entry) or position, "link without bandwidth: got no key 'bandwidth', expected it")
+        problems.add(own_position(entry) or position, "link without bandwidth: expected the key 'bandwidth'")
         return None
     kind = problems.read(entry, "kind", lambda value: _word(value, KINDS, "'kind'"), infer_link_kind(ends))
     ways = problems.read(entry, "ways", lambda value: _word(value, WAYS, "'ways'"), "each")

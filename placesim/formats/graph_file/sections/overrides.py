@@ -27,7 +27,7 @@ def read_inventory(
     root = problems.mapping({} if tree is None else tree, own_position(tree), "an inventory")
     problems.unknown_keys(root, ("devices", "links"), "an inventory")
     if not problems and "devices" not in root:
-        problems.add(own_position(tree), "no devices: got no key 'devices', expected it")
+        problems.add(own_position(tree), "no devices: expected the key 'devices'")
     problems.raise_if_any()
     inventory = read_devices(root["devices"], value_position(root, "devices"), problems)
     links = NO_LINKS
