@@ -107,7 +107,9 @@ def diff(
 
     sides = [{**options, **(own or {})} for own in (before_options, after_options)]
     if after is None and sides[0] == sides[1]:
-        raise UsageError("need a second graph: got one graph on one machine, expected two, or before_options or after_options")
+        raise UsageError(
+            "nothing to compare with: got one graph on one machine, expected two graphs, or before_options or after_options"
+        )
     kept = kept_source(before, make_options(sides[0]))
     sources = (kept, kept if after is None else kept_source(after, make_options(sides[1])))
     names = (_name(before), _name(before if after is None else after))

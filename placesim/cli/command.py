@@ -104,7 +104,7 @@ GENERAL_OPTIONS = (
         "--color",
         type=Word(COLORS),
         callback=_set_color,
-        help="Colour: on a terminal, always or never (default: auto).",
+        help="Use of colour; auto: only on a terminal (default: auto).",
         folder_values="any",
     ),
     _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error.", folder_values="none"),

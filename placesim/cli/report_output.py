@@ -142,7 +142,7 @@ class ReportWriter:
         for pattern in self._unmet(report):
             complain(
                 f"no node matches --log-filter: got '{pattern}', "
-                "expected a name, an id, a pattern or a scope that ends in '/'\n"
+                "expected a node's name or id, a pattern or a scope that ends in '/'\n"
             )
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))

@@ -192,7 +192,7 @@ class NodeImport:
             names = [*cycle[start:-1], *cycle[:start], cycle[start]]
             half = _MAX_CYCLE_NAMES // 2
             shown = names if len(names) <= _MAX_CYCLE_NAMES else [*names[:half], "...", *names[-half:]]
-            message = f"cycle: got {' -> '.join(shown)}, expected a cycle only from NextIteration into a Merge"
+            message = f"cycle: got {' -> '.join(shown)}, expected none but through a NextIteration into a Merge"
             self._problems.add(self._graph.node(names[0]).location, message)
 
 

@@ -135,7 +135,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
     from placesim.formats.onnx.writing import annotate_model, node_devices
 
     if model is None:
-        raise UsageError("only ONNX input can be written as .onnx: got another graph, expected an ONNX model")
+        raise UsageError("only ONNX input can be written as .onnx: got a graph of another format, expected an ONNX model")
     asked = {node.name: node.device for node in file.graph.nodes if node.device}
     devices = node_devices(model, asked)
     others = sum(

@@ -34,7 +34,9 @@ def check_ending(path: Path) -> None:
 def check_source(loaded: LoadedGraph, path: Path) -> None:
     """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
-        raise UsageError(f"only ONNX input can be written as .onnx: got another graph for '{path}', expected an ONNX model")
+        raise UsageError(
+            f"only ONNX input can be written as .onnx: got a graph of another format for '{path}', expected an ONNX model"
+        )
 
 
 def write_planned_content(

@@ -153,7 +153,7 @@ def test_a_wrong_file_is_a_graph_file_error() -> None:
     with pytest.raises(placesim.GraphFileError) as caught:
         placesim.run({"nodes": [{"op": "MatMull"}, {"op": "Negg"}]})
     assert len(caught.value.problems) == 2
-    with pytest.raises(placesim.GraphFileError, match="cannot read the file"):
+    with pytest.raises(placesim.GraphFileError, match="cannot read the graph file"):
         placesim.run("no/such/file.yaml")
 
 

@@ -174,10 +174,15 @@ OPTIONS = {
     ("run", "g.yaml", "--fetch", "prodct"): "The name 'prodct' refers to an Operation not in the graph.",
     ("run", "g.yaml", "--timeout", "0"): "UsageError: timeout out of range",
     ("run", "g.yaml", "--intra-op-threads", "-1"): "UsageError: intra_op_threads out of range",
-    ("run", "g.yaml", "--inventory", "missing.yaml"): "GraphFileError: missing.yaml: cannot read the file",
+    (
+        "run",
+        "g.yaml",
+        "--inventory",
+        "missing.yaml",
+    ): "GraphFileError: missing.yaml: cannot read the inventory: No such file or directory",
     ("run", "g.yaml", "--inventory", "g.yaml"): "GraphFileError: g.yaml:1:1: unknown key in an inventory: got 'nodes'",
     ("run", "."): "GraphFileError: .: cannot read the graph: got a directory without saved_model.pb",
-    ("run", "missing.yaml"): "GraphFileError: missing.yaml: cannot read the file: got 'No such file or directory'",
+    ("run", "missing.yaml"): "GraphFileError: missing.yaml: cannot read the graph file: No such file or directory",
     ("run", "zero\0byte"): "GraphFileError: ",
     ("devices", "--gpu", "4097"): "UsageError: gpu out of range",
     ("devices", "--cpu", "0"): "NotFoundError: No CPU devices are available in this process",
@@ -197,7 +202,7 @@ def test_a_bad_command_line(arguments: tuple[str, ...], shell: Shell) -> None:
 def test_a_missing_list_of_graphs(shell: Shell) -> None:
     ended = shell("place", "missing.jsonl")
     assert ended.code == 2
-    assert ended.complaint.startswith("GraphFileError: missing.jsonl: cannot read the file")
+    assert ended.complaint.startswith("GraphFileError: missing.jsonl: cannot read the ")
 
 
 def test_a_file_without_read_permission(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,9 +212,7 @@ def test_a_file_without_read_permission(shell: Shell, monkeypatch: pytest.Monkey
         monkeypatch.setattr("builtins.open", _refuse)
     ended = shell("run", graph)
     assert ended.code == 2
-    assert ended.complaint == (
-        "GraphFileError: g.yaml: cannot read the file: got 'Permission denied', expected a readable graph file\n"
-    )
+    assert ended.complaint == ("GraphFileError: g.yaml: cannot read the graph file: Permission denied\n")
 
 
 def _refuse(path: str | Path, *arguments: object, **named: object) -> None:

@@ -172,7 +172,7 @@ def test_wrong_command_lines(shell: Shell) -> None:
         ((), "UsageError: missing argument GRAPH"),
         ((graph, "--rule", "no-such-rule"), "UsageError: unknown rule: got 'no-such-rule'"),
         ((graph, "--policy", policy), "GraphFileError: policy.yaml:1:9: unknown rule: got 'no-soft-falback'"),
-        ((graph, "--policy", "none.yaml"), "GraphFileError: none.yaml: cannot read the file"),
+        ((graph, "--policy", "none.yaml"), "GraphFileError: none.yaml: cannot read the policy"),
         ((graph, "--format", "sarfi"), "UsageError:"),
     ):
         ended = shell("check", *arguments)

@@ -121,10 +121,10 @@ def test_a_report_against_its_graph(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((TOWERS,), "UsageError: need a second graph"),
+        ((TOWERS,), "UsageError: nothing to compare with"),
         (("-", "-"), "UsageError: standard input used twice"),
         (("-", "--a-gpu", "2"), "UsageError: standard input used twice"),
-        ((TOWERS, "none.yaml"), "GraphFileError: none.yaml: cannot read the file"),
+        ((TOWERS, "none.yaml"), "GraphFileError: none.yaml: cannot read the graph file"),
     ],
 )
 def test_wrong_command_lines(shell: Shell, arguments: tuple[str, ...], message: str) -> None:

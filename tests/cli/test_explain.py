@@ -226,7 +226,7 @@ def test_an_unknown_node(shell: Shell) -> None:
     graph = shell.write("g.yaml", SMALL)
     ended = shell("explain", graph, "M")
     assert (ended.code, ended.output) == (2, "")
-    assert ended.complaint.startswith("UsageError: no such node: got 'M', expected a name")
+    assert ended.complaint.startswith("UsageError: no such node: got 'M', expected a node's name")
 
 
 def test_a_file_that_is_wrong(shell: Shell) -> None:

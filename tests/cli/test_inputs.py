@@ -134,7 +134,7 @@ def test_a_huge_file_is_not_read(shell: Shell, name: str) -> None:
         file.truncate(5 << 30)
     ended = shell("place", name)
     assert ended.code == 2
-    assert "cannot read the file: got '5368709120 bytes, expected at most 2147483648'" in ended.complaint
+    assert "cannot read the graph file: 5368709120 bytes, expected at most 2147483648" in ended.complaint
 
 
 def test_a_huge_file_of_a_saved_model_is_not_read(shell: Shell) -> None:

@@ -267,7 +267,7 @@ def test_a_device_of_an_option_that_is_none(shell: Shell) -> None:
 
 def test_a_file_of_nearly_that_name(shell: Shell) -> None:
     shell.write("towers.yaml", NEG)
-    said = "cannot read the file: got 'No such file or directory', expected a readable graph file"
+    said = "cannot read the graph file: No such file or directory"
     assert shell("place", "tower.yaml").complaint == f"GraphFileError: tower.yaml: {said}; did you mean 'towers.yaml'?\n"
     folder = shell.directory
     assert f"did you mean '{folder}/towers.yaml'?" in shell("place", f"{folder}/Towers.yml").complaint

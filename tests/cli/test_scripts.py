@@ -180,7 +180,7 @@ def test_a_script_that_is_not_there(shell: Shell) -> None:
     for command in ("run", "place"):
         ended = shell(command, "none.py")
         assert ended.code == 2
-        assert ended.complaint.startswith("GraphFileError: none.py: cannot read the file: got 'No such file or directory'")
+        assert ended.complaint.startswith("GraphFileError: none.py: cannot read the graph file: No such file or directory")
 
 
 # --- run ------------------------------------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ WRONG = [
     ("rules: 3", "p.yaml:1:8: wrong type of 'rules': got 3, expected a list"),
     ("rule: []", "p.yaml:1:1: unknown key in a policy: got 'rule', expected description or rules; did you mean 'rules'?"),
     ("rules: [max-transfer: 3]", "p.yaml:1:9: unknown rule: got 'max-transfer', expected one of the rules; did you mean"),
-    ("rules: [max-transfers]", "p.yaml:1:9: rule 'max-transfers' needs a parameter: got no 'count', expected a limit"),
+    ("rules: [max-transfers]", "p.yaml:1:9: rule 'max-transfers' needs the parameter 'count': a limit"),
     ("rules: [max-transfers: -1]", "p.yaml:1:24: 'count' of rule 'max-transfers' out of range: got -1"),
     ("rules: [max-transfers: {count: 1, form: GPU}]", "p.yaml:1:35: unknown key in rule 'max-transfers': got 'form'"),
     ("rules: [{a: 1, b: 2}]", "p.yaml:1:9: wrong rule: got a mapping"),
@@ -259,7 +259,7 @@ WRONG = [
     ("rules: [max-memory: 3 GX]", "p.yaml:1:21: bad size: got '3 GX'"),
     ("rules: [max-step-time: 5 parsecs]", "p.yaml:1:24: bad time: got '5 parsecs', expected seconds, or a number with a unit"),
     ("rules: [max-step-time: -1]", "p.yaml:1:24: bad time: got -1, expected a number of seconds from 0"),
-    ("rules: [max-step-time: {step: 0}]", "p.yaml:1:24: rule 'max-step-time' needs a parameter: got no 'seconds'"),
+    ("rules: [max-step-time: {step: 0}]", "p.yaml:1:24: rule 'max-step-time' needs the parameter 'seconds'"),
     (
         "rules: [max-step-time: {seconds: 1, of: low}]",
         "p.yaml:1:41: unknown end of the interval in 'of' of rule 'max-step-time': got 'low', expected middle, high",

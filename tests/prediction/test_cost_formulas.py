@@ -252,7 +252,7 @@ def test_a_model_without_figures_is_a_volta_of_usual_ones() -> None:
     assert (found.units, found.clock_hz, found.cache_bytes) == (100, 1.5e9, 100 * 65536)
     assert (found.memory, found.process_nm, found.watts, found.has_short_reach) == ("planar", 1, ENDLESS, False)
     assert found.rates == {
-        "float64": 0, "float32": 38.4e12, "tf32": 0, "float16": 38.4e12, "bfloat16": 38.4e12, "int8": 38.4e12
+        "float8": 0, "float64": 0, "float32": 38.4e12, "tf32": 0, "float16": 38.4e12, "bfloat16": 38.4e12, "int8": 38.4e12
     }  # fmt: skip
     assert gpu_processor(model._replace(flops=1e9)).units == 1
 
@@ -263,7 +263,15 @@ def test_a_models_own_figures_count() -> None:
     found = gpu_processor(model)
     assert (found.units, found.clock_hz, found.cache_bytes, found.watts) == (80, 1e9, 1 << 20, 300)
     assert (found.memory, found.process_nm, found.has_short_reach) == ("stacked", 12, False)
-    assert found.rates == {"float64": 1, "float32": 1e13, "tf32": 0, "float16": 2e13, "bfloat16": 3e13, "int8": 4e13}
+    assert found.rates == {
+        "float8": 0,
+        "float64": 1,
+        "float32": 1e13,
+        "tf32": 0,
+        "float16": 2e13,
+        "bfloat16": 3e13,
+        "int8": 4e13,
+    }
     old = gpu_processor(model._replace(compute_capability="6.1"))
     assert (old.memory, old.has_short_reach) == ("early", True)
 

@@ -1,7 +1,7 @@
 """One call of a public function, and everything that it makes: written down as text, so that a difference can be read.
 
 `calls.json.gz` holds what TensorFlow 2.21's `tf.compat.v1` (v2 behaviour off) made of each call, on these inputs; nodes are
-`name = Op(inputs) {attrs} -> types and shapes of outputs`.  A call may follow statements (`v = tf.Variable(1.0); v + x`).
+`name = Op(inputs) {attrs} -> types and shapes of outputs`.  A call may follow statements (`v = tf.Variable([1.0]); v + x`).
 
 `contrib-calls.json.gz` holds the outlines of calls of `tf.contrib`, which TensorFlow 1.15 had last: their results, and what the
 graph's collections have then.  The nodes between differ from release to release.

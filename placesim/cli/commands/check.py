@@ -130,8 +130,8 @@ def check_command(
 ) -> int:
     """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
-    GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one of these per line.
-    All graphs are checked, even if one cannot be read; the exit code is the worst of all.  Without a policy or a rule, the
+    GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one such report per line.
+    All graphs are checked, even if one cannot be read; the exit code is the highest of all.  Without a policy or a rule, the
     command checks only that the graph can be placed.
 
     \b

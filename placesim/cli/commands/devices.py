@@ -44,9 +44,9 @@ EXITS = {
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.
 
-    With GRAPH, list the devices of its session, after the GPU options of its config.  In a pipe, the columns are full name,
-    type, memory limit in bytes and physical description, separated by tabs.  PCI bus ids are assigned as in the guides;
-    further GPUs get the following buses, or start at bus 05.
+    With GRAPH, list the devices of its session, as the GPU options of its config determine them.  In a pipe, the columns are
+    full name, type, memory limit in bytes and physical description, separated by tabs.  PCI bus ids are those that
+    TensorFlow's guides show for the model, or start at bus 05; further GPUs get the following buses.
 
     With --scheduler, list the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
     versions that must agree.

@@ -145,7 +145,9 @@ def diff_command(
     target = find_target(FORMS, form, output, table=table)
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
-        raise click.UsageError("need a second graph: got one graph on one machine, expected B, or options such as --b-gpu")
+        raise click.UsageError(
+            "nothing to compare with: got one graph on one machine, expected a second graph, or an option such as --b-gpu"
+        )
     if a == "-" and b in ("-", None):
         raise click.UsageError("standard input used twice: got - for both, expected it once")
     names = (a, a if b is None else b)

@@ -82,7 +82,7 @@ EXITS = {
     0: "a plan was found",
     1: "nothing fits the devices' memory, or TensorFlow would refuse the graph",
     2: "sizes or options are wrong",
-    130: "interrupted: the best so far is told and written",
+    130: "interrupted: the best plan so far is printed and written",
 }
 
 
@@ -97,7 +97,7 @@ EXITS = {
     "--free",
     multiple=True,
     metavar="PATTERN",
-    help="Let these nodes leave the device they request: a name, a scope/ or a pattern (repeatable).",
+    help="Nodes that may leave the device they request: a name, a scope/ or a pattern (repeatable).",
     completes="nodes",
     folder_values="any",
 )
@@ -114,7 +114,7 @@ EXITS = {
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Keep these groups of nodes on different devices: names, scopes/ or patterns.",
+    help="Place groups that match PATTERN on different devices: a name, a scope/ or a pattern (repeatable).",
     completes="nodes",
     folder_values="any",
 )
@@ -130,8 +130,8 @@ EXITS = {
     default=AUTO,
     show_default=True,
     metavar="NAME",
-    help="Use only this method: list, dispatch, move or exact; for throughput cut, closed-sets, anneal or exact; "
-    "for memory anneal or exact.",
+    help="The only method to use; for latency: list, dispatch, move or exact; for throughput: cut, closed-sets, anneal or "
+    "exact; for memory: anneal or exact.",
     completes="methods",
     folder_values="any",
 )
@@ -149,7 +149,7 @@ EXITS = {
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
-    help="Stop after N evaluations per worker instead: reproducible with --seed.",
+    help="Stop after N evaluations in each process, not after a time: then --seed makes the plan reproducible.",
     folder_values="any",
 )
 @option(

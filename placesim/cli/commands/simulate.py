@@ -114,9 +114,10 @@ def simulate_command(
     """Predict the time of a graph's step on a machine, and show its bottlenecks.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
-    unknown ones with `--batch` or `--shape`.  A loop whose number of iterations is unknown runs once, and an undecided branch
-    counts as its most expensive side.  Node times follow from shapes and devices, transfers share links, and the report names
-    what limits the step.  `html` is a single page that needs no network: a timeline of each device, down to single nodes.
+    unknown ones with `--batch` or `--shape`.  A loop whose number of iterations is unknown runs once, and an undecided
+    conditional counts as its most expensive branch.  Node times follow from shapes and devices, transfers share links, and the
+    report names what limits the step.  `html` is a single page that needs no network: a timeline of each device, down to single
+    nodes.
 
     \b
     Examples:

@@ -158,10 +158,10 @@ def sweep_command(
 ) -> int:
     """Simulate a graph under every combination of options, and compare the step times.
 
-    LIST is separated by commas and may contain ranges: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each combination
-    is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination that
-    fails is a row with its error.  `html` is a single page that needs no network.  A csv, json or html file given to
-    `--output` keeps finished rows, which are not simulated again.
+    LIST has items separated by commas, which may be ranges: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each combination
+    is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination that fails
+    is a row with its error.  `html` is a single page that needs no network.  A csv, json or html file given to `--output` keeps
+    finished rows, which are not simulated again.
 
     \b
     Examples:

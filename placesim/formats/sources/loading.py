@@ -241,7 +241,7 @@ def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         near = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
-        message = f"cannot read the file: got '{reason}', expected a readable {what}{near}"
+        message = f"cannot read the {what}: {reason}{near}"
         raise GraphFileError((Problem(Location(str(path), 0, 0), message),)) from None
 
 
@@ -373,7 +373,7 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
     graph = file.graph
     for pattern, device in patterns:
         if not find_matching_names(pattern, graph):
-            expected = "expected a name, an id, a pattern or a scope that ends in '/'"
+            expected = "expected a node's name or id, a pattern or a scope that ends in '/'"
             near = did_you_mean(pattern, [*graph.ids, *graph.handles])
             raise UsageError(f"no node matches '{pattern}' in --device: got '{pattern}={device}', {expected}{near}")
     if options.clear_devices:

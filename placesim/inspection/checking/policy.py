@@ -159,7 +159,7 @@ class _RuleReader:
                 place = value_position(given, parameter.name) or position
                 self._read(rule, parameter, given[parameter.name], place, values)
             elif parameter.required:
-                message = f"rule '{rule.name}' needs a parameter: got no '{parameter.name}', expected {parameter.help}"
+                message = f"rule '{rule.name}' needs the parameter '{parameter.name}': {parameter.help}"
                 self._problems.add(position, message)
         return values
 

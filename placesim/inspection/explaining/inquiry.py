@@ -164,5 +164,7 @@ def select_nodes(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
         if not any(map(snapshot.matcher([pattern]), nodes)):
             known = chain.from_iterable((node.name, *filter(None, (node.lowered_from,))) for node in nodes)
             near = did_you_mean(pattern, [*known, *snapshot.handles])
-            raise UsageError(f"no such node: got '{pattern}', expected a name, a pattern or a scope that ends in '/'{near}")
+            raise UsageError(
+                f"no such node: got '{pattern}', expected a node's name, a pattern or a scope that ends in '/'{near}"
+            )
     return [node.name for node in filter(snapshot.matcher(patterns), nodes)]

@@ -90,7 +90,7 @@ class Client:
 
 def pool(client: Client, *, once: bool = True, left_out: tuple[Any, ...] = (), **more: Any) -> RemoteProcessPool:
     offers = tuple(Offer(address, "0", "h", 1, None) for address in ("w0", "w1"))
-    cluster: Any = SimpleNamespace(client=client, scheduler="s", offers=offers, left_out=left_out)
+    cluster: Any = SimpleNamespace(client=client, scheduler="s", seconds=1.0, offers=offers, left_out=left_out)
     found: Cluster = cluster
     return RemoteProcessPool(found, "module", answers_once=once, **more)
 

@@ -263,7 +263,7 @@ class NodeEntries:
         shape = self._problems.read(entry, "shape", known_shape, None)
         dtype = self._problems.read(entry, "dtype", dtype_value, given.get("dtype"))
         if "value" not in entry and "value" not in given:
-            self._problems.add(own_position(entry), "no value of a Const: got nothing, expected 'value'")
+            self._problems.add(own_position(entry), "Const without a value: expected the key 'value'")
             return None, None
         if shape is WRONG or dtype is WRONG:
             return None, None

@@ -283,7 +283,9 @@ class References:
         elif unresolved.reader not in in_cycles:
             in_cycles.update(path)
             cycle = " -> ".join([*reversed(path), unresolved.reader])
-            self.problems.add(unresolved.position, f"cycle: got {cycle}, expected a cycle only from NextIteration into a Merge")
+            self.problems.add(
+                unresolved.position, f"cycle: got {cycle}, expected none but through a NextIteration into a Merge"
+            )
 
     def report_later(self, unresolved: UnresolvedName) -> None:
         """Report a reference to a node below its reader."""

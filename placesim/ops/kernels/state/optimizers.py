@@ -89,7 +89,7 @@ def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
 
 
 def signed_scalar(name: str) -> Check:
-    """Check that an input is a scalar of the sign in SIGNS."""
+    """Check that an input is a scalar of the sign in SIGNS.  It raises InvalidArgumentError."""
     sign, has_sign = SIGNS[name]
 
     def check(inputs: Mapping[str, Tensor]) -> None:
