@@ -64,7 +64,8 @@ class Client:
         self.versions = versions or {}
 
     def submit(self, function: Any, first: Any, *others: Any, **options: Any) -> Task:
-        self.tasks.append(Task(first))
+        # an errand is an expression and its names, anything else what it is made of
+        self.tasks.append(Task(Errand(*others[0]["errand"]) if function is eval else first))
         self.options.append(options)
         return self.tasks[-1]
 
