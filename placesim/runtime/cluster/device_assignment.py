@@ -97,6 +97,7 @@ class _WorkerChoice:
         self, devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], is_soft: bool
     ) -> None:
         self._devices = devices
+        self._per = per
         self._units = group_by_unit(devices, per)
         self._bindings = bindings
         self._offers = offers
@@ -156,8 +157,8 @@ class _WorkerChoice:
         if len(free) < len(waiting) and not self._is_soft:
             missing = list(waiting)[len(free) :]
             raise UnavailableError(
-                f"too few workers: got {len(self._offers)} for {len(self._units)}, expected one more for each of "
-                f"{', '.join(missing[:_MOST_NAMED])}, or soft placement, which lets workers be shared"
+                f"too few workers: got {len(self._offers)} for {len(self._units)} {self._per}s, expected one more for each of "
+                f"{', '.join(missing[:_MOST_NAMED])}, or soft placement, which lets {self._per}s share a worker"
             )
         for unit, devices in waiting.items():
             address = free.pop(0) if free else self._least_loaded()

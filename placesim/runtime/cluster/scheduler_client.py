@@ -134,7 +134,7 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
         raise UnavailableError(_no_answer(address, error, seconds)) from None
     kind = told.get("type") if isinstance(told, dict) else None
     if kind != "Scheduler":
-        raise UnavailableError(f"no scheduler at {address}: it is a Dask {kind or type(told).__name__}")
+        raise UnavailableError(f"no scheduler at {address}: a Dask {kind or type(told).__name__} answers there")
 
 
 def _no_answer(address: str, error: BaseException, seconds: float) -> str:

@@ -138,7 +138,7 @@ def listening(kind: str, cluster: Any) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("worker", "it is a Dask Worker"),
+        ("worker", "a Dask Worker answers there"),
         ("web", "the server there is not Dask"),
         ("nowhere", "no scheduler at tcp://no.such.host.invalid:8786: "),
         ("silent", "the server there is not Dask, or hangs"),
