@@ -146,7 +146,7 @@ source_options = together(
     option(
         "--until",
         type=Word(UNTIL),
-        help="Stop a Python script after its first session run, or at its end (default: first-run); its arguments follow `--`.",
+        help="Stop a Python script before its first step, or at its end (default: first-run); its arguments follow `--`.",
         group=SOURCE,
         folder_values="any",
     ),
