@@ -25,15 +25,21 @@ GIB = 1 << 30
 T = 10**12
 G = 10**9
 MemoryKind = Literal["stacked", "planar", "checked"]
-"""Memory on the package (HBM), on the board (GDDR), or GDDR with ECC bits in the same memory, which costs bandwidth."""
+"""Kind of memory: "stacked" on the package (HBM), "planar" on the board (GDDR), or "checked".
+
+Checked memory is GDDR that also stores its ECC bits, which costs bandwidth.
+"""
 
 
 class GpuFigures(NamedTuple):
-    """Figures of a GPU model other than float32 rates, and its connections; 0 means none or unknown.
+    """Figures of a GPU model other than memory and float32 rates; 0 means none or unknown.
 
-    Rates in operations per second; float16 and bfloat16 of 0 are computed as float32.  `process_nm` is the foundry's name for
-    the process, `cache` the last level's bytes, `watts` what the board may draw, `nvlink` bytes per second each way,
-    `launch` the seconds in which a thread of the host launches a kernel.
+    - Rates are operations per second.  A GPU without a rate for float16 or bfloat16 computes them as float32.
+    - `process_nm` is the foundry's name for the manufacturing process.
+    - `cache` is the size of the last cache level in bytes.
+    - `watts` is the maximum power of the board.
+    - `nvlink` is bytes per second in each direction.
+    - `launch` is the time in seconds in which a host thread launches a kernel.
     """
 
     float64: float = 0.0
@@ -54,9 +60,9 @@ class GpuFigures(NamedTuple):
 
 
 class GpuModel(NamedTuple):
-    """One model: memory in bytes, compute capability `major.minor`, flops per second, bandwidth in bytes per second.
+    """A GPU model: memory in bytes, compute capability `major.minor`, flops per second, and bandwidth in bytes per second.
 
-    `pci_bus_ids` are those of the guides' machines; a further GPU follows `bus_id`'s rule.
+    `pci_bus_ids` are those of the machines in TensorFlow's guides; `bus_id` numbers further GPUs.
     """
 
     name: str
@@ -68,9 +74,10 @@ class GpuModel(NamedTuple):
     figures: GpuFigures = GpuFigures()
 
     def bus_id(self, index: int) -> str:
-        """The PCI bus id of the GPU with this index: the model's own ids first, then one bus after the other.
+        """Return the PCI bus id of the GPU with this index.
 
-        The buses follow the last own id (without any: from 05), 16 to 255, and then go on in the next PCI domain.
+        The model's own ids come first, and each further GPU has the next bus.  Without own ids, buses start at 05.  After bus
+        255, they continue in the next PCI domain.
         """
         if index < len(self.pci_bus_ids):
             return self.pci_bus_ids[index]
@@ -176,10 +183,10 @@ _MOST_NAMED = 4
 
 
 def near_models(name: Any) -> str:
-    """Text such as `; did you mean 'Tesla P4' or 'Tesla P40'?` with at most four similar models; empty if there are none.
+    """Return a text such as `; did you mean 'Tesla P4' or 'Tesla P40'?` with at most four similar models, or an empty text.
 
-    Those that have the text in their names; else those that have its numbers (`4090` and `80GB` say more than a maker's
-    name does); else the nearest.
+    Models whose names contain the given one come first, then models that contain its words with digits, such as `4090` or
+    `80GB`.  Otherwise the models with the most similar names are suggested.
     """
     if not isinstance(name, str):
         return ""
