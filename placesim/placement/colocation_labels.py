@@ -1,4 +1,4 @@
-"""Groups and the nodes' `_class` labels -> larger groups: nodes that mention one label are together (5.7)."""
+"""Joins groups by the nodes' `_class` labels: nodes that mention the same label share a group (5.7)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from placesim.placement.group_messages import conflict_message
 
 
 def join_labels(groups: ColocationGraph) -> None:
-    """Join each node, by runtime id, with the first that mentioned the same label, or that the label names.
+    """Join each node, by runtime id, with the first node that mentioned the same label or has the label as its name.
 
-    Raises InvalidArgumentError for a label that can't be kept; soft placement ignores it.
+    Raise InvalidArgumentError for a label that cannot be satisfied; with soft placement, it is ignored.
     """
     nodes = groups.graph.nodes
     labelled = {i: class_labels(nodes[i].attrs["_class"]) for i in groups.order if "_class" in nodes[i].attrs}
@@ -47,7 +47,7 @@ def _join_label(groups: ColocationGraph, node: Node, label: str, holder: int) ->
 
 @lru_cache(maxsize=4096)
 def class_labels(value: AttrValue) -> tuple[str, ...]:
-    """The names in a `_class` attr, without `loc:@`; none in one that is not a list (2.2.7)."""
+    """Return the node names in a `_class` attr, without `loc:@`; none if it is not a list (2.2.7)."""
     if not isinstance(value, tuple):
         return ()
     labels = (label.decode(errors="replace") if isinstance(label, bytes) else str(label) for label in value)

@@ -1,4 +1,4 @@
-"""Groups and the edges that tie -> larger groups: a node is with the reference, resource or dataset that it reads (5.6)."""
+"""Joins groups along edges: a node shares the group of the reference, resource or dataset that it reads (5.6)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from placesim.placement.group_messages import conflict_message, incompatible_edg
 
 
 def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
-    """Colocate every node with the source of its reference and resource edges, by runtime id, except nodes in `passed_over`.
+    """Join each node, by runtime id, with the source of each of its reference and resource edges.
 
-    Raises InvalidArgumentError if the two ends of an edge are incompatible.
+    Nodes in `passed_over` are skipped.  Raise InvalidArgumentError if the two ends of an edge are incompatible.
     """
     # 1.15 leaves edges between datasets loose (13.6)
     ties_datasets = groups.graph.registry.rules.ties_datasets
@@ -43,9 +43,9 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 
 
 def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, detail: str | int) -> None:
-    """Colocate a node with its source; a conflicting request of the node, even a hard one, is dropped.
+    """Join a node with its source; a conflicting request of the node is dropped, even without soft placement.
 
-    Raises InvalidArgumentError if the two ends are incompatible.
+    Raise InvalidArgumentError if the two ends are incompatible.
     """
     try:
         conflict = groups.tie(source, node.id, cause, detail)
@@ -61,7 +61,7 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
 
 
 def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
-    """The inputs that may tie a node to what it reads, and whether they do so only to a dataset."""
+    """Return the inputs that may tie a node to their source, each with whether only a dataset does so."""
     tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
     if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
         return tuple((slot, False) for slot in tied)

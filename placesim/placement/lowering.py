@@ -1,7 +1,7 @@
-"""Functional control flow -> Switch, Merge, Enter, Exit, NextIteration: TensorFlow's nodes, names, devices and order.
+"""Lowering of functional control flow to Switch, Merge, Enter, Exit and NextIteration, as TensorFlow does it.
 
-`If`, `Case` and `While` that are marked for it become control flow around calls of their functions; these calls, and any others
-so marked, are then replaced by the functions' bodies.
+Marked `If`, `Case` and `While` nodes become control flow around calls of their functions.  These calls, and other marked ones,
+are then replaced by the functions' bodies.  Names, devices and order of the new nodes are TensorFlow's.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Output = tuple[EditableNode, int]
 
 
 def is_lowered(node: Node | EditableNode) -> bool:
-    """Whether a node is marked to be replaced."""
+    """Return whether a node is marked for replacement."""
     return bool(node.attrs.get(SWITCH_MERGE) or node.attrs.get(MULTI_DEVICE))
 
 
 def lower_functional_ops(edited: EditableGraph) -> None:
-    """Replace every marked node, also those that a replacement brings in.
+    """Replace every marked node, including those that a replacement adds.
 
-    A mark on an op that can't be lowered says nothing.  Raises InvalidArgumentError for an unknown function, and for one that
-    doesn't fit: TensorFlow's words where it has any (it ends without a word where an output is read that no branch has).
+    A mark on an op that cannot be lowered is ignored.  Raise InvalidArgumentError for an unknown function, and for one that
+    does not fit.  The message is TensorFlow's if it has one; it crashes if a node reads an output that no branch has.
     """
     # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
@@ -83,9 +83,9 @@ def _call_attrs(function: FunctionName) -> dict[str, Any]:
 
 
 class _Conditional:
-    """`If` and `Case`: a switch for each input, a call for each branch, a merge for each output.
+    """Lowering of an `If` or `Case`: a switch for each input, a call for each branch, and a merge for each output.
 
-    `If` has two branches, numbered else and then; its names, and the order in which they are made, differ from `Case`'s.
+    `If` has two branches in the order else, then.  Its names and the order of its new nodes differ from those of `Case`.
     """
 
     def __init__(self, edited: EditableGraph, node: EditableNode, branches: Sequence[FunctionName]) -> None:
@@ -138,7 +138,7 @@ class _Conditional:
         edited.remove(node)
 
     def _merged(self, nodes: Sequence[EditableNode]) -> list[EditableNode]:
-        """`If` merges then before else."""
+        """Return the branches in the order in which they are merged: for `If`, then comes before else."""
         return list(reversed(nodes)) if self.is_if else list(nodes)
 
     def _add_switch(self, infix: str, data: Output, device: str, attrs: dict[str, Any]) -> EditableNode:
@@ -172,9 +172,9 @@ class _Conditional:
 
 
 class _Loop:
-    """`While`: for each loop variable an enter, a merge, a switch, an exit and a next iteration.
+    """Lowering of a `While`: an enter, merge, switch, exit and next iteration for each loop variable.
 
-    A resource goes in through a constant enter and never round.
+    A resource enters through a constant enter and is not passed from iteration to iteration.
     """
 
     def __init__(self, edited: EditableGraph, node: EditableNode) -> None:
@@ -274,7 +274,7 @@ def _dtype(node: EditableNode, i: int) -> Any:
 def _add_substitute(
     edited: EditableGraph, node: EditableNode, outputs: Sequence[Output], control: Sequence[EditableNode]
 ) -> None:
-    """A node of the replaced one's name, so that it can still be fetched or be a target."""
+    """Add a node with the name of the replaced one, so that it can still be fetched or be a target."""
     if outputs:
         types = tuple(source.output_dtype(slot) for source, slot in outputs)
         edited.add(node.name, IDENTITY_N, {"T": types}, node.device, outputs, control, node.location)
@@ -286,10 +286,10 @@ def _add_substitute(
 
 
 def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
-    """Replace a call by its function's body, between an identity for each input and each output.
+    """Replace a call by its function's body, with an identity for each input and each output.
 
-    A call of a function that is marked `_noinline`, or that takes or returns something else, stays a call.
-    Raises InvalidArgumentError for an unknown function.
+    The call remains if its function is marked `_noinline`, or if their inputs or outputs differ in type.  Raise
+    InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(edited.base, called.name, caller.name)
@@ -302,7 +302,7 @@ def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: boo
 
 
 def _fits(body: FunctionBody, caller: EditableNode) -> bool:
-    """Whether a call's inputs and outputs are the function's."""
+    """Return whether the types of a call's inputs and outputs are those of the function."""
     nodes = body.graph.nodes
     taken = [nodes[i].signature.output_dtypes[0] for i in body.args]
     returned = tuple(nodes[i].signature.input_dtypes[0] for i in body.results)
@@ -310,7 +310,9 @@ def _fits(body: FunctionBody, caller: EditableNode) -> bool:
 
 
 class _Inlining:
-    """One call being replaced: multi-device functions keep their own devices, unset fields are the caller's."""
+    """The replacement of one call by its function's body; nodes keep their own device fields and get unset ones from the
+    caller.
+    """
 
     def __init__(self, edited: EditableGraph, caller: EditableNode, body: FunctionBody, arg_positions: dict[str, int]) -> None:
         self.edited = edited
@@ -356,7 +358,10 @@ class _Inlining:
         return self.edited.add(name, "Identity", attrs, device, [data], (), self.caller.location)
 
     def _copy_body(self, entry: EditableNode | None, inputs: Sequence[EditableNode]) -> dict[int, EditableNode]:
-        """The body's nodes by their ids there; its arguments are the input identities, and take up a number each."""
+        """Copy the body's nodes and return them by their ids in the body.
+
+        Its arguments are replaced by the input identities, but each still takes a number.
+        """
         edited, graph = self.edited, self.body.graph
         copies: dict[int, EditableNode] = {}
         path = path_of_body("" if edited.origin is None else edited.origin.path.removesuffix("/"), self.function)
@@ -400,7 +405,7 @@ class _Inlining:
         return f"loc:@{self.caller.name}/{name}" if name in self.body.graph.ids else label
 
     def _device(self, requested: str) -> str:
-        """Device of an inlined node: its own, completed by the caller's or with the caller's task."""
+        """Return the device of an inlined node: its own completed by the caller's, or in 1.15 with the caller's task."""
         if not requested:
             return self.caller.device
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)
