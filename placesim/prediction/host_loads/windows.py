@@ -1,4 +1,4 @@
-"""Kernels that pass over all windows once for each of their taps: depthwise convolutions and poolings."""
+"""Loads of kernels that pass over all windows once for each filter element (tap): depthwise convolutions and poolings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from placesim.prediction.node_work import NodeShapes
 
 
 def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
-    """Each tap is a pass that adds products to sums, in runs of a row of windows or, with a stride, of a window's channels."""
+    """Return a rule for a depthwise convolution or gradient; `kind` is "forward", "input" or "filter".
+
+    Each tap is a pass that adds products to sums.  Its inner loop covers a row of windows or, with a stride, the channels of
+    one window.
+    """
 
     def load(node: NodeShapes) -> Load:
         images, filters, results = (*node.inputs[:2], node.outputs[0])
@@ -46,7 +50,7 @@ def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
 
 
 def pooling(node: NodeShapes) -> Load:
-    """Each tap of the window is a pass over all windows of some images."""
+    """Return the load of a pooling or its gradient: each tap is a pass over all windows of some images."""
     kind = node.cost.kind
     is_gradient = kind.endswith("gradient")
     results = node.outputs[0]
