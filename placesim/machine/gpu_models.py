@@ -1,16 +1,23 @@
-"""GPU models as a table of facts: what the driver says of them, their peak rates, and how they are attached.
+"""GPU models as a table of facts: the driver's figures, peak rates, and connections.
 
-Source: the makers' data sheets and white papers (a board of two dies is two GPUs, with half its watts each); memory is what the
-driver reports as total.  Rates are of dense operands at the boost clock; `flops` are single precision without tensor cores,
-float16 and bfloat16 with them where there are any, summed in float32.
+Sources are the makers' data sheets and white papers.  A board with two dies counts as two GPUs, each with half its watts.
+Memory is the total that the driver reports.  Rates are those of dense operands at the boost clock.  `flops` are single
+precision without tensor cores; float16 and bfloat16 use them where they exist, and sum in float32.
 
-Each row's rates, bandwidth, clock, multiprocessors, process, cache, power and PCIe were compared with TechPowerUp's pages (as
-reox007/RightNow-GPU-Database holds them); those of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 also with XLA's
-`gpu/target_config/specs`.  Where these differ, the row has the maker's sheet: the base clock of K40c, the boost of one of K80's
-boards, P4, P100-PCIE, V100-SXM2 before its faster variant, 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores,
-350 W of L40S; A10G's 80 multiprocessors are what PyTorch prints of it.  Recalled alone, confirmed by nothing that was read: the
-driver's total memory of what the guides don't show, tensor rates of GeForce RTX (half of what sums in float16 reach), int8
-rates before Ampere, NVLink, and A10G's 300 W.
+Rates, bandwidth, clock, multiprocessors, process, cache, power and PCIe of each row were compared with TechPowerUp's pages (as
+in reox007/RightNow-GPU-Database).  Those of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 were also compared with XLA's
+`gpu/target_config/specs`.  Where these differ, the row follows the maker's sheet:
+
+- the base clock of K40c, and the boost clock of one of K80's boards, P4 and P100-PCIE
+- the boost clock of V100-SXM2 before its faster variant
+- 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores, and 350 W of L40S
+
+A10G's 80 multiprocessors are those that PyTorch prints.  Some figures are from memory and not confirmed by any source that was
+read:
+
+- the driver's total memory of models that the guides don't show
+- tensor rates of GeForce RTX (half of those with sums in float16), int8 rates before Ampere, and NVLink
+- A10G's 300 W
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class LinkEnd(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the end names no task, so that its link exists once in each task."""
+        """Whether the end stands for one end in each task; a network end never does."""
         return self.task is None and not self.name.startswith(NETWORK)
 
     @property
@@ -135,7 +135,7 @@ def parse_end(text: str) -> LinkEnd | None:
         name = f"{device.upper()}:{found['id'] if found['id'] == '*' else int(found['id'])}"
     if name.startswith(NETWORK) and (job or task):
         return None
-    # a task without a job is one of the only job, or of each
+    # a task without a job belongs to the only job, or to each job
     return LinkEnd(name, None if job == "*" else job, None if task is None else -1 if task == "*" else int(task))
 
 
@@ -156,7 +156,7 @@ def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
 
 
 def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> list[LinkEnd]:
-    """Return the ends of an entry that no task of the machine has; `GPU:*` is never missing."""
+    """Return the ends of an entry that no task of the machine has; `GPU:*` may match no GPU."""
     return [
         end
         for end in entry.ends

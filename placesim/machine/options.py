@@ -251,7 +251,7 @@ def with_options(function: Function) -> Function:
     names = {parameter.name for parameter in kept}
     more = [parameter for parameter in _OPTION_PARAMETERS if parameter.name not in names]
     function.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]  # what `inspect` looks for
-    if function.__doc__ and SimulationOptions.__doc__:  # there are none under `-OO`
+    if function.__doc__ and SimulationOptions.__doc__:  # docstrings are missing under `-OO`
         function.__doc__ = f"{cleandoc(function.__doc__)}\n\n{cleandoc(SimulationOptions.__doc__)}\n"
     return function
 

@@ -49,7 +49,7 @@ class BfcAllocator:
       none is.
     - timing_counter: makes the allocator work with timestamps (`timestamped_allocator`).
 
-    Raise InvalidArgumentError for a negative limit, and for a fraction of the limit that is less than one byte.
+    The constructor raises InvalidArgumentError for a negative limit, or a fraction of the limit that is less than a byte.
     """
 
     __slots__ = (
@@ -280,7 +280,7 @@ class BfcAllocator:
         address = self._sub_allocator.allocate(size)
         while address is None:
             refused, size = size, _nine_tenths(size)
-            # TensorFlow would ask for the same size for ever where a tenth less is rounded up to it
+            # TensorFlow would request the same size forever if nine tenths are rounded up to it
             if size < rounded or size == refused:
                 return False
             address = self._sub_allocator.allocate(size)

@@ -46,7 +46,7 @@ class Buffer:
         self.place = place
         self.holders = 1
         self.contents: list[Buffer | None] | None = None
-        self._whole: Buffer | None = None  # a buffer that held itself would stay until garbage is collected
+        self._whole: Buffer | None = None  # a buffer that referred to itself would only be freed by the garbage collector
 
     @property
     def root(self) -> Buffer:

@@ -132,7 +132,7 @@ class _Route:
 class SharedLinks:
     """Links and their current transfers, simulated from change to change.
 
-    Raise InvalidArgumentError as `check_links` does.
+    The constructor raises InvalidArgumentError as `check_links` does.
     """
 
     def __init__(self, links: Sequence[Link]) -> None:
@@ -217,7 +217,7 @@ class SharedLinks:
         """Simulate all changes up to a time."""
         changes = self._changes
         while (time := self._next()) <= until and changes:
-            # all changes of one moment are made before the links are shared out for what follows
+            # all changes of one moment are made before the links are divided again
             while changes and changes[0][0] == time:
                 _, _, route, transfer, num_bytes = heappop(changes)
                 if transfer != ROUTE_ENDS:
@@ -276,7 +276,7 @@ class SharedLinks:
         """Give routes that are alone on their links the full bandwidth."""
         for route in self._alone:
             count = len(route.due)
-            # another that has come since is heeded when its links are shared out
+            # a route that has joined since then is considered when its links are divided
             rate = min([link.bandwidth / (times * count) for link, times in route.crossings]) if count else 0.0
             if count and (rate != route.rate or route.next_end == math.inf):
                 self._set_rate(route, rate)
@@ -293,7 +293,7 @@ class SharedLinks:
             full = self._states[number]
             if not full.takers or share != full.free / full.takers:
                 continue
-            # what a link gives each never falls while others are filled: where it seems to, that is rounding
+            # the rate per transfer never falls while links are filled; a smaller one is a rounding error
             level = max(level, share)
             for route in full.routes:
                 if route.settled:

@@ -170,7 +170,7 @@ def make_plan(
     """Compile a workload.  Raise InvalidArgumentError for invalid figures and cyclic tasks."""
     check_links(links)
     hosts = [_checked_host(number, resources) for number in range(len(resources))]
-    # a place of NOWHERE or SENT finds no host
+    # the negative places NOWHERE and SENT have no host
     hosts += [NOWHERE, NOWHERE]
     count = len(tasks)
     phases = count * 2 if max(hosts) != NOWHERE else count

@@ -131,7 +131,7 @@ class _Loop:
 
     def look(self) -> tuple[int, int]:
         """Return the numbers of begun phases and of all phases, for progress displays."""
-        return sum(start == start for start in self.starts), len(self.starts)  # what has not begun is no number
+        return sum(start == start for start in self.starts), len(self.starts)  # the start of a phase that has not begun is NaN
 
     def run(self) -> None:
         """Process the events, moment after moment, until none is left."""
@@ -144,7 +144,7 @@ class _Loop:
         ended: list[int] = []
         while True:
             now = self.now
-            # what waits for a resource takes the room that there is again, before what has become ready in this moment
+            # queued phases get freed resources before phases that have become ready at this moment
             for phase in ended:
                 place = places[phase]
                 if place >= 0:

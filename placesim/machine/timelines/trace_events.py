@@ -93,7 +93,7 @@ def nanoseconds(seconds: float) -> int:
 def memory_counts(device: str, changes: Iterable[tuple[int, int]]) -> Iterator[Count]:
     """Yield the counts of a device's memory, from pairs of a time and the bytes in use from then on."""
     task, _, own = device.partition("/device:")
-    name = f"{own} of {task}" if own else device  # viewers cut off the end of what is long
+    name = f"{own} of {task}" if own else device  # viewers cut off the end of long names
     return (Count(ALLOCATORS, name, IN_USE, time, held) for time, held in changes)
 
 
