@@ -84,7 +84,7 @@ def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tupl
     if not calls:
         return
     readers = _readers(groups, calls)
-    # TensorFlow keeps the calls in a hash set of pointers, which hands out first what was put in last, but for collisions.
+    # TensorFlow iterates over a hash set of pointers, which without collisions yields the last inserted call first.
     for node_id, call in reversed(calls.items()):
         found = io_groups(groups, call, stack, build)
         attached = _attached(found, call, readers[node_id])

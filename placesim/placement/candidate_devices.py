@@ -45,7 +45,7 @@ class CandidateSearch:
     def _find_softly(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
         """Search without the requested type and id, and then without those of resources (7.2c)."""
         for step in _SOFT_STEPS:
-            # Type and id go together (7.4): a GPU that is not there may leave a CPU, not another GPU.
+            # Type and id are dropped together (7.4): a request for a missing GPU may yield a CPU, but no other GPU.
             key = (soften(found, step), found.types)
             known = self._soft_matches.get(key)
             if known is None:

@@ -97,7 +97,7 @@ Note = tuple[int, OverriddenRequest] | MovedGroup | str
 """An event for TensorFlow's log: a node with its overridden request, a moved group, or a line from a function's body."""
 
 
-class NoCandidates(Exception):  # never seen outside: it becomes TensorFlow's sentence
+class NoCandidates(Exception):  # never reaches users: it becomes TensorFlow's message
     """Raised when a group has no allowed device; `node` is the member being placed."""
 
     def __init__(self, node: int) -> None:
@@ -236,7 +236,7 @@ class ColocationGraph:
             raise NoCandidates(node_id)
         if step == SoftStep.WITHOUT_RESOURCE:
             self.notes.append(MovedGroup(root, found, possible))
-            found = self.constraints[root] = found.with_types(found.types)  # its own: each group that moves is noted
+            found = self.constraints[root] = found.with_types(found.types)  # not shared, so that each moved group is noted
         found.candidates, found.soft_step = possible, step
         return found
 

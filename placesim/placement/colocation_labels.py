@@ -24,7 +24,7 @@ def join_labels(groups: ColocationGraph) -> None:
     # A label need not name a node.  Where it does, that node takes its turn like the others: the holder, which messages
     # mention, is whoever came first, often an initializer.
     holders: dict[str, int] = {}
-    # in 1.15 a node with a label of its own does not hold its name (13.7)
+    # in 1.15 a node with its own label does not count as mentioning its name (13.7)
     holds_name = groups.graph.registry.rules.labelled_nodes_hold_their_name
     for node_id in groups.order:
         name = nodes[node_id].name

@@ -156,7 +156,7 @@ def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False
     return result
 
 
-class TieConflict(Exception):  # never seen outside: it becomes TensorFlow's sentence
+class TieConflict(Exception):  # never reaches users: it becomes TensorFlow's message
     """Raised when fixed devices of a group and its source conflict; `kind` is "assigned" or "resource"."""
 
     def __init__(self, kind: str, one: DeviceName, two: DeviceName) -> None:

@@ -19,7 +19,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
 
     Nodes in `passed_over` are skipped.  Raise InvalidArgumentError if the two ends of an edge are incompatible.
     """
-    # 1.15 leaves edges between datasets loose (13.6)
+    # 1.15 does not join datasets along edges (13.6)
     ties_datasets = groups.graph.registry.rules.ties_datasets
     slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
     if not slots_of:
@@ -37,7 +37,7 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
                 back_edges.append((source.id, node, slot))
             else:
                 join_edge(groups, source.id, node, Cause.EDGE, slot)
-    # TensorFlow goes by the edges' ids (5.2), and its importer adds those that close a loop when all nodes are there.
+    # TensorFlow uses the order of edge ids (5.2), and its importer adds edges that close a loop after all nodes.
     for source_id, node, slot in back_edges:
         join_edge(groups, source_id, node, Cause.EDGE, slot)
 

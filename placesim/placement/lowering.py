@@ -42,7 +42,7 @@ def lower_functional_ops(edited: EditableGraph) -> None:
     A mark on an op that cannot be lowered is ignored.  Raise InvalidArgumentError for an unknown function, and for one that
     does not fit.  The message is TensorFlow's if it has one; it crashes if a node reads an output that no branch has.
     """
-    # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
+    # A function's body has its own end nodes.  None of its nodes is fetched by name, so no name must be kept.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
     position, most = 0, len(edited.nodes) + MOST_LOWERED
     while position < len(edited.nodes):
@@ -157,7 +157,7 @@ class _Conditional:
     def _add_calls(self, inputs: Sequence[EditableNode], pivots: Sequence[EditableNode]) -> list[EditableNode]:
         calls: dict[int, EditableNode] = {}
         numbers = range(len(self.branches))
-        # nodes have their numbers in the order in which they are made: TensorFlow makes then before else
+        # nodes are numbered as they are made, and TensorFlow makes the then branch first
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
             find_function(self.edited.base, function.name, self.node.name)
@@ -182,11 +182,11 @@ class _Loop:
         self.node = node
         self.cond_name = edited.new_name(f"{node.name}/cond")
         self.body_name = edited.new_name(f"{node.name}/body")
-        find_function(edited.base, node.attrs["body"].name, node.name)  # raises where there is none
-        # 1.15 takes resources round like tensors (13.16)
+        find_function(edited.base, node.attrs["body"].name, node.name)  # raises if there is no such function
+        # 1.15 passes resources from iteration to iteration, like tensors (13.16)
         goes_round = edited.base.registry.rules.resources_go_round
         self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
-        # the condition waits for a merge, and only a tensor that goes round has one
+        # the condition waits for a merge, and only a loop-carried tensor has one
         if all(self.is_resource):
             raise InvalidArgumentError(f"{node_tag(node.name)} can't be lowered: none of its inputs is a loop-carried tensor")
 
@@ -206,7 +206,7 @@ class _Loop:
         edited, node = self.edited, self.node
         varying = [i for i, is_resource in enumerate(self.is_resource) if not is_resource]
         enters = self._add_enters()
-        # each merge takes its enter twice, until there is a next iteration to take instead
+        # each merge reads its enter twice until the next iteration exists, which replaces one of them
         merges = {
             i: self._add("merge", "Merge", {"T": _dtype(node, i), "N": 2}, enters[i].device, [(enters[i], 0), (enters[i], 0)])
             for i in varying
@@ -256,7 +256,7 @@ class _Loop:
             attrs = {"T": source.output_dtype(slot), "frame_name": node.name, "parallel_iterations": iterations}
             if self.is_resource[i]:
                 attrs["is_constant"] = True
-            # what 1.15 makes for an input asks for the loop's device (13.16)
+            # in 1.15 the node for an input requests the loop's device (13.16)
             device = source.device if self.edited.base.registry.rules.loops_follow_inputs else node.device
             enters.append(self._add("enter", "Enter", attrs, device, [(source, slot)]))
         if node.control:
@@ -327,7 +327,7 @@ class _Inlining:
         entry = self._no_op("input_control_node", list(caller.control)) if caller.control else None
         inputs = [self._identity("input", source, source[0].device) for source in caller.data]
         copies = self._copy_body(entry, inputs)
-        # a node's number is its place in the log: 1.15 makes these after the body (13.15)
+        # a node's number determines its position in the log: 1.15 makes these nodes after the body (13.15)
         if inputs and not self.rules.inputs_precede_bodies:
             edited.move_to_end(inputs)
         if entry is not None:
@@ -335,7 +335,7 @@ class _Inlining:
                 edited.control(entry, identity)
         outputs = self._outputs(copies)
         leaving = self._no_op("output_control_node", [copies[i] for i in self.body.control_results])
-        # a body without side effects would let the call's readers go before what the call waits for
+        # without side effects in the body, the call's readers could run before the nodes that the call waits for
         if not leaving.control and entry is not None:
             edited.control(entry, leaving)
         for reader, position in edited.data_readers(caller):
@@ -372,7 +372,7 @@ class _Inlining:
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)
-            # without inputs it would run before what the call waits for; so would such a node of a called body
+            # a node without inputs would run before the nodes that the call waits for, as would one in a called body
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
                 edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
@@ -411,7 +411,7 @@ class _Inlining:
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)
         if own is None or outer is None:
             return requested
-        # 1.15 takes job, replica and task of the call even where the node names others (13.15)
+        # 1.15 uses job, replica and task of the call even if the node names others (13.15)
         if self.rules.callers_override_tasks:
             return str(own.specialised_by(outer.address_space))
         return str(outer.specialised_by(own))

@@ -153,7 +153,7 @@ class _Placer:
         for node in nodes:
             if kinds[node.id] == _IDENTITY:
                 sources = (*node.input_nodes, *node.control_inputs)
-                # Requests are compared as they are written: /cpu:1 and /device:CPU:1 differ here, two empty ones are equal.
+                # Requests are compared as text: /cpu:1 and /device:CPU:1 differ here, and two empty ones are equal.
                 if len(sources) > 1 or node.device or nodes[sources[0]].device != wanted.get(node.id, ""):
                     kinds[node.id] = _Kind.ORDINARY
 

@@ -36,7 +36,7 @@ class SessionPlacer:
         named = {**(assigned or {}), **self._stateful}
         known = {graph.ids[name]: device for name, device in named.items() if name in graph.ids}
         placement = place_graph(graph, self._devices, self._soft, known, self._default_device)
-        # What has to stay is looked up when there is a next time, for most graphs are placed once.  An error binds nothing.
+        # Most graphs are placed once, so stateful nodes are only collected before the next placement.  A failed one is ignored.
         self._last = placement if placement.error is None else None
         return placement
 

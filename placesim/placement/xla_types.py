@@ -13,7 +13,7 @@ def exclude_xla_types(groups: ColocationGraph) -> None:
     if not any(device_type in XLA_TYPES for device_type in groups.devices.types):
         return
     constraints, parent = groups.constraints, groups.parent
-    known: dict[Constraints, Constraints] = {}  # so that groups that shared their constraints still do
+    known: dict[Constraints, Constraints] = {}  # keeps shared constraints shared
     for node_id in groups.order:
         if parent[node_id] == node_id:
             found = constraints[node_id]
