@@ -103,7 +103,7 @@ def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
         rearranged = rearranged_passes(work, processor) * work.rearranged_bytes
         return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
     seconds, start = _fixed_shape_seconds(work, machine, family)
-    # a GPU's start: on a processor the executor's dispatch is all there is
+    # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
     return seconds - start if processor.memory == "processor" else seconds
 
 

@@ -91,7 +91,9 @@ class SimulatedMachine:
     """Resources and links by number, and the place of each device by name.
 
     Virtual devices of one GPU share its streams and links.  A link of the inventory replaces the default link of its kind: a
-    GPU's PCIe or NVLink, or the host's network link.  Raise InvalidArgumentError for a GPU model without a rate or a bandwidth.
+    GPU's PCIe or NVLink, or the host's network link.
+
+    The constructor raises InvalidArgumentError for a GPU model without a rate or a bandwidth.
     """
 
     def __init__(self, devices: Sequence[Device], threads: Threads | None = None, links: MachineLinks = NO_LINKS) -> None:
@@ -113,7 +115,7 @@ class SimulatedMachine:
             name = f"{task.job}:{task.task}/" if self._names_tasks else ""
             model = next((device.host for device in devices if device.host and device.spec.address_space == task), HostModel())
             host = self.hosts[task] = Host(model)
-            # a pool of negative size has the caller's thread alone
+            # a pool of negative size only has the caller's thread
             inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
             self._cores[task] = self._resource(Cores(f"{name}host", host.cores, inter_op))
             if self._names_tasks and (end, "network") not in listed.replaced:

@@ -145,7 +145,7 @@ class NodeCosts:
         return self._runs.get(name)
 
     def _all_runs(self) -> dict[str, _Run]:
-        # a function's body may have nodes of the same names: these are told by what they are
+        # a function's body may have nodes of the same names, so nodes are identified by object
         prepared_of = {
             id(node): prepared
             for prepared in self._prepared

@@ -99,7 +99,7 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
     """Return a rule for a convolution or one of its gradients; the depth of a volume is multiplied with its height."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
-        # (images, filters, results), one of which the node makes and has the sizes of as an input
+        # (images, filters, results): the node makes one of them, whose sizes it has as an input
         images, filters, results = (*node.inputs[:2], node.outputs[0])
         if direction == "input gradient":
             images, results = node.outputs[0], node.inputs[2]

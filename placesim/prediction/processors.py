@@ -108,7 +108,7 @@ def gpu_processor(model: GpuModel) -> Processor:
     own = model.figures
     clock_hz = own.clock_mhz * 1e6 or _USUAL_CLOCK_HZ
     units = own.multiprocessors or max(1.0, model.flops / (2 * _USUAL_LANES * clock_hz))
-    # of a model of one's own the compute capability alone says nothing of its speed
+    # for a user's own model, the compute capability alone does not determine its speed
     generation = float(model.compute_capability) if own.multiprocessors else _VOLTA
     float32 = model.flops * _REACHED_SHARES.get(int(generation), 1.0)
     rates: dict[Arithmetic, float] = {

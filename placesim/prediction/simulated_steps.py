@@ -49,7 +49,7 @@ class SimulatedStep:
         """Duration in seconds with all nodes at the low end of their intervals, and with all at the high end."""
         low = self._seconds_with([cost.predicted.low for cost in self.placed])
         high = self._seconds_with([cost.predicted.high for cost in self.placed])
-        # an order that happens to be worse may cost more than shorter nodes save
+        # a worse order may cost more time than shorter nodes save
         return min(low, self.seconds), max(self.seconds, high)
 
     def _seconds_with(self, runs: list[float]) -> float:
@@ -113,7 +113,7 @@ class SimulatedStep:
             gpu = place.gpu
             busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
             if gpu is None and place.cores in hosts and name not in counts:
-                busy = 0.0  # what the task's host does is told of its first device, and of those that run nodes
+                busy = 0.0  # the host's time is reported for its first device, and for those that run nodes
             hosts.add(place.cores)
             copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
             held = memory.get(name, Memory(None, None))

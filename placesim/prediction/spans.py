@@ -163,7 +163,7 @@ class _Lanes:
         several = len({place.task for place in places.values()}) > 1
         members: dict[tuple[int, int], list[str]] = {}
         for name, place in places.items():
-            # a host's lanes come before those of its GPUs, even where it has no CPU device of its own
+            # a host's lanes come before those of its GPUs, even if it has no CPU device
             members.setdefault((place.cores, NOWHERE), [])
             members.setdefault((place.cores, NOWHERE if place.gpu is None else place.gpu.compute), []).append(name)
         for (cores, compute), devices in members.items():
@@ -235,7 +235,7 @@ class _Causes:
         """Return the spans that a task waited for, without duplicates."""
         found: dict[int, None] = {}
         for source in self._step[task].sources:
-            # what is not shown stands for its source; where it has many, as a function's end, for the last of them
+            # a task that is not shown is replaced by its source or, with many sources (the end of a function), by the last one
             while source not in self._numbers and len(self._step[source].sources) == 1:
                 (source,) = self._step[source].sources
             span = self._numbers[source] if source in self._numbers else self._shown(source)

@@ -134,7 +134,7 @@ class StepCosts:
 
         Raise NoFiguresError, which names the node, if the place has no rate for it.
         """
-        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
+        # outputs in host memory are computed on the host, except those that describe a tensor on the GPU
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
         is_dispatched = is_dispatch(site) or not shapes.moved_bytes
         if place.gpu is not None and (is_dispatched or not on_host):

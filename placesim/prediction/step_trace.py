@@ -132,7 +132,7 @@ class _Records:
         for number, cost in enumerate(self._trace.placed):
             if cost.resource == NOWHERE or isinstance(resources[cost.resource], Cores):
                 continue
-            if cost.predicted.seconds:  # what is dispatched only has its launch
+            if cost.predicted.seconds:  # a node that only costs its dispatch has just its launch
                 name = resources[cost.resource].name
                 self._run_tracks[number] = self._track(self._device(number), STREAM, name, cost.resource)
 
@@ -155,7 +155,7 @@ class _Records:
                 lane = lanes.setdefault(Track(device, way), TrackLanes()).take(start, end)
                 rows.append(_End(self._track(device, NETWORK, f"{way} {lane}", lane), BY_NETWORK))
             copies = self._ends[number]
-            # a copy out of a GPU comes before the network, one into a GPU after it
+            # a copy out of a GPU precedes the network transfer, and one into a GPU follows it
             first = tuple(copy for copy in copies if copy.op == FROM_GPU)
             self._ends[number] = (*first, *rows, *(copy for copy in copies if copy.op != FROM_GPU))
 

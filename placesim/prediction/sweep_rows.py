@@ -41,7 +41,7 @@ RESULTS = SweepRow._fields[1:]
 
 
 class SweepIdentity(NamedTuple):
-    """Identity of rows, as texts: the graph's content, the options common to all rows, and the versions."""
+    """Identity of rows, as texts: the graph's content, the options common to all rows, and the version of placesim."""
 
     graph: str
     options: str

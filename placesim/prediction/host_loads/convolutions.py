@@ -124,7 +124,7 @@ def forward(node: NodeShapes) -> Load:
             alone.add(copied=c.pixels * c.length, piece=c.pixels)
     else:
         alone = Amounts(call=20)
-        if c.pixels < columns:  # the patches are one block, whose product is cut
+        if c.pixels < columns:  # the patches are one block, and its product is divided
             shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
             alone.join(c.patches())
         else:
@@ -183,7 +183,7 @@ def input_gradient(node: NodeShapes) -> Load:
         inner, _ = product_parts((max(1, rows * c.results[1] // pieces), c.length), columns, c.item, is_flat=True)
         added = prod(window.kernel for window in c.windows[:-1])
         shared = Amounts(call=parts * pieces * (10 + 3 * added)).join(inner, parts * pieces)
-        # a piece is read, added to what is there, and that written: twice a copy
+        # a piece is read, added to existing values, and the sum is written: twice a copy
         shared.add(added=c.pixels * c.length)
         shared.add(added_piece=c.pixels * c.length / c.windows[-1].outputs if has_short_runs else c.runs)
         alone = Amounts(call=20)

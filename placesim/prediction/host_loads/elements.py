@@ -74,7 +74,7 @@ def optimizer_update(node: NodeShapes) -> Load:
     passes = node.cost.passes
     size = elements * node.dtype.size
     arrays = sum(prod(dims) == elements for dims in node.inputs)
-    held = 2 * arrays - 1  # all are read, and all but the gradient written
+    held = 2 * arrays - 1  # all arrays are read, and all but the gradient are written
     if size <= PART_BYTES:
         amounts = _passes(passes, elements, node)
         return Load("optimizer", amounts.add(call=3 * len(node.inputs)), Amounts())
@@ -136,7 +136,7 @@ def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
         passes = 3 + 4 * bool(node.attrs.get("is_training", True))
         amounts = _passes(Passes(plain=passes + 3 * is_gradient), elements, node)
         amounts.add(call=12, run=3 * elements / channels)
-        if channels != tensor[-1]:  # channels first are moved to the end, and back
+        if channels != tensor[-1]:  # a channels-first tensor is converted to channels-last and back
             amounts.add(copied=(2 + is_gradient) * elements)
         return Load("batch normalization", amounts, Amounts())
 

@@ -48,7 +48,7 @@ def host_load(node: NodeShapes) -> Load | None:
     if kind != VIEW.kind:
         for dims in node.outputs:
             size = prod(dims) * node.dtype.size
-            if size > MAPPED_BYTES:  # a page is given to the thread that first writes to it
+            if size > MAPPED_BYTES:  # a page is allocated to the thread that first writes to it
                 (load.shared if load.parts > 1 else load.alone).add(new=size)
     _take_type(node, load)
     return _with_check(node, load)
