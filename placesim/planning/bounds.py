@@ -127,7 +127,7 @@ def _solved_relaxation(
             columns += [*at]
             values += [*held / capacity[kind]]
             limits.append(1.0)
-    # they take longer to import than all else that a search needs
+    # these imports take longer than all others of a search
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, csr_array, vstack
 
@@ -137,7 +137,7 @@ def _solved_relaxation(
     highest.append((0.0, None))
     cost = np.zeros(size)
     cost[-1] = 1
-    solve: Any = linprog  # its types know no sparse matrices
+    solve: Any = linprog  # its type stubs lack sparse matrices
     found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:
         return None
@@ -212,7 +212,7 @@ def _certain(
 ) -> float:
     """Return the dual objective for the solver's multipliers, which is a valid bound even for rounded multipliers."""
     duals = np.concatenate([np.minimum(found.ineqlin.marginals, 0), found.eqlin.marginals])
-    # the load's own column has no upper limit: its reduced cost must not fall below 0
+    # the load's column has no upper limit, so its reduced cost must not be below 0
     column = matrix[:, [matrix.shape[1] - 1]].toarray().ravel()
     worth = float(duals @ column)
     if worth > cost[-1]:

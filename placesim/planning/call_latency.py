@@ -40,7 +40,7 @@ class Calls:
         problem, count = self.problem, 1 + max(calls, default=ALONE)
         readers, makes = problem.readers, self._makes
         size, devices = len(calls), max(1, len(self.paying))
-        # units are the tasks that run for themselves, by their numbers, and behind them the calls
+        # units are the tasks that run individually, by their numbers, followed by the calls
         unit = [task if call == ALONE else size + call for task, call in enumerate(calls)]
         waiting = [0] * (size + count)
         after: list[list[int]] = [[] for _ in range(size + count)]

@@ -62,7 +62,7 @@ def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[Coa
     middle = coarsen(problem, most)
     if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
         found.append(middle)
-    # what was joined may be too large for any device, or have to be apart
+    # a cluster may be too large for any device, or contain groups that must be apart
     found = [level for level in found if not level.problem.homeless and _is_apart(level.problem)]
     if not found or len(problem.tasks) <= finest:
         found.append(identity_problem(problem))
@@ -122,7 +122,7 @@ def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
 def _cut_order(problem: PlanningProblem, most: int) -> list[int]:
     """Return the cluster of each task after dividing one order into runs with about the same work."""
     place = {group: at for at, group in enumerate(group_order(problem))}
-    # an order of all tasks in which none comes before what it reads, near that of the groups
+    # a topological order of all tasks, close to the order of the groups
     rank = [0] * len(problem.tasks)
     for task in problem.order:
         own = place.get(problem.group_of[task], 0)

@@ -25,7 +25,7 @@ class Loads:
         self._pays = [device.pays for device in problem.devices]
         self._makes = [task.makes for task in problem.tasks]
         self._seconds = [[row[device.kind] for device in problem.devices] for row in problem.group_seconds]
-        # how many tasks on each device read from a task
+        # number of tasks on each device that read a task's output
         self._readers = [[0] * count for _ in problem.tasks]
         for task, readers in enumerate(problem.readers):
             for reader in readers:
@@ -98,7 +98,7 @@ class Loads:
 def is_contiguous(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Return whether no path of forward tasks leaves a device and comes back to it."""
     tasks = problem.tasks
-    # bit n: a path to the task left device n
+    # bit n is set if a path to the task left device n
     left = [0] * len(tasks)
     for task in problem.order:
         if tasks[task].is_backward:

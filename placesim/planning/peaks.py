@@ -23,7 +23,7 @@ class Peaks:
         moments = sorted({moment for tensor in problem.tensors for moment in (tensor.made, *(at for _, at in tensor.reads))})
         place = {moment: number for number, moment in enumerate(moments)}
         self._made = [place[tensor.made] for tensor in problem.tensors]
-        # each reader once, with the last moment in which it reads
+        # each reader once, with its last moment of reading
         self._reads = [
             tuple({task: place[at] for task, at in sorted(tensor.reads, key=lambda read: read[1])}.items())
             for tensor in problem.tensors
@@ -142,7 +142,7 @@ def shared_peak(count: int, pieces: Sequence[MemoryPiece], rows: Sequence[_Array
     for homes in {frozenset(range(count)), *(piece.homes for piece in pieces)}:
         inside = np.array([piece.homes <= homes for piece in pieces])
         best = max(best, float((sizes * inside @ live).max()) / len(homes))
-    # the heaviest points alone: sorting at each would take longer than it is worth
+    # only the points with most memory: sorting at each point would take too long
     for point in np.argsort(-(sizes @ live), kind="stable")[:_CROWDED_POINTS]:
         largest = np.sort(sizes[live[:, point]])[::-1]
         for more in range(1, (len(largest) - 1) // count + 1):

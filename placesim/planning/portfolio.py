@@ -131,7 +131,7 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return SearchLane((("calls", 1.0),)), SearchLane((("calls", 1.0),))
     if _is_scheduling(problem):
         return SearchLane((("anneal-ranks", 1.0),)), SearchLane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
-    # a move costs a simulation, and a pass that decides on all tasks not much more
+    # a move costs a simulation, and a pass over all tasks not much more
     first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
         SearchLane((("dispatch", first), ("move", 1.0))),
@@ -228,7 +228,7 @@ class _Incumbent:
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
             return
-        # of equal plans the same one is kept, whichever lane is faster
+        # of equal plans, the same one is kept whichever lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
@@ -258,7 +258,7 @@ class LaneNews(NamedTuple):
 def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, search: Search) -> None:
     is_large = len(problem.tasks) > MANY_TASKS
     stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (SearchLane(((effort.method, 1.0),)),)
-    # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
+    # a lane does not depend on the number of processes, so that with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
         for number, stage in enumerate(stages)
@@ -292,7 +292,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
             if isinstance(found, Exception):
                 raise found
             best.hear(found)
-            # where work is counted, what a lane finds must not depend on which of them is faster
+            # with counted work, the result must not depend on which lane is faster
             if best.is_met and effort.evaluations is None:
                 return
     finally:
@@ -310,7 +310,7 @@ class LaneTask(NamedTuple):
 
     def run(self) -> Iterator[LaneNews]:
         """Run the methods of the lane, each starting from the best plan so far, and yield their messages."""
-        # clocks of two processes need not agree
+        # the clocks of two processes may differ
         deadline = math.inf if self.seconds is None else time.monotonic() + self.seconds
         return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
 
@@ -329,9 +329,9 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
         while (said := lane.answer()) is not DONE:
             news.put(said)
         news.put(_LaneEnd(lane))
-    except UnavailableError as error:  # there is no place for lanes any more
+    except UnavailableError as error:  # no process for lanes is available any more
         news.put(error)
-    except Exception:  # it has ended, or was ended: someone waits to hear of it
+    except Exception:  # the process has ended or was stopped, and the search must learn of it
         news.put(_LaneEnd(lane))
 
 

@@ -316,7 +316,7 @@ class PlanningProblem:
     def _circle(self) -> list[str]:
         """Return the names of the tasks of a cycle."""
         alive = set(range(len(self.tasks)))
-        # what nothing alive reads, or what reads nothing alive, is on no circle
+        # a task without readers or without inputs in `alive` is in no cycle
         while True:
             inner = {t for t in alive if any(s in alive for s in self.inputs[t]) and any(r in alive for r in self.readers[t])}
             if inner == alive:

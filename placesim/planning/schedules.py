@@ -74,7 +74,7 @@ class PrioritySchedules:
         free = list(range(len(self.problem.devices)))
         busy: list[tuple[float, int]] = []
         devices = [0] * len(seconds)
-        # what takes no time ends before others of the same moment take its device
+        # tasks without duration end before others that start at the same moment on their device
         for task in sorted(range(len(seconds)), key=lambda number: (starts[number], seconds[number] > 0)):
             while busy and busy[0][0] <= starts[task]:
                 heappush(free, heappop(busy)[1])
@@ -164,7 +164,7 @@ class FirstComeSchedule:
         free = [device.slots for device in self.problem.devices]
         queues: list[list[tuple[float, int]]] = [[] for _ in range(count)]
         sends, receives = [0.0] * count, [0.0] * count
-        # (time, task, device): the task ends, or, where the device is another, its output arrives there
+        # (time, task, device): the end of a task or, on another device, the arrival of its output
         events: list[tuple[float, int, int]] = []
         for task, number in enumerate(waiting):
             if not number:

@@ -72,7 +72,7 @@ class _ProcessLoan:
 
     def close(self) -> None:
         if self._is_given_back:
-            return  # it may be another's by now
+            return  # another user may have it by now
         if self._is_idle:
             self._is_given_back = True
             self._give_back(self._process)

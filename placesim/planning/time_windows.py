@@ -74,12 +74,12 @@ class Windows:
                 ends = begins[source] + self.paths[source]
                 moved = np.full_like(there, np.inf)
                 if group_of[source] == group_of[task]:
-                    pass  # it never comes from elsewhere
+                    pass  # tasks of one group are never on different devices
                 elif source in arrived:
                     moved = arrived[source]
                 else:
                     moved = arrived[source] = (ends[:, None] + self._moved(source)).min(axis=0)
-                # what comes from elsewhere is there before it is launched for; a stream keeps the order of what is its own
+                # inputs from other devices arrive before the launch; for inputs of its own, a stream keeps the order
                 np.maximum(there, np.minimum(ends, moved + self.launches[task]), out=there)
                 np.maximum(may_launch, np.minimum(launched[source], moved), out=may_launch)
             may_launch += self.launches[task]

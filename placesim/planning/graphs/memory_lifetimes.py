@@ -124,7 +124,7 @@ class _Finder:
         self._reads: dict[Buffer, list[tuple[str, int]]] = {}
         for buffer, node, moment in recorder.reads:
             self._reads.setdefault(buffer, []).append((node, moment))
-        # which tensors a transfer may be of
+        # tensors that each transfer may carry
         self._sent: dict[_Place, list[int]] = {}
 
     def find(self) -> MemoryLifetimes:
@@ -189,7 +189,7 @@ class _Finder:
         return end.moment >= self._steps[step].end
 
     def _is_kept(self, made: _Place, end: JournalEntry | None) -> bool:
-        # the moment after the last is that in which a step gives back all that is left
+        # at the moment after the last, a step frees all remaining buffers
         return end is None or end.moment > self._steps[made.step].end + 1
 
     def _readers(self, holders: Sequence[_Place], tensor: int | None) -> list[tuple[int, int]]:
@@ -214,7 +214,7 @@ class _Finder:
                 reads.append((task, self._steps[made.step].end))
             self._append(entry.buffer, task, self._moment(made), reads)
             return
-        # a variable may take over what it is given
+        # a variable may take over the buffer of its new value
         others = (place for place in holders if self._op(place) in ASSIGNMENTS)
         keeper = next((place for place in others if self._task(place) not in {None, task}), None)
         own = None if keeper is None else self._task(keeper)
@@ -232,7 +232,7 @@ class _Finder:
         for step in dict.fromkeys(place.step for place in holders):
             reads = self._readers([place for place in holders if place.step == step], None)
             if reads:
-                # it is sent as soon as it can be
+                # it is sent as early as possible
                 first = self._first_runs[step].get(task, self._steps[step].end)
                 self._append(buffer, task, min([first, *(at for _, at in reads)]), reads, is_kept=True)
 
@@ -311,7 +311,7 @@ def _of_step(held: MemoryLifetimes, order: StepOrder, groups: Sequence[int], hom
             needed |= behind[:, place[reader]]
             needed[place[reader]] = True
         needed &= behind[place[tensor.task]]
-        # a copy may be all that is left of it
+        # a copy may outlive its original
         where = frozenset().union(homes[groups[tensor.task]], *(homes[groups[task]] for task, _ in tensor.reads))
         pieces.append(MemoryPiece(float(size), where))
         rows.append(needed)

@@ -55,7 +55,7 @@ def search_plans(
     start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
     found: list[Candidate] = []
     planned = PlanResult(None, bound, "", 0.0)
-    # passes over all tasks make clusters of their own
+    # dispatch passes over all tasks make their own clusters
     is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
     stages = [identity_problem(drawn.problem)] if is_dispatched else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
     best: tuple[int, ...] | None = None
@@ -80,7 +80,7 @@ def search_plans(
             bound = planned.bound
         if planned.is_interrupted:
             break
-    # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
+    # the finest level comes last and often is the best; simulation of the whole problem selects among the others
     if len(found) > 1:
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
         is_peak = aim.sought is PlanMeasure.MEMORY and len(drawn.problem.tasks) <= PEAK_TASKS

@@ -34,7 +34,7 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
         wrong = [name for name in find_misplaced_nodes(placement, planned) if name in file.graph.ids]
         if not wrong:
             return asked
-        # whatever the placer prefers, a node that asks for its device by itself has it
+        # a node with its own request gets that device, whatever the placer prefers
         leaders = _leaders(placement, wrong) if number < MAX_ROUNDS // 2 else wrong
         asked.update((name, planned[name]) for name in leaders)
     raise InternalError(f"{wrong[0]} cannot be placed on {planned[wrong[0]]}, its planned device")

@@ -389,12 +389,12 @@ class _ProblemBuilder:
         kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
         own = place.cores if place.gpu is None else place.gpu.compute
         seconds = [kernel.predicted.seconds for kernel in kernels]
-        # what runs for a node of a GPU on the host, runs beside the GPU's stream
+        # the host's work for a node of a GPU overlaps with the GPU's stream
         busy = [kernel.predicted.seconds * kernel.cores for kernel in kernels if kernel.resource == own]
-        # a stream runs one after another, a host's cores may not
+        # a stream runs kernels one after another, but a host's cores may overlap them
         path = max(seconds, default=0.0) if place.gpu is None else max(math.fsum(busy), max(seconds, default=0.0))
         launching = [kernel.launch for kernel in kernels]
-        # before the first is launched nothing runs, and the launches of the others go on beside what runs
+        # nothing runs before the first launch, and the other launches overlap with running kernels
         first = min(launching, default=0.0)
         together = max(math.fsum(seconds), math.fsum(launching) - first)
         return _Part(
@@ -453,7 +453,7 @@ class _ProblemBuilder:
             names = tuple(name for number in numbers for name in placed[number].nodes)
             choices = set(range(len(self._devices)))
             for number in numbers:
-                # where a body's nodes go follows from who calls it: both stay where they are
+                # the placement of a body's nodes depends on the caller, so both keep their devices
                 choices &= {callers[number]} if number in callers else set(placed[number].choices)
             if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
                 movable.append(NodeGroup((), (devices_of[found[key][0]],)))

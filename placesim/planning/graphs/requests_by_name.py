@@ -37,7 +37,7 @@ def request_text(spec: DeviceName) -> str:
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
     """Return the text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
-    Raise Unclear for a text that cannot be changed, and GraphFileError for one that is invalid.
+    Raise UneditableText for a text that cannot be changed, and GraphFileError for one that is invalid.
     """
     places = zip(planned.graph.nodes, planned.devices, strict=True)
     where = {node.name: device.name for node, device in places if device is not None and node.name in base.graph.ids}

@@ -116,7 +116,7 @@ class _ScopeEditor:
         if planned.error is not None:
             raise planned.error
         self._planned = planned
-        # where they wait is of no account, and follows from the variables
+        # the placement of initializer groups does not matter, and follows from the variables
         initializers = EditableText(text).initializers
         waits = {node.name for node in self._graph.nodes if node.location in initializers}
         self._target = {name: device for name, device in _devices(planned).items() if name not in waits}
@@ -126,7 +126,7 @@ class _ScopeEditor:
         for node in self._graph.nodes:
             if not _follows(node):
                 self._members.setdefault(self._group(node.name), []).append(node.name)
-        # what is planned for a node itself takes the place of what it asked for
+        # the planned request of a node replaces its own
         self._held = {
             node.name: parse_runtime_name(node.device) or ANY
             for node in base.graph.nodes
@@ -140,7 +140,7 @@ class _ScopeEditor:
     def written(self) -> str | None:
         """Return the text, checked by placing it; None if no attempt succeeds."""
         if self._wrong(self._place(self._graph)) == []:
-            return self._text  # fewer devices could say it, and all that the writer knows by heart would change
+            return self._text  # fewer devices might suffice, but edits would change a text that its author knows
         for _ in range(_ROUNDS):
             edited = self._edited()
             wrong = self._wrong(self._place(self._read(edited)))
@@ -298,7 +298,7 @@ class _Choice:
             return words * len(entries)
         costs, came = [0.0, *([_WRAP] * (len(words) - 1))], []
         for number in range(len(entries)):
-            # a scope may begin or end in front of each entry
+            # a scope may begin or end before each entry
             open_at = min(range(len(words)), key=costs.__getitem__)
             begin = [costs[open_at] + (_WRAP if place else 0) for place in range(len(words))]
             came.append([place if costs[place] <= begin[place] else open_at for place in range(len(words))])
@@ -419,7 +419,7 @@ class _Choice:
             return False
         if asked == ANY or _fits(asked, target):
             return True
-        # with soft placement a device that it can't be on is not asked for
+        # with soft placement, a request for an impossible device has no effect
         choices = rules.choices.get(node.name, frozenset())
         is_vain = rules.default is not None and rules.default.get(node.name) == target
         return is_vain and not any(_fits(asked, device) for device in choices)

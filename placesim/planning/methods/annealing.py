@@ -40,7 +40,7 @@ def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     while not search.is_over and not search.is_met(best.value):
         began = time.monotonic()
         if speed and math.isfinite(search.deadline):
-            # a last round that the time cuts off would never be cold
+            # a last round that the deadline cuts off would never reach the low temperature
             left = int(search.seconds_left * speed)
             length = left if left < length * (1 + LONGER) else length
         length = min(length, search.evaluations_left)
@@ -150,7 +150,7 @@ class _Round:
         scale = 1 / self._reference
         total = 0.0
         for load in self._loads.loads:
-            if load > 0:  # what is left of sums that cancel may lie below
+            if load > 0:  # rounding errors of cancelling sums may be below 0
                 total += (load * scale) ** NORM
         norm: float = self._reference * total ** (1 / NORM)
         return norm

@@ -34,7 +34,7 @@ def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan
     devices = _best_chain(problem, blocks, sets, search)
     if devices is not None:
         plan = load_plan(problem, devices)
-        # of parts that read from each other in turn none is in a chain: where all blocks are in one order there are none
+        # chains exclude parts that read from each other; if all blocks are in one order, there are no such parts
         if problem.needs_contiguous and len(sets) == len(blocks) + 1:
             search.prove(plan.value)
         yield plan
@@ -42,7 +42,7 @@ def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan
 
 def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
     """Return blocks, each of the groups of one cycle, and the blocks that each reads from, by forward tasks."""
-    from scipy.sparse import csr_array  # takes longer to import than a process that searches to start
+    from scipy.sparse import csr_array  # takes longer to import than a search process takes to start
     from scipy.sparse.csgraph import connected_components
 
     pairs = {

@@ -83,7 +83,7 @@ class Dispatcher:
         self.rank = [0] * len(problem.tasks)
         for place, task in enumerate(problem.order):
             self.rank[task] = place
-        # a device is a stream that a host launches, or cores; hosts have so many threads and cores
+        # a device is a stream that a host launches, or a host's cores; `room` has threads and cores
         self.hosts: list[int] = []
         self.streams: list[int] = []
         if layout is None:
@@ -184,17 +184,17 @@ class _Pass:
         self.before = before
         problem = machine.problem
         count, ports, resources = len(problem.tasks), machine.ports, len(machine.room)
-        # where nothing is decided before its turn, nothing can be moved before
+        # if no unit is decided before its tasks are ready, no output can be moved early
         self.foresees = bool(pinned) or len(units.held) < len(problem.groups)
         self.pinned = pinned or [_NONE] * len(units.held)
         self.of_unit = [_NONE] * len(units.held)
         self.left = [device.capacity for device in problem.devices]
         self.devices = [_NONE] * count
         self.joined, self.ends = [0.0] * count, [0.0] * count
-        # for how many tensors a task waits once it is decided, and who waits for a task's end, or (below 0) to move its output
+        # tensors that a decided task waits for; tasks that wait for a task's end, or (below 0) devices that get its output
         self.missing = [0] * count
         self.after: dict[int, list[int]] = {}
-        # by task and device: None once it is there, or who waits for it
+        # by task and device: None if the output is there, else the tasks that wait for it
         self.moves: dict[tuple[int, int], list[int] | None] = {}
         self.free, self.pending = [0.0] * resources, [0.0] * resources
         self.threads = [threads for threads, _ in machine.room]
@@ -401,7 +401,7 @@ class _Pass:
         self.joined[task] = now
         self.ends[task] = end = now + takes * slower
         heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
-        # who reads it is decided now
+        # its readers are decided now
         heappush(self.events, (now, machine.rank[task], _BEGUN, task, device))
 
     def _release(self, host: int, cores: float) -> None:
@@ -480,11 +480,11 @@ class _Passes:
         self._machine = Dispatcher(problem)
         self._measured = assignments(problem)
         self._best = search.start
-        # by whether most was decided before: what a pass said that was the best yet
+        # the lowest estimate of passes with and without pinned units
         self._least = {True: math.inf, False: math.inf}
         self._units: list[Units] = []
         self._good = [*FIRST]
-        # the best of each clustering, as its value, number and weights
+        # the value, number and weights of each pass without pinned units
         self._tried: list[tuple[float, int, Weights]] = []
 
     def plans(self) -> Iterator[Plan]:
@@ -497,7 +497,7 @@ class _Passes:
             if units is not None:
                 self._units.append(units)
                 for weights in FIRST:
-                    # where nothing is known yet, one pass is made whatever the time
+                    # without any plan, one pass is made even if the time is over
                     if search.is_over and self._best is not None:
                         return
                     yield from self._try(len(self._units) - 1, weights)

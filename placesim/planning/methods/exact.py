@@ -188,7 +188,7 @@ def _presence(
             last[group] = max(at, last.get(group, at), tensor.made)
     later: Any = 0
     until: int | None = None
-    # of those that read later one keeps it there; the latest first
+    # one of the later readers keeps the tensor there; the latest comes first
     for at in sorted(set(last.values()), reverse=True):
         needing = [choice for group, moment in last.items() if moment == at and not _is_never(choice := on[group][device])]
         if until is not None and not _is_never(later):
@@ -246,7 +246,7 @@ def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], ter
                 costs = [int(min(seconds[pair] * scale, 2 * _UNITS)) for pair in pairs]
                 if not any(costs):
                     continue
-                # what leaves is paid for once, as long as the longest of its ways
+                # an outgoing tensor counts once, with its longest transfer
                 paid = model.new_int_var(0, max(costs), f"{task} at {device}")
                 terms[device].append(paid)
                 for (source, target), cost in zip(pairs, costs, strict=True):
@@ -301,7 +301,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             search.prove(best.value)
             return
         search.prove(min(best.value, solver.best_objective_bound / model.scale))
-        # what the solver thinks better of need not be better
+        # the solver's improvements need not be better in the simulation
         for of_group in found:
             plan = measured.plan([of_group[group] for group in problem.group_of])
             search.spend(1)
@@ -337,7 +337,7 @@ class _Makespan:
         self.model.minimize(self.end)
 
     def _units(self, seconds: float) -> int:
-        # what is longer than the best plan is out of the question, however long it is
+        # times longer than the best plan are excluded, so their exact value does not matter
         return int(min(seconds * self.scale, 2 * _UNITS))
 
     def _time(self, task: int, on: Sequence[Any]) -> None:
@@ -347,7 +347,7 @@ class _Makespan:
         end = begin + sum(on[d] * self._units(windows.paths[task, d]) for d in can)
         self.model.add(begin >= sum(on[d] * self._units(windows.begins[task, d]) for d in can))
         rest = sum(on[d] * self._units(windows.paths[task, d] + windows.after[task, d]) for d in can)
-        # sums of times that were rounded down may be less than the rounded sum: never more than the tasks are many
+        # a sum of rounded-down times is less than the rounded sum by at most one unit per task
         self.model.add(begin + rest <= self.end + len(self.problem.tasks))
         self.model.add(end <= self.end)
         self._begins.append(begin)
@@ -360,7 +360,7 @@ class _Makespan:
             return
         ways, launches = self._windows.ways.seconds(problem.tasks[source].sent), self._windows.launches
         senders = [device for device in self._devices if not _is_never(source_on[device])]
-        later, waits = begin - there, dict[int, Any]()  # most ways take alike long
+        later, waits = begin - there, dict[int, Any]()  # most transfers take equal time
         for target in self._devices:
             if _is_never(on[target]):
                 continue
@@ -380,7 +380,7 @@ class _Makespan:
             places.setdefault(device if layout is None else layout.places[device], []).append(device)
         for place, devices in places.items():
             if layout is not None and isinstance(layout.resources[place], Cores):
-                continue  # tasks share cores, and none of them is there for one alone
+                continue  # tasks share cores, so no core is reserved for one
             busy = [
                 self.model.new_optional_fixed_size_interval_var(self._begins[task], work, self._on[group][device], "")
                 for device in devices
@@ -488,8 +488,8 @@ def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
     else:
         parameters.max_deterministic_time = search.evaluations_left * _DETERMINISTIC_PER_EVALUATION
         parameters.num_workers = 1
-    parameters.catch_sigint_signal = False  # it would leave Python without a handler
-    # the solver never comes back to Python to hear of Ctrl-C; who waits for a thread does
+    parameters.catch_sigint_signal = False  # else Python would lose its own handler
+    # the solver does not return to Python on Ctrl-C, but waiting for a thread does
     with ThreadPoolExecutor(1) as threads:
         try:
             status = threads.submit(solver.solve, model, told).result()

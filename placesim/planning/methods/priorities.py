@@ -59,7 +59,7 @@ def anneal_ranks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     best, length, speed = search.start.value if search.start else math.inf, FIRST_ROUND, 0.0
     while not search.is_over and not search.is_met(best):
         if speed and math.isfinite(search.deadline):
-            # a last round that the time cuts off would never be cold
+            # a last round that the deadline cuts off would never reach the low temperature
             left = int(search.seconds_left * speed)
             length = max(_LOOK, left) if left < 3 * length else length
         began, counted = time.monotonic(), length
