@@ -29,19 +29,19 @@ class DeviceName(NamedTuple):
         return self != ANY
 
     def matches(self, full: DeviceName) -> bool:
-        """Every field that is set here equals `full`'s (1.4.2)."""
+        """Return whether every field that is set here has the same value in `full` (1.4.2)."""
         return all(mine is None or mine == theirs for mine, theirs in zip(self, full, strict=True))
 
     def is_compatible_with(self, other: DeviceName) -> bool:
-        """No field is set in both with different values (1.4.4)."""
+        """Return whether no field is set in both names with different values (1.4.4)."""
         return self == other or all(a is None or b is None or a == b for a, b in zip(self, other, strict=True))
 
     def is_nested_with(self, other: DeviceName) -> bool:
-        """One of the two sets every field that the other sets, to the same values (1.4.3 either way)."""
+        """Return whether one name sets every field that the other sets, to the same values, in either direction (1.4.3)."""
         return self.matches(other) or other.matches(self)
 
     def specialised_by(self, less: DeviceName) -> DeviceName:
-        """This, with every field that is set in `less` taken from there (1.4.5)."""
+        """Return this name with each field that `less` sets replaced by the value in `less` (1.4.5)."""
         if less in (ANY, self):
             return self
         set_there = {field: value for field, value in less._asdict().items() if value is not None}
@@ -52,7 +52,7 @@ class DeviceName(NamedTuple):
         return DeviceName(self.job, self.replica, self.task)
 
     def in_different_address_space(self, other: DeviceName) -> bool:
-        """Some one of job, replica and task is set in both and differs; the others may be open (1.4.6)."""
+        """Return whether job, replica or task is set in both names with different values (1.4.6)."""
         return any(None not in pair and pair[0] != pair[1] for pair in zip(self[:3], other[:3], strict=True))
 
 
@@ -60,12 +60,12 @@ ANY = DeviceName()
 
 
 class MergeConflict(ValueError):
-    """Two names that cannot be merged; the text is TensorFlow's."""
+    """Error for two names that cannot be merged; its text is TensorFlow's."""
 
 
 @lru_cache(maxsize=65536)
 def format_spec(spec: DeviceName) -> str:
-    """Canonical text (1.1.2): an id without a type prints as nothing, a type without an id as `TYPE:*`."""
+    """Return the canonical text of a name (1.1.2).  An id without a type is left out; a type without an id becomes `TYPE:*`."""
     text = "" if spec.job is None else f"/job:{spec.job}"
     if spec.replica is not None:
         text += f"/replica:{spec.replica}"
@@ -90,7 +90,7 @@ _FULL_NAME = re.compile(
 
 @lru_cache(maxsize=65536)
 def parse_runtime_name(text: str) -> DeviceName | None:
-    """Parse a device string like the C++ runtime (1.2); None for a malformed one."""
+    """Parse a device string like the C++ runtime (1.2).  Return None for a malformed string."""
     if text in ("", "/"):
         return ANY
     full = _FULL_NAME.fullmatch(text)
@@ -123,7 +123,7 @@ _MOST_DIGITS = len(str(1 << 64))
 
 
 def _is_beyond(digits: str | None) -> bool:
-    """Whether a number is none that the runtime reads: it has 64 bits for them."""
+    """Return whether a number does not fit into 64 bits, so that the runtime rejects it."""
     if digits is None:
         return False
     significant = digits.lstrip("0")
@@ -131,7 +131,7 @@ def _is_beyond(digits: str | None) -> bool:
 
 
 def _int(digits: str | None) -> int | None:
-    """Lowest 32 bits of a number as a signed integer, as the runtime stores it."""
+    """Return the lowest 32 bits of a number as a signed integer, as the runtime stores it."""
     if digits is None:
         return None
     kept = int(digits.lstrip("0") or "0") & 0xFFFFFFFF
@@ -140,7 +140,7 @@ def _int(digits: str | None) -> int | None:
 
 @lru_cache(maxsize=65536)
 def parse_python_spec(text: str) -> DeviceName:
-    """Parse a string like `tf.device` (1.3); raises GraphBuildError with its message for an invalid one."""
+    """Parse a string like `tf.device` (1.3).  Raise GraphBuildError with TensorFlow's message for an invalid string."""
     fields: dict[str, str | int | None] = {}
     for piece in text.split("/"):
         parts = piece.split(":")
@@ -176,9 +176,10 @@ def _python_int(text: str) -> int:
 
 
 def merge_specs(target: DeviceName, other: DeviceName, soft: bool = False, override: bool = False) -> DeviceName:
-    """`other` merged into `target` (1.4.7): soft drops a type or id in conflict, override takes other's (1.4.8).
+    """Return `target` merged with `other` (1.4.7).
 
-    Raises MergeConflict with TensorFlow's text, which shows the target as merged so far.
+    `soft` drops a conflicting type or id; `override` takes it from `other` (1.4.8).  Raise MergeConflict with TensorFlow's
+    text, which shows the target as merged so far.
     """
     if target == other or other == ANY:
         return target
@@ -218,5 +219,5 @@ def _conflict(plural: str, target: DeviceName, other: DeviceName) -> str:
 
 
 def enclose(inner: DeviceName, outer: DeviceName) -> DeviceName:
-    """A device scope around a request: inner's fields win, outer's fill the rest (2.1.2)."""
+    """Put a device scope around a request: fields of `inner` win, and `outer` fills the rest (2.1.2)."""
     return outer.specialised_by(inner)

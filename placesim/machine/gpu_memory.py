@@ -1,6 +1,6 @@
-"""GPUs that TensorFlow makes for a session's options and environment, with the allocator of each (10.1, 10.3).
+"""GPUs that TensorFlow makes for a session's options and environment, with the allocator settings of each (10.1, 10.3).
 
-Memory limits are computed only here.  Allocators themselves are in `machine.memory`, which knows no devices.
+Memory limits are computed only here.  The allocators themselves are in `machine.memory`, which knows no devices.
 """
 
 from __future__ import annotations
@@ -16,27 +16,30 @@ from placesim.machine.gpu_models import MIB, GpuModel
 from placesim.machine.gpu_options import INTEGER, DeviceOptions, GpuEnvironment, GpuOptions
 
 PRIORITIES = (-5, 0)
-"""The priorities of streams that a driver offers, the most urgent first."""
+"""Range of stream priorities that a driver offers; the most urgent comes first."""
 _ALLOCATORS = ("cuda_malloc_async", "cuda_malloc", "memory_guard")
 _INT32_END = 1 << 31
 _INT64_END = 1 << 63
 
 
 class GpuLogLine(NamedTuple):
-    """A line that TensorFlow would log: `I`, `W` or `E`, and its text."""
+    """A line of TensorFlow's log: its severity (`I`, `W` or `E`) and text."""
 
     severity: str
     text: str
 
 
 class GpuMemory(NamedTuple):
-    """A GPU of TensorFlow's, with the settings of its allocator.
+    """A GPU as TensorFlow sees it, with the settings of its allocator.
 
-    `tf_id` is the i of `GPU:i`, `visible_id` the GPU's index among the visible ones, `platform_id` its number in the driver;
-    virtual devices of a GPU share the last two.  `memory_limit` is in bytes.  `retries`: whether a failed allocation is
-    retried.  `garbage_collection`: whether free regions are returned first.  `fragmentation_fraction`: share of the limit by
-    which a chunk may exceed the request (0: the allocator's default).  `allocator`: the allocator that TF_GPU_ALLOCATOR uses
-    instead of, or around, the BFC allocator; empty for none.
+    - `tf_id`: the i of `GPU:i`.
+    - `visible_id`, `platform_id`: the GPU's index among the visible ones, and its number in the driver.  Virtual devices of one
+      GPU share both.
+    - `memory_limit`: bytes.
+    - `retries`: whether a failed allocation is retried.
+    - `garbage_collection`: whether free regions are returned before an allocation fails.
+    - `fragmentation_fraction`: share of the limit by which a chunk may exceed the request; 0 is the allocator's default.
+    - `allocator`: the allocator that TF_GPU_ALLOCATOR uses instead of, or around, the BFC allocator; empty for none.
     """
 
     tf_id: int
@@ -59,15 +62,15 @@ class GpuMemory(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The driver's description of the GPU."""
+        """Description of the GPU by its driver."""
         return describe_gpu(self.model, self.platform_id)
 
 
 class GpuProcess:
     """GPU allocators of one simulated process.
 
-    The first session of a process makes them; later ones reuse them, whatever their own options are (10.3.5).  `allocators` has
-    the memory account of each device, by full name, for the lifetime of the process.
+    The first session of a process makes them; later sessions reuse them, whatever their own options are (10.3.5).  `allocators`
+    maps the full name of each device to its memory account, which lives as long as the process.
     """
 
     def __init__(self) -> None:
@@ -75,11 +78,11 @@ class GpuProcess:
         self.allocators: dict[str, Any] = {}
 
     def find(self, device: str) -> GpuMemory | None:
-        """The allocator that an earlier session made for a device, by its full name."""
+        """Return the allocator settings that an earlier session made for a device, by its full name; None if there are none."""
         return self._made.get(device)
 
     def keep(self, device: str, memory: GpuMemory) -> GpuMemory:
-        """Remember a device's allocator unless there is one already; returns the one in use."""
+        """Remember a device's allocator settings unless it has some already.  Return those in use."""
         return self._made.setdefault(device, memory)
 
 
@@ -87,7 +90,7 @@ class GpuProcess:
 
 
 def describe_gpu(model: GpuModel, platform_id: int) -> str:
-    """The physical description (10.2.1)."""
+    """Return the driver's description of a GPU (10.2.1)."""
     return (
         f"device: {platform_id}, name: {model.name}, pci bus id: {model.bus_id(platform_id)}, "
         f"compute capability: {model.compute_capability}"
@@ -95,7 +98,7 @@ def describe_gpu(model: GpuModel, platform_id: int) -> str:
 
 
 def reserved_memory(available: int, compute_capability: str, release: Release = CURRENT) -> int:
-    """Bytes that TensorFlow leaves to the system of `available` ones (10.3.3)."""
+    """Return the bytes that TensorFlow leaves to the system when `available` bytes are free (10.3.3)."""
     if available < 2048 * MIB:
         return 225 * MIB
     if not release.reserves_by_capability:
@@ -115,9 +118,9 @@ def gpu_memory_limit(
     log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> int:
-    """Bytes that TensorFlow's allocator takes of a whole GPU of which nothing is in use (10.3.2, 10.3.3).
+    """Return the bytes that TensorFlow's allocator takes of a whole, unused GPU (10.3.2, 10.3.3).
 
-    Raises InternalError if more than there is is asked of a GPU that can't do that.
+    Raise InternalError if the options request more memory than the GPU has and it does not support that.
     """
     options, environment = options or GpuOptions(), environment or GpuEnvironment()
     available = total = model.memory
@@ -147,7 +150,7 @@ def _is_unified(options: GpuOptions) -> bool:
 
 
 def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: Callable[[GpuLogLine], None]) -> Iterator[int]:
-    """MiB to leave to the system in the place of either rule: the config's, then the environment's."""
+    """Yield the MiB to leave to the system that the options and then the environment request."""
     if options.gpu_system_memory_size_in_mb > 0:
         yield options.gpu_system_memory_size_in_mb
     text = environment.min_system_memory_in_mb
@@ -162,9 +165,9 @@ def _requested_reserves(options: GpuOptions, environment: GpuEnvironment, log: C
 
 
 def visible_gpus(visible_device_list: str, count: int) -> tuple[int, ...]:
-    """Platform ids in the order in which `GPU:0`, `GPU:1`, ... are numbered (10.1.1).
+    """Return the platform ids of `GPU:0`, `GPU:1`, ... (10.1.1).
 
-    Raises InvalidArgumentError for a list that names no GPU, one that is not there, or one twice (10.1.2).
+    Raise InvalidArgumentError if an entry is no number, names a GPU that does not exist, or is repeated (10.1.2).
     """
     if not visible_device_list:
         return tuple(range(count))
@@ -183,7 +186,7 @@ def visible_gpus(visible_device_list: str, count: int) -> tuple[int, ...]:
 
 
 class _VirtualGpu(NamedTuple):
-    """A virtual device to create: its physical GPU, its limit in bytes, and the sort key for its number."""
+    """A virtual device to create: the visible id of its GPU, its limit in bytes, its sort key and its stream's priority."""
 
     visible_id: int
     memory_limit: int
@@ -200,7 +203,7 @@ def _cuts(
     log: Callable[[GpuLogLine], None],
     release: Release,
 ) -> list[_VirtualGpu]:
-    """The devices in the order of their numbers (10.1.3, 10.1.5)."""
+    """Return the virtual devices of all GPUs in the order of their numbers (10.1.3, 10.1.5)."""
     wanted = len(visible) if most is None else min(most, len(visible))
     if options.virtual_devices:
         _check_virtual_devices(wanted, options, visible)
@@ -221,12 +224,12 @@ def _cuts(
 
 
 def _whole_mib(limit: float) -> int:
-    """A float of ConfigProto's, of 32 bits, without its fraction."""
+    """Round a limit to a 32-bit float, as ConfigProto stores it, and drop the fraction."""
     return int(struct.unpack("f", struct.pack("f", limit))[0])
 
 
 def _check_virtual_devices(wanted: int, options: GpuOptions, visible: tuple[int, ...]) -> None:
-    """Reject an invalid list of virtual devices, with the checks in TensorFlow's order (10.1.5)."""
+    """Raise TensorFlow's error for an invalid list of virtual devices, with the checks in TensorFlow's order (10.1.5)."""
     listed = options.virtual_devices
     if options.per_process_gpu_memory_fraction > 0:
         raise InvalidArgumentError("It's invalid to set per_process_gpu_memory_fraction when virtual_devices is set.")
@@ -289,7 +292,7 @@ def _check_priorities(options: GpuOptions, visible: tuple[int, ...]) -> None:
 
 
 def count_gpus(gpus: int, most: int | None, options: GpuOptions) -> int:
-    """Upper bound on the devices of a task with `gpus` GPUs."""
+    """Return an upper bound on the number of GPU devices of a task with `gpus` GPUs."""
     if not gpus:
         return 0
     wanted = gpus if most is None else min(most, gpus)
@@ -308,10 +311,10 @@ def make_gpus(
     process: GpuProcess,
     log: Callable[[GpuLogLine], None],
 ) -> list[tuple[str, GpuMemory]]:
-    """The GPUs of a task, each by its full name, as a session with these options gets them.
+    """Return the full names and settings of a task's GPUs in a session with these options.
 
-    `count` is how many the driver reports.  A task without any is never asked for
-    its options.  Raises what TensorFlow raises when the session is made.
+    `count` is the number of GPUs that the driver reports.  The options are not checked if it is 0.  Raise the errors that
+    TensorFlow raises when it makes a session.
     """
     if not count:
         return []
@@ -334,7 +337,7 @@ def make_gpus(
 
 
 def _check_mapping(tf_id: int, platform_id: int, earlier: GpuMemory | None) -> None:
-    """Check that a device number stands for one GPU in a process (10.1.6)."""
+    """Raise AlreadyExistsError if a process has used a device number for another GPU before (10.1.6)."""
     if earlier is not None and earlier.platform_id != platform_id:
         raise AlreadyExistsError(
             f"TensorFlow device (GPU:{tf_id}) is being mapped to multiple devices ({platform_id} now, and "

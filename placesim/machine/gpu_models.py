@@ -1,16 +1,23 @@
-"""GPU models as a table of facts: what the driver says of them, their peak rates, and how they are attached.
+"""GPU models as a table of facts: the driver's figures, peak rates, and connections.
 
-Source: the makers' data sheets and white papers (a board of two dies is two GPUs, with half its watts each); memory is what the
-driver reports as total.  Rates are of dense operands at the boost clock; `flops` are single precision without tensor cores,
-float16 and bfloat16 with them where there are any, summed in float32.
+Sources are the makers' data sheets and white papers.  A board with two dies counts as two GPUs, each with half its watts.
+Memory is the total that the driver reports.  Rates are those of dense operands at the boost clock.  `flops` are single
+precision without tensor cores; float16 and bfloat16 use them where they exist, and sum in float32.
 
-Each row's rates, bandwidth, clock, multiprocessors, process, cache, power and PCIe were compared with TechPowerUp's pages (as
-reox007/RightNow-GPU-Database holds them); those of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 also with XLA's
-`gpu/target_config/specs`.  Where these differ, the row has the maker's sheet: the base clock of K40c, the boost of one of K80's
-boards, P4, P100-PCIE, V100-SXM2 before its faster variant, 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores,
-350 W of L40S; A10G's 80 multiprocessors are what PyTorch prints of it.  Recalled alone, confirmed by nothing that was read: the
-driver's total memory of what the guides don't show, tensor rates of GeForce RTX (half of what sums in float16 reach), int8
-rates before Ampere, NVLink, and A10G's 300 W.
+Rates, bandwidth, clock, multiprocessors, process, cache, power and PCIe of each row were compared with TechPowerUp's pages (as
+in reox007/RightNow-GPU-Database).  Those of A6000, A100 80GB, H100 PCIe, B200 and RTX PRO 6000 were also compared with XLA's
+`gpu/target_config/specs`.  Where these differ, the row follows the maker's sheet:
+
+- the base clock of K40c, and the boost clock of one of K80's boards, P4 and P100-PCIE
+- the boost clock of V100-SXM2 before its faster variant
+- 40 MiB of cache of A100 80GB, L4's multiprocessors by its cores, and 350 W of L40S
+
+A10G's 80 multiprocessors are those that PyTorch prints.  Some figures are from memory and not confirmed by any source that was
+read:
+
+- the driver's total memory of models that the guides don't show
+- tensor rates of GeForce RTX (half of those with sums in float16), int8 rates before Ampere, and NVLink
+- A10G's 300 W
 """
 
 from __future__ import annotations
@@ -25,15 +32,21 @@ GIB = 1 << 30
 T = 10**12
 G = 10**9
 MemoryKind = Literal["stacked", "planar", "checked"]
-"""Memory on the package (HBM), on the board (GDDR), or GDDR with ECC bits in the same memory, which costs bandwidth."""
+"""Kind of memory: "stacked" on the package (HBM), "planar" on the board (GDDR), or "checked".
+
+Checked memory is GDDR that also stores its ECC bits, which costs bandwidth.
+"""
 
 
 class GpuFigures(NamedTuple):
-    """Figures of a GPU model other than float32 rates, and its connections; 0 means none or unknown.
+    """Figures of a GPU model other than memory and float32 rates; 0 means none or unknown.
 
-    Rates in operations per second; float16 and bfloat16 of 0 are computed as float32.  `process_nm` is the foundry's name for
-    the process, `cache` the last level's bytes, `watts` what the board may draw, `nvlink` bytes per second each way,
-    `launch` the seconds in which a thread of the host launches a kernel.
+    - Rates are operations per second.  A GPU without a rate for float16 or bfloat16 computes them as float32.
+    - `process_nm` is the foundry's name for the manufacturing process.
+    - `cache` is the size of the last cache level in bytes.
+    - `watts` is the maximum power of the board.
+    - `nvlink` is bytes per second in each direction.
+    - `launch` is the time in seconds in which a host thread launches a kernel.
     """
 
     float64: float = 0.0
@@ -54,9 +67,9 @@ class GpuFigures(NamedTuple):
 
 
 class GpuModel(NamedTuple):
-    """One model: memory in bytes, compute capability `major.minor`, flops per second, bandwidth in bytes per second.
+    """A GPU model: memory in bytes, compute capability `major.minor`, flops per second, and bandwidth in bytes per second.
 
-    `pci_bus_ids` are those of the guides' machines; a further GPU follows `bus_id`'s rule.
+    `pci_bus_ids` are those of the machines in TensorFlow's guides; `bus_id` numbers further GPUs.
     """
 
     name: str
@@ -68,9 +81,10 @@ class GpuModel(NamedTuple):
     figures: GpuFigures = GpuFigures()
 
     def bus_id(self, index: int) -> str:
-        """The PCI bus id of the GPU with this index: the model's own ids first, then one bus after the other.
+        """Return the PCI bus id of the GPU with this index.
 
-        The buses follow the last own id (without any: from 05), 16 to 255, and then go on in the next PCI domain.
+        The model's own ids come first, and each further GPU has the next bus.  Without own ids, buses start at 05.  After bus
+        255, they continue in the next PCI domain.
         """
         if index < len(self.pci_bus_ids):
             return self.pci_bus_ids[index]
@@ -176,10 +190,10 @@ _MOST_NAMED = 4
 
 
 def near_models(name: Any) -> str:
-    """Text such as `; did you mean 'Tesla P4' or 'Tesla P40'?` with at most four similar models; empty if there are none.
+    """Return a text such as `; did you mean 'Tesla P4' or 'Tesla P40'?` with at most four similar models, or an empty text.
 
-    Those that have the text in their names; else those that have its numbers (`4090` and `80GB` say more than a maker's
-    name does); else the nearest.
+    Models whose names contain the given one come first, then models that contain its words with digits, such as `4090` or
+    `80GB`.  Otherwise the models with the most similar names are suggested.
     """
     if not isinstance(name, str):
         return ""

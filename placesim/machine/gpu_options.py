@@ -12,14 +12,15 @@ from placesim.core.releases import CURRENT, Release
 from placesim.machine.gpu_models import MIB
 
 INTEGER = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+[ \t\n\v\f\r]*", re.ASCII)
-"""A text that TensorFlow's own parsers (`SimpleAtoi`, `safe_strto64`) take for an integer."""
+"""Matches a text that TensorFlow's own parsers (`SimpleAtoi`, `safe_strto64`) accept as an integer."""
 
 
 class VirtualDevices(NamedTuple):
-    """An entry of `experimental.virtual_devices`: into which devices one visible GPU is cut.
+    """An entry of `experimental.virtual_devices`, which splits one visible GPU into devices.
 
-    `memory_limit_mb` in MiB, one device each (empty: the GPU stays whole); `priority` of its stream and `device_ordinal`, by
-    which the devices of all GPUs are numbered, are empty or as long.
+    `memory_limit_mb` has the limit of each device in MiB; the GPU stays whole if it is empty.  `priority` is the priority of
+    each device's stream.  `device_ordinal` is the sort key for numbering the devices of all GPUs.  Both are empty or as long as
+    `memory_limit_mb`.
     """
 
     memory_limit_mb: tuple[float, ...] = ()
@@ -45,7 +46,7 @@ class GpuOptions(NamedTuple):
 GPU_OPTIONS = ("allow_growth", "per_process_gpu_memory_fraction", "visible_device_list", "allocator_type")
 """Fields of `gpu_options` itself."""
 EXPERIMENTAL_GPU_OPTIONS = tuple(name for name in GpuOptions._fields if name not in GPU_OPTIONS)
-"""The fields that stand under `experimental`."""
+"""Fields under `gpu_options.experimental`."""
 
 ENVIRONMENT_VARIABLES = (
     "TF_FORCE_GPU_ALLOW_GROWTH",
@@ -57,7 +58,7 @@ ENVIRONMENT_VARIABLES = (
 
 
 def shell_environment() -> dict[str, str]:
-    """The variables by which the user's shell configures GPU memory: the only place that reads them."""
+    """Return the variables that configure GPU memory in the user's shell.  No other function reads them."""
     return {name: os.environ[name] for name in ENVIRONMENT_VARIABLES if name in os.environ}
 
 
@@ -72,12 +73,12 @@ class GpuEnvironment(NamedTuple):
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> GpuEnvironment:
-        """The five variables of `ENVIRONMENT_VARIABLES` out of all."""
+        """Return the values of the variables in `ENVIRONMENT_VARIABLES`."""
         return cls(*map(environment.get, ENVIRONMENT_VARIABLES))
 
     @property
     def host_memory_limit(self) -> int:
-        """Bytes that `gpu_host_bfc`, the pinned host memory of a process with GPUs, may grow to: 128 GiB by default."""
+        """Maximum size in bytes of `gpu_host_bfc`, the pinned host memory of a process with GPUs; 128 GiB by default."""
         text = self.host_memory_limit_in_mb
         return int(text if text is not None and INTEGER.fullmatch(text) else "131072") * MIB
 

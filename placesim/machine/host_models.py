@@ -1,4 +1,4 @@
-"""Host models: a processor by the figures of its data sheet, or as measured by `placesim calibrate`."""
+"""Host models: processors described by their data sheets, or by measurements of `placesim calibrate`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 PROFILE_VERSION = 1
-"""Version of the measured figures and their meaning; profiles of other versions are refused."""
+"""Version of the format and meaning of measured figures; profiles of other versions are rejected."""
 RATES = ("float64", "tf32", "float16", "bfloat16", "int8")
-"""Types whose operations per second can be given besides float32's (`flops`)."""
+"""Types that may have a rate of operations per second besides float32 (`flops`)."""
 COUNTED = (
     "call", "run", "plain", "divided", "exponential", "chosen", "special", "reduced", "row", "copied", "piece", "added",
     "added_piece", "gathered", "random", "new", "multiplied", "packed", "aliased", "accumulated", "checked",
 )  # fmt: skip
-"""Kinds of elementary work of kernels, counted by `prediction.host_loads`."""
+"""Kinds of elementary work in kernels, which `prediction.host_loads` counts."""
 SECONDS = (
     *COUNTED,
     "far",
@@ -26,24 +26,28 @@ SECONDS = (
     "shared",
     "contended_call",
 )
-"""Entries of a profile's seconds: each count; a byte from beyond the first cache, and the extra time from beyond the last; a
-node in a fixed order, one that runs as its inputs arrive, and one passed to a pool; the overhead of a node with a kernel; an
-op's shared work, and each of its numpy calls
+"""Names of a profile's measured seconds.
+
+- The entries of `COUNTED`: one unit of each kind of work.
+- `far`, `distant`: a byte from beyond the first cache, and the extra time of one from beyond the last cache.
+- `dispatch`, `dataflow`, `handed`: a node in a fixed order, one that runs as its inputs arrive, and one passed to a pool.
+- `beside`: the overhead of a node with a kernel.
+- `shared`, `contended_call`: the shared work of an op, and each of its numpy calls.
 """
 BASIC = ("dispatch", "plain", "multiplied")
-"""Those that no machine does in no time."""
+"""Entries that must be above 0, since every machine needs time for them."""
 SHARES = ("slowed_products", "slowed_passes")
-"""Relative slow-down of a part for each further core busy with the same op."""
+"""Relative slow-down of an op's part for each additional core that works on the same op."""
 FAMILIES = (
     "elementwise", "copy", "reduction", "gather", "random", "softmax", "batch normalization", "local normalization",
     "optimizer", "product", "convolution", "convolution filter gradient", "convolution input gradient", "depthwise", "pooling",
     "pooling gradient",
 )  # fmt: skip
-"""Kernel families, each with its own factor."""
+"""Kernel families; a profile has a factor for each."""
 
 
 class MeasuredFigure(NamedTuple):
-    """A figure, with the factors to its low and high measurements."""
+    """A measured figure, with the factors from it to the lowest and the highest measurement."""
 
     value: float
     low: float = 1.0
@@ -68,10 +72,10 @@ class HostProfile:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class HostModel:
-    """A host's cores, float32 operations and bytes of memory per second of all of them; 0 is unknown.
+    """A host: its cores, and the float32 operations and bytes of memory per second of all cores together; 0 is unknown.
 
-    `rates` are operations per second by other types, `dispatch` and `launch` the seconds of a node and of a GPU's kernel;
-    `inter_op_threads` is how many nodes run at once where a config leaves it open, 0 as many as there are cores.
+    `rates` are operations per second by other types.  `dispatch` and `launch` are the seconds to start a node and a GPU kernel.
+    `inter_op_threads` is the number of nodes that run at once unless a config sets it; 0 means one per core.
     """
 
     name: str = ""

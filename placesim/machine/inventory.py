@@ -1,4 +1,4 @@
-"""The simulated inventory: which devices each task has, their order, and the set that a placer chooses from (section 3)."""
+"""The simulated inventory: the devices of each task, their order, and the set that a placer chooses from (section 3)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CPU_MEMORY_BYTES = 268435456
 """Memory limit that TensorFlow reports for every CPU device, independent of the machine."""
 MAX_COUNT = 4096
 MAX_DEVICES = 1 << 16
-"""The most devices that all tasks of an inventory may have together."""
+"""Maximum number of devices of all tasks of an inventory together."""
 TYPE_PRIORITIES = {"GPU": 210, "CPU": 70, "XLA_CPU": 50, "XLA_GPU": 50}
-"""Of two device types that can run an op, the higher one is taken (3.4)."""
+"""Priorities of device types: the placer prefers the type with the highest one (3.4)."""
 
 
 class TaskInventory(NamedTuple):
-    """Devices of one task, or of each of `tasks` tasks of a job; `job` None is a single machine.
+    """The devices of one task, or of each of the `tasks` tasks of a job; without a job, it is a single machine.
 
-    `xla_cpu` is how many XLA_CPU devices, None for as many as the release of TensorFlow makes; `cpu_memory` how many bytes each
-    CPU device may use, None for no limit; `host` what is known of the task's host.
+    `xla_cpu` is the number of XLA_CPU devices, by default as many as the TensorFlow release makes.  `cpu_memory` is the memory
+    limit of each CPU device in bytes; None for no limit.  `host` is the host model of the task.
     """
 
     cpu: int = 1
@@ -43,10 +43,10 @@ class TaskInventory(NamedTuple):
 
 
 class Device(NamedTuple):
-    """One device: full name, type, memory limit in bytes, and the driver's description (empty for a CPU).
+    """One device: its full name, type, memory limit in bytes, and the driver's description (empty for a CPU).
 
-    `gpu` has a GPU's allocator settings, `host_limit` a CPU's memory from the inventory in bytes, `host` the host model of its
-    task.
+    `gpu` has the allocator settings of a GPU.  `host_limit` is the memory limit in bytes that the inventory sets for a CPU.
+    `host` is the host model of its task.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Device(NamedTuple):
 
     @property
     def allocation_limit(self) -> int | None:
-        """The bytes that may be allocated on it at one time; None if they are only counted."""
+        """Maximum bytes that may be allocated on the device at once; None if there is no limit."""
         return self.host_limit if self.gpu is None else self.gpu.memory_limit
 
     @property
@@ -75,15 +75,15 @@ class Device(NamedTuple):
 
     @property
     def mapping_line(self) -> str:
-        """The device's line under `Device mapping:`."""
+        """Line of the device under `Device mapping:`."""
         return f"{self.name} -> {escape_line(self.physical_device_desc)}"
 
 
 class DeviceSet:
-    """The devices that a placer chooses from, in creation order; a session's own task comes after the remote ones.
+    """The devices that a placer chooses from, in creation order; those of the session's own task come last.
 
-    `local` is the address space of the session's own task; `priorities` those of device types.  Of two devices of one type
-    the local one comes first where the `release` has it so.
+    `local` is the address space of the session's own task.  `priorities` are those of device types.  Some releases prefer local
+    devices to remote ones of the same type.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class DeviceSet:
 
     @cached_property
     def types(self) -> tuple[str, ...]:
-        """The distinct types, the preferred one first (3.5)."""
+        """The distinct device types; the preferred one comes first (3.5)."""
         return tuple(sorted({d.type for d in self.devices}, key=lambda t: (-self.type_priority(t), t)))
 
     @cached_property
     def ordered(self) -> tuple[Device, ...]:
-        """All devices, the preferred one first (3.6): by type, local before remote, then by name as text."""
+        """All devices, sorted by type priority, then local before remote, then by name as text (3.6)."""
         return tuple(sorted(self.devices, key=self._sort_key))
 
     def _sort_key(self, device: Device) -> tuple[int, bool, str]:
@@ -120,12 +120,12 @@ class DeviceSet:
 
     @property
     def client(self) -> Device:
-        """The first device of the session's own task: feeds and fetches live there (3.1)."""
+        """The first device of the session's own task, which holds feeds and fetches (3.1)."""
         own = (d for d in self.devices if self.local == ANY or d.spec.address_space == self.local)
         return next(own, self.devices[0])
 
     def matching(self, spec: DeviceName) -> tuple[Device, ...]:
-        """The devices that a specification matches, the preferred one first."""
+        """Return the devices that a specification matches; the preferred one comes first."""
         near = self._near(spec)
         if len(near) <= 1:
             return near if near and spec.matches(near[0].spec) else ()
@@ -135,7 +135,7 @@ class DeviceSet:
         return found
 
     def _near(self, spec: DeviceName) -> tuple[Device, ...]:
-        """The devices, in their order, that a specification could match: its own, its task's, or those of its id."""
+        """Return the devices that a specification could match, in order: a small superset of those that it does match."""
         has_task = spec.job is not None and spec.replica is not None and spec.task is not None
         if spec.type is None or spec.id is None:
             return self._parts.get(spec.address_space, ()) if has_task else self.ordered
@@ -143,7 +143,7 @@ class DeviceSet:
 
     @cached_property
     def _parts(self) -> dict[DeviceName, tuple[Device, ...]]:
-        """The devices by full name, by task, and by type and id."""
+        """Devices by full name, by task, and by type and id."""
         found: dict[DeviceName, list[Device]] = {}
         for device in self.ordered:
             spec = device.spec
@@ -158,11 +158,12 @@ def build_devices(
     process: GpuProcess | None = None,
     log: Callable[[GpuLogLine], None] = lambda line: None,
 ) -> tuple[Device, ...]:
-    """The devices of an inventory in creation order: for each task its CPUs, then its GPUs and the others (3.1, 10.1).
+    """Return the devices of an inventory in creation order: for each task its CPUs, then its GPUs and the others (3.1, 10.1).
 
-    `process` holds the allocators that earlier sessions made and gets those that this one makes; None is a new process.  `log`
-    is told what TensorFlow logs, up to an error too.  Raises NotFoundError if a task has no CPU, and for `gpu_options` that
-    can't be had what TensorFlow raises when a session is made, with their place in the file.
+    `process` holds the allocator settings of earlier sessions and receives new ones; None is a new process.  `log` receives
+    TensorFlow's log lines, also those before an error.
+    Raise NotFoundError if a task has no CPU.  For invalid `gpu_options`, raise the error of TensorFlow's session, with their
+    location in the file.
     """
     options, process = options or DeviceOptions(), process or GpuProcess()
     _check_count(count_devices(inventory))
@@ -183,7 +184,7 @@ def _check_count(count: int) -> None:
 
 
 def count_devices(inventory: Sequence[TaskInventory]) -> int:
-    """Number of devices of all tasks together."""
+    """Return the number of devices of all tasks together."""
     return sum(entry.tasks * (entry.cpu + entry.gpu + (entry.xla_cpu or 0) + entry.xla_gpu) for entry in inventory)
 
 

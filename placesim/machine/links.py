@@ -1,4 +1,4 @@
-"""Links of the inventory: entries as written, and the ends that they join on a machine."""
+"""Links of the inventory: the entries as written, and the ends that they connect on a machine."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from typing import Literal, NamedTuple
 from placesim.core.errors import Location
 
 PCIE_BYTES_PER_LANE = {1: 250e6, 2: 500e6, 3: 8e9 * 128 / 130 / 8, 4: 16e9 * 128 / 130 / 8, 5: 32e9 * 128 / 130 / 8}
-"""Bytes per second each way, by generation: the transfer rate less its line code (PCI Express Base Specification)."""
+"""Bytes per second and lane in each direction, by generation.
+
+This is the transfer rate without the overhead of the line code (PCI Express Base Specification).
+"""
 NETWORK_BYTES = 10e9 / 8
 LinkKind = Literal["pcie", "nvlink", "network"]
 KINDS: tuple[LinkKind, ...] = ("pcie", "nvlink", "network")
 LATENCIES: dict[LinkKind, float] = {"pcie": 5e-6, "nvlink": 2e-6, "network": 50e-6}
-"""Assumed latency of a transfer, in seconds; a link to a switch or the network has half of it, since a transfer crosses two of
-those.
+"""Default latency of a transfer in seconds.
+
+A link to a switch or the network has half of it, since a transfer crosses two such links.
 """
 LinkWays = Literal["each", "shared", "one"]
 WAYS: tuple[LinkWays, ...] = ("each", "shared", "one")
 MAX_LINKS = 1 << 16
 NVLINK_SWITCH = "switch:nvlink"
-"""Switch that joins the NVLinks of a task's GPUs, so that all can reach each other, unless the inventory defines links."""
+"""Switch that connects the NVLinks of a task's GPUs unless the inventory defines links; every GPU then reaches every other."""
 HOST, NETWORK = "host", "network"
 END_FORMS = (
     "GPU:N, GPU:*, CPU:N, host, switch:NAME, network or network:NAME, prefixed with /job:NAME/task:N/ if there are several"
@@ -30,21 +34,21 @@ END_FORMS = (
 
 
 class TaskName(NamedTuple):
-    """A task by its job and number."""
+    """A task, given by its job and its number."""
 
     job: str
     number: int
 
 
 class TaskDevices(NamedTuple):
-    """A task's number of CPU devices, and its GPUs by the driver's numbers."""
+    """The number of CPU devices of a task, and the driver's numbers of its GPUs."""
 
     cpus: int
     gpus: Sequence[int]
 
 
 class Vertex(NamedTuple):
-    """End of a link: `name` is `GPU:0`, `host` or `switch:NAME` in a task; the network is in none."""
+    """An end of a link on a machine: `name` is `GPU:0`, `host` or `switch:NAME` in a task; the network belongs to no task."""
 
     task: TaskName | None
     name: str
@@ -55,18 +59,19 @@ class Vertex(NamedTuple):
 
     @property
     def is_hub(self) -> bool:
-        """Whether it is neither a device nor a host."""
+        """Whether the vertex is a switch or a network, not a device or a host."""
         return self.name.startswith(("switch:", NETWORK))
 
     def text(self, names_task: bool) -> str:
-        """Its name in reports."""
+        """Return the name of the vertex in reports."""
         return f"{self.task.job}:{self.task.number}/{self.name}" if names_task and self.task is not None else self.name
 
 
 class LinkEnd(NamedTuple):
-    """One end as it is written; `job` None or `task` None leave that open, a task of -1 is every task.
+    """An end of a link as written in a file or an option.
 
-    `name` is `GPU:0`, `GPU:*`, `CPU:0`, `host`, `switch:NAME`, `network`.  An end without a task stands for one in each task.
+    `name` is `GPU:0`, `GPU:*`, `CPU:0`, `host`, `switch:NAME` or `network`.  A `job` or `task` of None is not specified; a task
+    of -1 is every task.  Without a task, the link exists once in each task.
     """
 
     name: str
@@ -75,22 +80,22 @@ class LinkEnd(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the end stands for one in each task."""
+        """Whether the end stands for one end in each task; a network end never does."""
         return self.task is None and not self.name.startswith(NETWORK)
 
     @property
     def text(self) -> str:
-        """As a file writes it."""
+        """The end as a file writes it."""
         job = "" if self.job is None else f"/job:{self.job}"
         task = "" if self.task is None else f"/task:{'*' if self.task < 0 else self.task}"
         return f"{job}{task}/{self.name}" if job or task else self.name
 
 
 class LinkEntry(NamedTuple):
-    """An entry of `links`; `bandwidth` in bytes per second (infinite: free; 0: there is none), `latency` in seconds.
+    """An entry of `links`: bandwidth in bytes per second (infinite: transfers are free; 0: no link) and latency in seconds.
 
-    `ways` says whether each direction has the bandwidth, both share it, or there is one from the first end to the second; with
-    `is_medium` there are any number of ends, and all that passes between them shares the bandwidth.
+    `ways` is "each" if each direction has the bandwidth, "shared" if both share it, and "one" for a link from the first end to
+    the second.  A medium (`is_medium`) has any number of ends, and all transfers between them share its bandwidth.
     """
 
     ends: tuple[LinkEnd, ...]
@@ -103,7 +108,9 @@ class LinkEntry(NamedTuple):
 
 
 class MachineLinks(NamedTuple):
-    """Link entries of an inventory, and those of the command line, which replace entries between the same ends."""
+    """The link entries of an inventory (`entries`) and of the command line (`given`), which replace entries between the same
+    ends.
+    """
 
     entries: tuple[LinkEntry, ...] = ()
     given: tuple[LinkEntry, ...] = ()
@@ -118,7 +125,7 @@ _END = re.compile(
 
 
 def parse_end(text: str) -> LinkEnd | None:
-    """Parse a written end; None if it is invalid."""
+    """Parse a written end.  Return None if it is invalid."""
     found = _END.fullmatch(text)
     if found is None:
         return None
@@ -128,13 +135,14 @@ def parse_end(text: str) -> LinkEnd | None:
         name = f"{device.upper()}:{found['id'] if found['id'] == '*' else int(found['id'])}"
     if name.startswith(NETWORK) and (job or task):
         return None
-    # a task without a job is one of the only job, or of each
+    # a task without a job belongs to the only job, or to each job
     return LinkEnd(name, None if job == "*" else job, None if task is None else -1 if task == "*" else int(task))
 
 
 def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
-    """Infer the kind of an entry that does not say it: network if it joins the network or hosts, NVLink between GPUs, else
-    PCIe.
+    """Return the kind of an entry that does not name it.
+
+    It is network if the entry joins the network or hosts, NVLink between GPUs, else PCIe.
     """
     if any(end.name.startswith(NETWORK) for end in ends) or all(end.name in (HOST, "CPU:0") for end in ends):
         return "network"
@@ -142,13 +150,13 @@ def infer_link_kind(ends: Sequence[LinkEnd]) -> LinkKind:
 
 
 def default_latency(kind: LinkKind, ends: Sequence[LinkEnd]) -> float:
-    """Default latency of a link of a kind, in seconds."""
+    """Return the default latency of a link of a kind, in seconds."""
     leads_on = any(end.name.startswith(("switch:", NETWORK)) for end in ends)
     return LATENCIES[kind] / 2 if leads_on else LATENCIES[kind]
 
 
 def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> list[LinkEnd]:
-    """Ends that no task of the machine has; `GPU:*` may match none."""
+    """Return the ends of an entry that no task of the machine has; `GPU:*` may match no GPU."""
     return [
         end
         for end in entry.ends
@@ -157,10 +165,9 @@ def missing_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> lis
 
 
 def resolve_ends(entry: LinkEntry, tasks: Mapping[TaskName, TaskDevices]) -> Iterator[tuple[Vertex, ...]]:
-    """Ends of each link that an entry describes, on a machine with these tasks.
+    """Yield the ends of each link that an entry describes, on a machine with these tasks.
 
-    There are two ends per named pair, or all ends of a medium.  Ends that the machine lacks (with `--gpu 1`, for example) are
-    left out.
+    A link has two ends, or all ends of a medium.  Ends that the machine lacks (with `--gpu 1`, for example) are left out.
     """
     is_open = any(end.is_open for end in entry.ends)
     seen: set[tuple[Vertex, ...]] = set()
@@ -206,5 +213,5 @@ def _has(end: LinkEnd, task: TaskName, devices: TaskDevices) -> bool:
 
 
 def is_free(bandwidth: float) -> bool:
-    """Whether a link takes no time for bytes."""
+    """Return whether a link transfers bytes in no time."""
     return bandwidth == math.inf

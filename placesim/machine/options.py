@@ -1,4 +1,4 @@
-"""Options that override a graph file: one record, named like the command line's options, and its checks."""
+"""Simulation options, which override the settings of a graph file, and their checks."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class SimulationOptions:
 
     @property
     def release(self) -> Release:
-        """Release named by `tensorflow`, by default the current one.  Raises UsageError for an unknown one."""
+        """TensorFlow release named by `tensorflow`, by default the current one.  Raise UsageError for an unknown release."""
         return CURRENT if self.tensorflow is None else find_release(self.tensorflow)
 
     @property
@@ -145,7 +145,7 @@ class SimulationOptions:
 
     @property
     def initial_checkpoint(self) -> Any:
-        """Checkpoint with the initial values of variables; one that the run will write need not exist."""
+        """Checkpoint with the initial values of variables; None if the run itself will write it."""
         if self.is_saved and not Path(f"{self.checkpoint}.index").exists():
             return None
         return self.checkpoint
@@ -157,14 +157,14 @@ class SimulationOptions:
 
     @property
     def device_patterns(self) -> tuple[tuple[str, str], ...]:
-        """`device` as pairs of pattern and device, in the given order.  Raises UsageError for a text without `=`."""
+        """`device` as pairs of pattern and device, in the given order.  Raise UsageError for a text without `=`."""
         if isinstance(self.device, Mapping):
             return tuple(self.device.items())
         return tuple(map(_device_pattern, self.device))
 
     @property
     def unknown_devices(self) -> tuple[str, ...]:
-        """`allow_unknown` as a tuple of TensorFlow's device types.  Raises UsageError for an unknown type."""
+        """`allow_unknown` as a tuple of TensorFlow's device types.  Raise UsageError for an unknown type."""
         given = self.allow_unknown.split(",") if isinstance(self.allow_unknown, str) else self.allow_unknown
         found = tuple(str(word).strip().upper() for word in given if str(word).strip())
         for word in found:
@@ -175,13 +175,13 @@ class SimulationOptions:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """`shape` by name.  Raises UsageError for an invalid shape."""
+        """`shape` by name.  Raise UsageError for an invalid shape."""
         given = self.shape.items() if isinstance(self.shape, Mapping) else map(_split_shape, self.shape)
         return {name: _dims(name, dims) for name, dims in given}
 
     @property
     def loop_counts(self) -> dict[str, int]:
-        """`iterations` by name.  Raises UsageError for an invalid number."""
+        """`iterations` by name.  Raise UsageError for an invalid number."""
         given = self.iterations.items() if isinstance(self.iterations, Mapping) else map(_split_count, self.iterations)
         return {name: _count(name, count) for name, count in given}
 
@@ -238,9 +238,9 @@ _OPTION_PARAMETERS: list[Parameter] = []
 
 
 def with_options(function: Function) -> Function:
-    """Show all simulation options in the signature and docstring of a function of `**options`, for `help` and notebooks.
+    """Add all simulation options to the signature and docstring of a function of `**options`, for `help` and notebooks.
 
-    Editors that analyse the source take them from `OptionValues`.
+    Editors that analyse the source read the options from `OptionValues`.
     """
     own = signature(function)
     if not _OPTION_PARAMETERS:
@@ -251,13 +251,13 @@ def with_options(function: Function) -> Function:
     names = {parameter.name for parameter in kept}
     more = [parameter for parameter in _OPTION_PARAMETERS if parameter.name not in names]
     function.__signature__ = own.replace(parameters=[*kept, *more])  # type: ignore[attr-defined]  # what `inspect` looks for
-    if function.__doc__ and SimulationOptions.__doc__:  # there are none under `-OO`
+    if function.__doc__ and SimulationOptions.__doc__:  # docstrings are missing under `-OO`
         function.__doc__ = f"{cleandoc(function.__doc__)}\n\n{cleandoc(SimulationOptions.__doc__)}\n"
     return function
 
 
 def make_options(values: Mapping[str, Any]) -> SimulationOptions:
-    """Make checked options from values by name.  Raises UsageError for an invalid name or value."""
+    """Make checked options from values by name.  Raise UsageError for an invalid name or value."""
     known = [option.name for option in fields(SimulationOptions)]
     for name in values:
         if name not in known:
@@ -343,7 +343,7 @@ def _dims(name: str, dims: Sequence[Any]) -> tuple[int, ...]:
 
 
 def check_named(what: str, given: str, known: Sequence[str]) -> None:
-    """Raise UsageError for a text that is not one of the known ones."""
+    """Raise UsageError if a text is not one of the known ones; `what` names it in the message."""
     if given not in known:
         near = did_you_mean(given, known, SIMILAR_AMONG_FEW)
         raise UsageError(f"unknown {what}: got '{given}', expected {' or '.join(known)}{near}")

@@ -24,9 +24,9 @@ _COUNTS = ("cpu", "gpu")
 
 @dataclass(frozen=True)
 class Machine:
-    """Simulation options of sessions; the sessions of a process share its GPUs.
+    """The simulation options of a program's sessions; sessions of one process share its GPUs.
 
-    `is_overridden` is set if a command line determines the devices, overriding the program.
+    `is_overridden` is set if a command line sets the numbers of devices and so overrides the program.
     """
 
     options: SimulationOptions
@@ -54,7 +54,10 @@ def machine(**values: Unpack[OptionValues]) -> Iterator[Machine]:
 
 
 def current_machine() -> Machine:
-    """The innermost `machine` context, else the environment's machine.  Raises UsageError for invalid variables."""
+    """Return the machine of the innermost `machine` context, else that of the environment variables.
+
+    Raise UsageError for invalid variables.
+    """
     found = _entered[-1] if _entered else _environment_machine()
     if not _overriding:
         return found

@@ -1,7 +1,7 @@
-"""Groups extended and narrowed by calls that return resources: constraints of a body on the nodes around the call (5.8).
+"""Constraints that a function's body sets for the nodes around a call that returns resources (5.8).
 
-The groups of the body tie arguments and results to each other; outside, the nodes that feed and read them are tied alike and
-limited to what the body's group may be placed on.  The call itself is not.
+The groups of the body tie its arguments and results together.  Outside, the nodes that feed and read them are tied likewise,
+and limited to the devices of the body's group.  The call itself is neither tied nor limited.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from placesim.placement.rewrites import isolate_calls_in, returns_resource
 
 
 class CallFrame(NamedTuple):
-    """One call on the way into a body: the node that calls, the function it is in (empty: the graph), and the one called."""
+    """One call in a chain of calls: the calling node, the function that contains it (empty for the graph), and the called
+    function.
+    """
 
     node: str
     caller: str
@@ -33,11 +35,11 @@ class CallFrame(NamedTuple):
 
 
 Build = Callable[[ColocationGraph, tuple[CallFrame, ...]], None]
-"""Builds the groups of a body: all steps (5.2), this one among them, at the end of a chain of calls."""
+"""Builds the groups of a body at the end of a chain of calls, by all steps of grouping (5.2)."""
 
 
 class IoGroup(NamedTuple):
-    """A group of a function's body that has arguments (`inputs`) or results (`outputs`) in it, by their positions."""
+    """A group of a function's body that contains arguments (`inputs`) or results (`outputs`), given by their positions."""
 
     constraints: Constraints
     inputs: tuple[int, ...]
@@ -45,25 +47,28 @@ class IoGroup(NamedTuple):
 
 
 MAX_BODY_LOG_LINES = 1 << 16
-"""Lines for the log that the bodies of one graph may leave; each call repeats those of its function, nested calls of nested."""
+"""Maximum number of log lines from bodies in one graph; each call repeats the lines of its function and of nested calls."""
 
 
 class GroupedBody(NamedTuple):
-    """Requirements of a function's body for the nodes around any call of it, and the log lines of each call."""
+    """Constraints that a function's body sets for the nodes around any call of it, and the log lines of each call."""
 
     groups: tuple[IoGroup, ...]
     log: tuple[str, ...]
 
 
 class _Reader(NamedTuple):
-    """A node that reads an output of a call, and the input slot at which it does."""
+    """A node that reads an output of a call, and the input slot that reads it."""
 
     node: Node
     slot: int
 
 
 def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
-    """Calls whose function returns a resource, by runtime id; raises InvalidArgumentError for an unknown function."""
+    """Return the calls whose function returns a resource, by runtime id.
+
+    Raise InvalidArgumentError for an unknown function.
+    """
     if not any(signature.op in CALLS for signature in graph.signatures.all()):
         return {}
     calls = (node for i in order if (node := graph.nodes[i]).op in CALLS)
@@ -71,15 +76,15 @@ def find_deep_calls(graph: Graph, order: Sequence[int]) -> dict[int, Node]:
 
 
 def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tuple[CallFrame, ...], build: Build) -> None:
-    """Tie and limit the nodes around each call as its function's body does; `stack` leads into the graph itself.
+    """Join and limit the nodes around each call as its function's body requires; `stack` is the chain of calls to this graph.
 
-    Raises UnimplementedError if a function calls itself, InvalidArgumentError if body and graph contradict each other,
-    and whatever grouping the body raises.
+    Raise UnimplementedError if a function calls itself, and InvalidArgumentError if body and graph contradict each other.
+    Errors of grouping the body are raised too.
     """
     if not calls:
         return
     readers = _readers(groups, calls)
-    # TensorFlow keeps the calls in a hash set of pointers, which hands out first what was put in last, but for collisions.
+    # TensorFlow iterates over a hash set of pointers, which without collisions yields the last inserted call first.
     for node_id, call in reversed(calls.items()):
         found = io_groups(groups, call, stack, build)
         attached = _attached(found, call, readers[node_id])
@@ -91,11 +96,12 @@ def join_deep_calls(groups: ColocationGraph, calls: dict[int, Node], stack: tupl
 
 
 def io_groups(groups: ColocationGraph, call: Node, stack: tuple[CallFrame, ...], build: Build) -> tuple[IoGroup, ...]:
-    """The groups that a called function's body makes of its arguments and results.
+    """Return the groups that a called function's body makes of its arguments and results.
 
-    A function is grouped once for all its calls: one that can be grouped calls itself nowhere, so that the way which led to it
-    does not matter.  Raises UnimplementedError if a function calls itself, InvalidArgumentError for an unknown one, and
-    whatever grouping the body raises.
+    A function is grouped once for all its calls.  The chain of calls does not matter, since a recursive function cannot be
+    grouped.
+    Raise UnimplementedError if a function calls itself, and InvalidArgumentError for an unknown function.  Errors of grouping
+    the body are raised too.
     """
     called: FunctionName = call.attrs["f"]
     body = groups.bodies.get(called.key)
@@ -142,7 +148,7 @@ def _recursion(stack: Sequence[CallFrame], call: Node, called: str) -> str:
 
 
 def _readers(groups: ColocationGraph, calls: Mapping[int, Node]) -> dict[int, list[_Reader]]:
-    """The edges out of each call, by the runtime id of the reader."""
+    """Return the readers of each call, sorted by their runtime ids."""
     found: dict[int, list[_Reader]] = {node_id: [] for node_id in calls}
     for node_id in groups.order:
         node = groups.graph.nodes[node_id]
@@ -153,14 +159,14 @@ def _readers(groups: ColocationGraph, calls: Mapping[int, Node]) -> dict[int, li
 
 
 class _OutsideMember(NamedTuple):
-    """A node outside that belongs to a group of the body; `reader` where it reads a resource from the call."""
+    """A node outside the body that belongs to one of its groups; `reader` is set if it reads a resource from the call."""
 
     node: int
     reader: Node | None
 
 
 def _attached(found: Sequence[IoGroup], call: Node, readers: Sequence[_Reader]) -> list[list[_OutsideMember]]:
-    """For each group of the body its nodes outside: those that feed it, and then those that read it."""
+    """Return for each group of the body its nodes outside: first those that feed it, then those that read it."""
     group_of_output = {output: number for number, group in enumerate(found) for output in group.outputs}
     attached = [[_OutsideMember(call.input_nodes[i], None) for i in group.inputs] for group in found]
     for node, slot in readers:

@@ -1,4 +1,4 @@
-"""Devices that constraints leave for a group, the preferred one first (6.1, 7.2)."""
+"""Devices that satisfy a group's constraints; the preferred one comes first (6.1, 7.2)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SOFT_STEPS = (SoftStep.WITHOUT_TYPE_AND_ID, SoftStep.WITHOUT_RESOURCE)
 
 
 class CandidateSearch:
-    """Finds candidates on a device set; `default_device` is preferred wherever it can be (3.7)."""
+    """Finds candidates on a device set, and puts `default_device` first if it is one of them (3.7)."""
 
     def __init__(self, devices: DeviceSet, soft: bool, default_device: Device | None) -> None:
         self._devices = devices
@@ -19,8 +19,9 @@ class CandidateSearch:
         self._soft_matches: dict[tuple[SpecFields, SupportedTypes], tuple[Device, ...]] = {}
 
     def find(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
-        """Return the devices that satisfy the constraints, and the soft-placement step that was needed; none if nothing
-        helps.
+        """Return the devices that satisfy the constraints, and the soft-placement step that was needed.
+
+        There are no devices if no step helps.
         """
         possible = self._filter(self._devices.matching(found.requested), found.types)
         if possible or not self._soft or not found.requested.has_details:
@@ -28,7 +29,7 @@ class CandidateSearch:
         return self._find_softly(found)
 
     def _filter(self, devices: tuple[Device, ...], types: SupportedTypes) -> tuple[Device, ...]:
-        """Devices of supported types, by kernel priority and then in device order (3.6)."""
+        """Return the devices of supported types, by kernel priority and then in device order (3.6)."""
         if not devices:
             return devices
         priorities = dict(types)
@@ -42,9 +43,9 @@ class CandidateSearch:
         return devices if possible == devices else possible
 
     def _find_softly(self, found: Constraints) -> tuple[tuple[Device, ...], SoftStep]:
-        """Drop the requested type and id, then those of resources (7.2c)."""
+        """Search without the requested type and id, and then without those of resources (7.2c)."""
         for step in _SOFT_STEPS:
-            # Type and id go together (7.4): a GPU that is not there may leave a CPU, not another GPU.
+            # Type and id are dropped together (7.4): a request for a missing GPU may yield a CPU, but no other GPU.
             key = (soften(found, step), found.types)
             known = self._soft_matches.get(key)
             if known is None:

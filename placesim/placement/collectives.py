@@ -1,6 +1,6 @@
-"""NCCL's broadcasts and reductions after placement: each becomes sends and receives on the devices that take part.
+"""Replacement of NCCL broadcasts and reductions in a placed graph by sends and receives on the participating devices.
 
-TensorFlow's `NcclReplacePass`, which it runs on the placed graph, before a step's part of it is cut out.
+This is TensorFlow's `NcclReplacePass`, which it runs on the placed graph before it prunes the graph for a step.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ COLLECTIVES = ("NcclBroadcast", "NcclReduce")
 
 
 def replace_collectives(placed: Placement) -> PlacedGraph:
-    """Replace the collectives of a placed graph; returns the same object if it has none.
+    """Replace the collectives of a placed graph.  Return the same object if it has none.
 
-    Raises InvalidArgumentError for a reduction none of whose inputs is on its device.
+    Raise InvalidArgumentError if no input of a reduction is on the reduction's device.
     """
     if not any(node.op in COLLECTIVES for node in placed.graph.nodes):
         return placed
@@ -38,9 +38,9 @@ class _End(NamedTuple):
 
 
 class _Replacement:
-    """The graph while its collectives are replaced, and the device of each node.
+    """A graph whose collectives are being replaced, with the device of each node.
 
-    `first_use` gives the devices' numbers in TensorFlow's graph: the order in which the placer first chose them.
+    `first_use` has the devices' numbers in TensorFlow's graph: the order in which the placer first chose them.
     """
 
     def __init__(self, placed: Placement) -> None:
@@ -77,7 +77,7 @@ class _Replacement:
         return node
 
     def _take_out(self, node: EditableNode) -> list[_End]:
-        """Remove a node with its edges, and return its outgoing edges."""
+        """Remove a node with its edges and return its outgoing edges."""
         ends = [_End(reader, slot) for reader, slot in node.readers]
         self.edited.remove(node)
         return ends
@@ -92,7 +92,7 @@ class _Replacement:
     # --- reductions
 
     def _replace_reduce(self, node: EditableNode) -> None:
-        """A receive on the node's device, of the first input there, and a send for every other input."""
+        """Replace a reduction by a receive of the first input on its device, and a send for every other input."""
         own = self._device(node)
         attrs: dict[str, object] = {
             "reduction": node.attrs["reduction"],
@@ -123,8 +123,9 @@ class _Replacement:
     # --- broadcasts
 
     def _replace_broadcast(self, node: EditableNode) -> None:
-        """Put a send on the node's device and a receive on each other device; readers on the source's device read it
-        directly.
+        """Replace a broadcast by a send on its device and a receive on each other device.
+
+        Readers on the device of the broadcast read its input directly.
         """
         own, source = self._device(node), node.data[0]
         by_device: dict[str, list[_End]] = {}

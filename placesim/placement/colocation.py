@@ -1,7 +1,7 @@
 """Colocation groups as a union-find forest: joins of groups, and the allowed devices of the result.
 
-A group is a tree; only the constraints of its root count (5.1).  Which groups a graph has is the work of the steps that
-`grouping.py` lists; nothing here knows why nodes belong together, or what TensorFlow says where they can't.
+A group is a tree, and only the constraints of its root count (5.1).  The steps in `grouping.py` decide which nodes are joined.
+This module knows neither the reasons nor TensorFlow's error messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from placesim.placement.node_constraints import NodeConstraints
 
 
 class Cause(IntEnum):
-    """Cause of joining two groups."""
+    """Reason for joining two groups."""
 
     EDGE = 0
     LABEL = 1
@@ -37,10 +37,13 @@ class Cause(IntEnum):
 
 
 class Union(NamedTuple):
-    """One merge of two groups: nodes `x` and `y`, and what joined them.
+    """A join of the groups of nodes `x` and `y`, with its cause.
 
-    An edge from x into y (`detail` is the input's slot), a label that both mention (its name), or a function that passes one's
-    resource on to the other (the name of the call).
+    The cause is one of:
+
+    - an edge from x into y; `detail` is the input slot.
+    - a label that both mention; `detail` is its name.
+    - a function that passes a resource of one to the other; `detail` is the name of the call.
     """
 
     x: int
@@ -50,14 +53,14 @@ class Union(NamedTuple):
 
 
 class GroupConflict(NamedTuple):
-    """Cause of a failed join of the groups of nodes `x` and `y`: `reason` is empty if no device type can run both."""
+    """A failed join of the groups of nodes `x` and `y`; `reason` is empty if no device type can run both."""
 
     x: int
     y: int
     reason: str
 
     def sentence(self, graph: Graph) -> str:
-        """TensorFlow's sentence for it, without the debug texts (5.4)."""
+        """Return TensorFlow's sentence for the conflict, without the debug texts (5.4)."""
         tag_x, tag_y = (colocation_tag(graph.nodes[i].name) for i in (self.x, self.y))
         if self.reason:
             return f"Cannot colocate nodes {tag_x} and {tag_y}: {self.reason}"
@@ -68,7 +71,7 @@ class GroupConflict(NamedTuple):
 
 
 class OverriddenRequest(NamedTuple):
-    """A request overridden by an edge from `source`: the requested device and the one used instead (5.6)."""
+    """A request that an edge from `source` overrides: the ignored device and the one taken instead (5.6)."""
 
     source: int
     ignored: DeviceName
@@ -76,14 +79,14 @@ class OverriddenRequest(NamedTuple):
 
 
 class IgnoredLabel(NamedTuple):
-    """A `_class` label that soft placement passed over, and why (5.7)."""
+    """A `_class` label that soft placement ignored, with the conflict (5.7)."""
 
     label: str
     conflict: GroupConflict
 
 
 class MovedGroup(NamedTuple):
-    """A group that leaves its resource's device: its root, its constraints, and the remaining devices (7.2c ii)."""
+    """A group that leaves the device of its resource: its root, its constraints, and the remaining devices (7.2c ii)."""
 
     root: int
     constraints: Constraints
@@ -91,11 +94,11 @@ class MovedGroup(NamedTuple):
 
 
 Note = tuple[int, OverriddenRequest] | MovedGroup | str
-"""Something for TensorFlow's log: a node whose request lost, a group that moved, or a line that a function's body left."""
+"""An event for TensorFlow's log: a node with its overridden request, a moved group, or a line from a function's body."""
 
 
-class NoCandidates(Exception):  # never seen outside: it becomes TensorFlow's sentence
-    """A group without an allowed device; `node` is the member being placed."""
+class NoCandidates(Exception):  # never reaches users: it becomes TensorFlow's message
+    """Raised when a group has no allowed device; `node` is the member being placed."""
 
     def __init__(self, node: int) -> None:
         super().__init__(node)
@@ -105,9 +108,12 @@ class NoCandidates(Exception):  # never seen outside: it becomes TensorFlow's se
 class ColocationGraph:
     """The nodes of a graph on a device set, each in its own group until groups are joined.
 
-    `order` is the runtime's; `assigned` has the full device names of nodes placed already; `default_device` is preferred
-    wherever possible.  `own` has the constraints of single nodes, and `constraints` those of groups, at the index of the
-    group's root, filled by the first step.  `bodies` has the called functions, shared with their bodies' graphs.
+    - `order`: the nodes in the runtime's order.
+    - `assigned`: the full device names of nodes that are placed already.
+    - `default_device`: preferred wherever possible.
+    - `own`: the constraints of single nodes.
+    - `constraints`: the constraints of groups, at the index of the group's root; the first grouping step fills it.
+    - `bodies`: the called functions, shared with the graphs of their bodies.
     """
 
     def __init__(
@@ -146,7 +152,7 @@ class ColocationGraph:
     # --- unions
 
     def root(self, node_id: int) -> int:
-        """The root of a node's group."""
+        """Return the root of a node's group."""
         parent = self.parent
         while parent[node_id] != node_id:
             parent[node_id] = parent[parent[node_id]]
@@ -154,7 +160,7 @@ class ColocationGraph:
         return node_id
 
     def join(self, x: int, y: int, cause: Cause, detail: str | int) -> GroupConflict | None:
-        """Join two groups; returns the conflict, or None on success (5.4)."""
+        """Join two groups.  Return the conflict, or None on success (5.4)."""
         root_x, root_y = self.root(x), self.root(y)
         conflict = self._unite(x, y, root_x, root_y) if root_x != root_y else None
         if conflict is None:
@@ -162,10 +168,10 @@ class ColocationGraph:
         return conflict
 
     def tie(self, source: int, node_id: int, cause: Cause, detail: str | int) -> GroupConflict | None:
-        """Join the group of a node with that of its source; returns the conflict, or None on success (5.6).
+        """Join the group of a node with that of its source.  Return the conflict, or None on success (5.6).
 
-        A conflicting request of the node's group is overridden.  Raises TieConflict if the devices are assigned, or belong to
-        resources.
+        A conflicting request of the node's group is overridden.  Raise TieConflict if assigned devices or devices of resources
+        conflict.
         """
         source_root, root = self.root(source), self.root(node_id)
         if source_root != root:
@@ -210,7 +216,7 @@ class ColocationGraph:
     def limit(self, node_id: int, requested: DeviceName, resource: DeviceName, types: SupportedTypes) -> None:
         """Apply the constraints of a function's body to a node's group; types that leave no device are ignored (5.8).
 
-        Raises MergeConflict if the devices contradict each other.
+        Raise MergeConflict if the devices contradict each other.
         """
         root = self.root(node_id)
         mine = self.constraints[root]
@@ -220,7 +226,7 @@ class ColocationGraph:
         self.constraints[root] = Constraints(wanted, mine.assigned, generated, common or mine.types)
 
     def candidates(self, node_id: int) -> Constraints:
-        """The constraints of a node's group, with its candidates worked out (6.1); raises NoCandidates."""
+        """Return the constraints of a node's group with its candidates (6.1).  Raise NoCandidates if there are none."""
         root = self.root(node_id)
         found = self.constraints[root]
         if found.candidates:
@@ -230,25 +236,25 @@ class ColocationGraph:
             raise NoCandidates(node_id)
         if step == SoftStep.WITHOUT_RESOURCE:
             self.notes.append(MovedGroup(root, found, possible))
-            found = self.constraints[root] = found.with_types(found.types)  # its own: each group that moves is noted
+            found = self.constraints[root] = found.with_types(found.types)  # not shared, so that each moved group is noted
         found.candidates, found.soft_step = possible, step
         return found
 
     def fix(self, node_id: int, device: Device) -> None:
-        """From now on the whole group is on this device (6.4)."""
+        """Restrict the whole group of a node to this device (6.4)."""
         root = self.root(node_id)
         self.constraints[root] = self.constraints[root].fixed_to(device)
 
     # --- what became of it
 
     def members(self, node_id: int) -> list[Node]:
-        """The nodes of a group, by runtime id."""
+        """Return the nodes of a group, by runtime id."""
         root = self.root(node_id)
         return [self.graph.nodes[i] for i in self.order if self.root(i) == root]
 
     @cached_property
     def groups(self) -> dict[int, tuple[int, ...]]:
-        """Members of each group of several nodes, by runtime id, under the group's root; valid once all groups are complete."""
+        """Members of each group of several nodes, by the group's root; valid once all groups are complete."""
         found: dict[int, list[int]] = {}
         for node_id in self.order:
             if self.is_grouped[node_id]:

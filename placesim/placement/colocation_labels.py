@@ -1,4 +1,4 @@
-"""Groups and the nodes' `_class` labels -> larger groups: nodes that mention one label are together (5.7)."""
+"""Joins groups by the nodes' `_class` labels: nodes that mention the same label share a group (5.7)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from placesim.placement.group_messages import conflict_message
 
 
 def join_labels(groups: ColocationGraph) -> None:
-    """Join each node, by runtime id, with the first that mentioned the same label, or that the label names.
+    """Join each node, by runtime id, with the first node that mentioned the same label or has the label as its name.
 
-    Raises InvalidArgumentError for a label that can't be kept; soft placement ignores it.
+    Raise InvalidArgumentError for a label that cannot be satisfied; with soft placement, it is ignored.
     """
     nodes = groups.graph.nodes
     labelled = {i: class_labels(nodes[i].attrs["_class"]) for i in groups.order if "_class" in nodes[i].attrs}
@@ -24,7 +24,7 @@ def join_labels(groups: ColocationGraph) -> None:
     # A label need not name a node.  Where it does, that node takes its turn like the others: the holder, which messages
     # mention, is whoever came first, often an initializer.
     holders: dict[str, int] = {}
-    # in 1.15 a node with a label of its own does not hold its name (13.7)
+    # in 1.15 a node with its own label does not count as mentioning its name (13.7)
     holds_name = groups.graph.registry.rules.labelled_nodes_hold_their_name
     for node_id in groups.order:
         name = nodes[node_id].name
@@ -47,7 +47,7 @@ def _join_label(groups: ColocationGraph, node: Node, label: str, holder: int) ->
 
 @lru_cache(maxsize=4096)
 def class_labels(value: AttrValue) -> tuple[str, ...]:
-    """The names in a `_class` attr, without `loc:@`; none in one that is not a list (2.2.7)."""
+    """Return the node names in a `_class` attr, without `loc:@`; none if it is not a list (2.2.7)."""
     if not isinstance(value, tuple):
         return ()
     labels = (label.decode(errors="replace") if isinstance(label, bytes) else str(label) for label in value)

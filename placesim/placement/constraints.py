@@ -12,17 +12,17 @@ from placesim.machine.device_names import ANY, DeviceName, merge_specs
 from placesim.machine.inventory import Device
 
 SupportedTypes = tuple[tuple[str, int], ...]
-"""Device types with the priority of their kernel, the preferred one first."""
+"""Device types with the priority of their kernel; the preferred one comes first."""
 
 SpecFields = tuple[str | None, int | None, int | None, str | None, int | None]
-"""The fields of a `DeviceName`."""
+"""Fields of a `DeviceName`."""
 
 COMPOSITE = "COMPOSITE"
-"""The type of a device that stands for several; it takes any op that one of them could take (5.6)."""
+"""Type of a device that combines several; it supports any op that one of them supports (5.6)."""
 
 
 class SoftStep(IntEnum):
-    """Extent to which soft placement relaxed a request (7.2c)."""
+    """Step of soft placement: how far a request was relaxed (7.2c)."""
 
     NONE = 0
     WITHOUT_TYPE_AND_ID = 1
@@ -30,10 +30,10 @@ class SoftStep(IntEnum):
 
 
 class Constraints:
-    """Constraints of a group. Immutable, except for cached results.
+    """Constraints of a group; immutable, except for cached results.
 
-    `requested` is always at least as specific as `assigned` and `resource`.  `candidates` are the devices that are left, the
-    preferred one first, found after `soft_step`; `origin` is what the group was held to before a device was chosen for it.
+    `requested` is always at least as specific as `assigned` and `resource`.  `candidates` are the remaining devices after
+    `soft_step`; the preferred one comes first.  `origin` has the constraints from before a device was chosen for the group.
     """
 
     __slots__ = (
@@ -72,11 +72,11 @@ class Constraints:
 
     @property
     def specs(self) -> tuple[DeviceName, DeviceName, DeviceName]:
-        """The requested, the assigned and the resource device."""
+        """The requested device, the assigned device and the device of resources."""
         return self.requested, self.assigned, self.resource
 
     def allows(self, device: Device) -> bool:
-        """Whether a device is among the candidates."""
+        """Return whether a device is among the candidates."""
         if self._names is None:
             self._names = frozenset(candidate.name for candidate in self.candidates)
         return device.name in self._names
@@ -85,7 +85,10 @@ class Constraints:
         return Constraints(*self.specs, types)
 
     def fixed_to(self, device: Device) -> Constraints:
-        """The constraints after one of the group was placed (6.4); none can follow it where it was assigned against them."""
+        """Return the constraints after a member of the group was placed (6.4).
+
+        They have no candidates if the member was assigned to a device of a type that the group does not support.
+        """
         if self.fixed is None:
             self.fixed = {}
         found = self.fixed.get(device.name)
@@ -104,7 +107,7 @@ class Constraints:
         return made
 
     def describe(self) -> str:
-        """The root of a group as TensorFlow's debug text shows it; the closing parenthesis is missing there too."""
+        """Return TensorFlow's debug text for the root of a group; it lacks the closing parenthesis there too."""
         types = ", ".join(device_type for device_type, _ in self.types)
         return (
             f"Member(assigned_device_name_index_=-1 requested_device_name_='{self.requested}' "
@@ -114,9 +117,9 @@ class Constraints:
 
 
 def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_order: Sequence[str]) -> Constraints:
-    """The constraints of two groups that become one; `types` is empty if they have none in common.
+    """Return the constraints of two groups that are joined; `types` is empty if they have none in common.
 
-    Raises MergeConflict if their devices contradict each other (5.4).
+    Raise MergeConflict if their devices contradict each other (5.4).
     """
     if mine is theirs:
         return mine
@@ -134,10 +137,10 @@ def merge_constraints(mine: Constraints, theirs: Constraints, soft: bool, type_o
 
 
 def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False) -> Constraints:
-    """Constraints of a group after it is joined with its source: its conflicting request is overridden (5.6).
+    """Return a group's constraints before it is joined with its source's group, with a conflicting request overridden (5.6).
 
-    With `nested`, two devices conflict if neither specialises the other.  Raises TieConflict for conflicting assigned or
-    resource devices.
+    With `nested`, two devices conflict if neither specialises the other.  Raise TieConflict for conflicting assigned devices or
+    devices of resources.
     """
     if mine.tied is not None and mine.tied[0] is theirs:
         return mine.tied[1]
@@ -153,8 +156,8 @@ def tie_constraints(mine: Constraints, theirs: Constraints, nested: bool = False
     return result
 
 
-class TieConflict(Exception):  # never seen outside: it becomes TensorFlow's sentence
-    """Two devices that nothing may change, of a group and of one that it refers to; `kind` says which of theirs."""
+class TieConflict(Exception):  # never reaches users: it becomes TensorFlow's message
+    """Raised when fixed devices of a group and its source conflict; `kind` is "assigned" or "resource"."""
 
     def __init__(self, kind: str, one: DeviceName, two: DeviceName) -> None:
         super().__init__(kind)
@@ -163,7 +166,7 @@ class TieConflict(Exception):  # never seen outside: it becomes TensorFlow's sen
 
 
 def _shared(specs: tuple[DeviceName, DeviceName, DeviceName], types: SupportedTypes, *known: Constraints) -> Constraints:
-    """Return an equal known constraint, else a new one."""
+    """Return an equal known object, else a new one."""
     for found in known:
         if found.types == types and found.specs == specs:
             return found
@@ -171,7 +174,7 @@ def _shared(specs: tuple[DeviceName, DeviceName, DeviceName], types: SupportedTy
 
 
 def intersect_types(target: SupportedTypes, other: SupportedTypes, type_order: Sequence[str]) -> SupportedTypes:
-    """The common types, in an order that both sides' kernel priorities allow (5.5)."""
+    """Return the common types, in an order that respects the kernel priorities of both sides (5.5)."""
     if target == other:
         return target
     mine = sort_types([pair for pair in target if any(pair[0] == t for t, _ in other)], type_order)
@@ -186,13 +189,13 @@ def intersect_types(target: SupportedTypes, other: SupportedTypes, type_order: S
 
 
 def sort_types(types: Sequence[tuple[str, int]], type_order: Sequence[str]) -> SupportedTypes:
-    """By kernel priority, and then in the device set's order; types that it does not have come last."""
+    """Sort types by kernel priority, and then in the device set's order; types that the device set lacks come last."""
     last = len(type_order)
     return tuple(sorted(types, key=lambda pair: (-pair[1], type_order.index(pair[0]) if pair[0] in type_order else last)))
 
 
 def is_from_composite(theirs: Constraints, mine: Constraints) -> bool:
-    """Whether an edge leads from a composite device to a physical one, which ties nothing (5.6)."""
+    """Return whether an edge leads from a composite device to a physical one, which joins no groups (5.6)."""
     if COMPOSITE not in (theirs.requested.type, theirs.assigned.type, theirs.resource.type):
         return False
     return any(
@@ -202,7 +205,10 @@ def is_from_composite(theirs: Constraints, mine: Constraints) -> bool:
 
 
 def soften(found: Constraints, step: SoftStep) -> SpecFields:
-    """Request that remains after a step of soft placement: never less specific than the assigned device (7.2c)."""
+    """Return the request that remains after a step of soft placement.
+
+    It is never less specific than the assigned device (7.2c).
+    """
     job, replica, task, kind, index = found.requested
     fixed, resource = found.assigned, ANY if step == SoftStep.WITHOUT_RESOURCE else found.resource
     if fixed.type is None and resource.type is None:

@@ -1,4 +1,4 @@
-"""Groups and the edges that tie -> larger groups: a node is with the reference, resource or dataset that it reads (5.6)."""
+"""Joins groups along edges: a node shares the group of the reference, resource or dataset that it reads (5.6)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from placesim.placement.group_messages import conflict_message, incompatible_edg
 
 
 def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
-    """Colocate every node with the source of its reference and resource edges, by runtime id, except nodes in `passed_over`.
+    """Join each node, by runtime id, with the source of each of its reference and resource edges.
 
-    Raises InvalidArgumentError if the two ends of an edge are incompatible.
+    Nodes in `passed_over` are skipped.  Raise InvalidArgumentError if the two ends of an edge are incompatible.
     """
-    # 1.15 leaves edges between datasets loose (13.6)
+    # 1.15 does not join datasets along edges (13.6)
     ties_datasets = groups.graph.registry.rules.ties_datasets
     slots_of = {signature: slots for signature in groups.own.signatures if (slots := tying_slots(signature, ties_datasets))}
     if not slots_of:
@@ -37,15 +37,15 @@ def join_edges(groups: ColocationGraph, passed_over: Container[int]) -> None:
                 back_edges.append((source.id, node, slot))
             else:
                 join_edge(groups, source.id, node, Cause.EDGE, slot)
-    # TensorFlow goes by the edges' ids (5.2), and its importer adds those that close a loop when all nodes are there.
+    # TensorFlow uses the order of edge ids (5.2), and its importer adds edges that close a loop after all nodes.
     for source_id, node, slot in back_edges:
         join_edge(groups, source_id, node, Cause.EDGE, slot)
 
 
 def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, detail: str | int) -> None:
-    """Colocate a node with its source; a conflicting request of the node, even a hard one, is dropped.
+    """Join a node with its source; a conflicting request of the node is dropped, even without soft placement.
 
-    Raises InvalidArgumentError if the two ends are incompatible.
+    Raise InvalidArgumentError if the two ends are incompatible.
     """
     try:
         conflict = groups.tie(source, node.id, cause, detail)
@@ -61,7 +61,7 @@ def join_edge(groups: ColocationGraph, source: int, node: Node, cause: Cause, de
 
 
 def tying_slots(signature: Signature, ties_datasets: bool = True) -> tuple[tuple[int, bool], ...]:
-    """The inputs that may tie a node to what it reads, and whether they do so only to a dataset."""
+    """Return the inputs that may tie a node to their source, each with whether only a dataset does so."""
     tied = () if signature.op in FREE_OF_RESOURCES else signature.tied_inputs
     if not ties_datasets or VARIANT not in signature.input_dtypes or not is_dataset_op(signature.definition):
         return tuple((slot, False) for slot in tied)

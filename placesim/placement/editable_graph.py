@@ -1,6 +1,6 @@
-"""A graph that is being rewritten: nodes that know their inputs and readers, numbered as TensorFlow's runtime does it.
+"""A graph that is being rewritten: nodes that know their inputs and readers, numbered like those of TensorFlow's runtime.
 
-A new node gets the next number, a removed one leaves a gap; the finished graph has the nodes in this order.
+A new node gets the next number, and a removed one leaves a gap.  The finished graph has the nodes in this order.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from placesim.placement.input_checks import check_edges, check_new_inputs
 
 
 class EditableGraph:
-    """The nodes of a graph in the order of their runtime ids, open to change.
+    """The nodes of a graph in the order of their runtime ids, which can be changed.
 
-    `origin` is what the nodes that are made next are made of (`Graph.origins`).
+    `origin` is the origin that new nodes get (`Graph.origins`).
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -56,7 +56,7 @@ class EditableGraph:
             node.runtime_id = index + 2
 
     def new_name(self, prefix: str) -> str:
-        """A name that no other node has: numbered through the whole graph."""
+        """Return a new name with this prefix; names are numbered through the whole graph."""
         name = f"{prefix}/_{self._name_count}"
         self._name_count += 1
         return name
@@ -71,7 +71,7 @@ class EditableGraph:
         control: Iterable[EditableNode] = (),
         location: int = 0,
     ) -> EditableNode:
-        """Append a node that reads these outputs; InvalidArgumentError if it can't."""
+        """Append a node that reads these outputs.  Raise InvalidArgumentError if it cannot read them."""
         node = self._append(name, op, attrs, device, location)
         check_new_inputs(self.base, name, node.signature, data)
         for source, slot in data:
@@ -91,14 +91,14 @@ class EditableGraph:
             source.readers.append((node, -1))
 
     def reconnect(self, node: EditableNode, position: int, source: EditableNode, slot: int) -> None:
-        """Make an input read another output."""
+        """Make an input of a node read another output."""
         old, _ = node.data[position]
         old.readers.remove((node, position))
         node.data[position] = (source, slot)
         source.readers.append((node, position))
 
     def location(self, node: EditableNode) -> Location | None:
-        """Position in its file of a node, or of the node that it was made from."""
+        """Return the location in a file of a node, or of the node that it was made from."""
         return self.base.located(node.location)
 
     def data_readers(self, node: EditableNode) -> list[tuple[EditableNode, int]]:
@@ -118,9 +118,9 @@ class EditableGraph:
         node.removed = True
 
     def finish(self) -> Graph:
-        """The rewritten graph; its nodes are in the order of their runtime ids.
+        """Return the rewritten graph; its nodes are in the order of their runtime ids.
 
-        Raises InvalidArgumentError if a node was left to read a tensor of another type.
+        Raise InvalidArgumentError if a node reads a tensor of another type than it takes.
         """
         kept = [node for node in self.nodes if not node.removed]
         check_edges(kept)

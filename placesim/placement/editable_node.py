@@ -40,5 +40,5 @@ class EditableNode:
         self.removed = False
 
     def output_dtype(self, slot: int) -> DataType:
-        """The type of an output that the node is known to have."""
+        """Return the type of an output that is known to exist."""
         return self.signature.output_dtypes[slot]

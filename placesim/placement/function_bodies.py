@@ -1,7 +1,7 @@
-"""Function bodies -> their placements: of one call, as TensorFlow places it then, and of all calls of a placed graph.
+"""Placements of function bodies: of one call, as TensorFlow places it, and of all calls of a placed graph.
 
-Nodes that lowering replaces are gone from a placed graph, and their bodies are part of it.  What is left calls its functions
-when it runs; a body is placed for the device of its call (9.8).
+Lowering replaces some calls by the bodies of their functions, which are then part of the placed graph.  The remaining nodes
+call their functions when they run; each body is placed for the device of its call (9.8).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_DEPTH = 32
 
 
 class Instantiation(IntEnum):
-    """Instantiation of a function by TensorFlow: placed like a graph, or run whole on the device of its call (9.8)."""
+    """A way in which TensorFlow instantiates a function: placed like a graph, or run whole on the device of its call (9.8)."""
 
     MULTI_DEVICE = 0
     WITHOUT_DEFAULT_DEVICE = 1
@@ -40,21 +40,21 @@ class Instantiation(IntEnum):
 
 
 def instantiation_of(node: Node) -> Instantiation:
-    """Kind of instantiation of the functions that a node calls."""
+    """Return the way in which the functions that a node calls are instantiated."""
     if node.op in SINGLE_DEVICE_CALLS or node.signature.definition is None:
         return Instantiation.SINGLE_DEVICE
     return Instantiation.WITHOUT_DEFAULT_DEVICE if node.op in WITHOUT_DEFAULT_DEVICE else Instantiation.MULTI_DEVICE
 
 
 class PlacedBody(NamedTuple):
-    """A function's body, placed: `written` before any rewrite, and in the placed graph the ids of results and of targets."""
+    """A placed function body: `written` is the body before any rewrite, `placement` the result."""
 
     written: FunctionBody
     placement: Placement
 
     @property
     def targets(self) -> list[int]:
-        """Nodes that a call runs: its results, and its control dependencies."""
+        """Ids in the placed graph of the nodes that a call runs: its results and its control dependencies."""
         names, ids = self.written.graph.nodes, self.placement.graph.ids
         return [ids[names[node_id].name] for node_id in (*self.written.results, *self.written.control_results)]
 
@@ -68,10 +68,10 @@ def place_body(
     devices: DeviceSet,
     soft: bool,
 ) -> PlacedBody:
-    """The body of a function of the graph's library, placed for a call on `device`; `homes` are the devices of its arguments.
+    """Place the body of a function of the graph's library for a call on `device`; `homes` are the devices of its arguments.
 
-    What TensorFlow raises while it places is in the result.  Raises InvalidArgumentError for an unknown function, and what
-    `instantiate` raises.
+    TensorFlow's errors while placing are part of the result.  Raise InvalidArgumentError for an unknown function, and the
+    errors of `instantiate`.
     """
     body = instantiate(graph, find_function(graph, function.name), dict(function.attrs))
     if how is Instantiation.SINGLE_DEVICE:
@@ -87,7 +87,7 @@ def place_body(
 
 
 def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> Placement:
-    """Place every node on one device regardless of its request: TensorFlow neither rewrites nor places such a body."""
+    """Place every node on one device regardless of its request, since TensorFlow neither rewrites nor places such a body."""
     device, order = devices.by_name[name], graph.runtime_order()
     groups = ColocationGraph(graph, order, devices, soft)
     held = Constraints(device.spec, device.spec, ANY, ((device.type, 0),))
@@ -98,7 +98,7 @@ def _on_one_device(graph: Graph, name: str, devices: DeviceSet, soft: bool) -> P
 
 
 def body_node(graph: Graph, name: str) -> NodeDef | None:
-    """The node of a function that lowering made a placed graph's node of; None for one that it did not make of such a node."""
+    """Return the node of a function from which lowering made a node of a placed graph; None for other nodes."""
     origin = graph.origins.get(name)
     function = graph.functions.get(origin.function) if origin is not None else None
     if origin is None or function is None:
@@ -113,8 +113,10 @@ def body_node(graph: Graph, name: str) -> NodeDef | None:
 class CalledBody:
     """The body of a function at a calling node; its nodes are named `path/NAME`.
 
-    `path` consists of the calling node and the function's name.  `placed` is None if it can't be instantiated; `error` is then
-    the reason, or else an error of its placement.  `depth` is 1 for calls in the graph itself.
+    - `path`: the calling node and the function's name.
+    - `depth`: 1 for calls in the graph itself.
+    - `placed`: the placed body; None if it cannot be instantiated.
+    - `error`: the error of instantiating or placing the body, if any.
     """
 
     path: str
@@ -129,16 +131,16 @@ class CalledBody:
 
     @property
     def placement(self) -> Placement | None:
-        """Placement of its nodes."""
+        """Placement of the body's nodes; None if it could not be instantiated."""
         return None if self.placed is None else self.placed.placement
 
     def path_of(self, name: str) -> str:
-        """Path of one of its nodes."""
+        """Return the path of one of the body's nodes."""
         return f"{self.path}/{name}"
 
 
 class Repeat(NamedTuple):
-    """A body placed exactly like an earlier one, which represents it: its path, and that of the earlier body."""
+    """A body that is placed exactly like an earlier one: its path, and that of the earlier body, which is shown instead."""
 
     path: str
     of: str
@@ -146,10 +148,10 @@ class Repeat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bodies:
-    """The bodies that a placed graph calls, each before those that it calls itself, in the order of the calling nodes.
+    """The bodies that a placed graph calls, in the order of the calling nodes; each comes before those that it calls itself.
 
-    Calls of one function on one device, with arguments from the same places, have one body: the first, and `repeats`.  `deeper`
-    are the paths of those that are nested too deep.
+    Calls of one function on one device, with arguments from the same devices, share the first body; the others are in
+    `repeats`.  `deeper` has the paths of calls that are nested too deep.
     """
 
     bodies: tuple[CalledBody, ...] = ()
@@ -157,7 +159,7 @@ class Bodies:
     deeper: tuple[str, ...] = ()
 
     def standing_for(self, path: str) -> str:
-        """Path of the displayed equivalent: that of the first body for a repeated one."""
+        """Return the path of the body that is shown for this path: that of the first body for a repeated one."""
         for _ in range(len(self.repeats) + 1):
             found = next((r for r in self.repeats if path == r.path or path.startswith(f"{r.path}/")), None)
             if found is None:
@@ -170,9 +172,9 @@ NO_BODIES = Bodies()
 
 
 class LoggedNode(NamedTuple):
-    """A node with its device and path; `body` is the path of its body (empty for the main graph), `graph` its graph.
+    """A node with its device and path; `body` is the path of its body (empty for the main graph), and `graph` contains it.
 
-    `lowered_from` is the path of what it is made of, where lowering made it.
+    If lowering made the node, `lowered_from` is the path of the original node.
     """
 
     path: str
@@ -184,7 +186,7 @@ class LoggedNode(NamedTuple):
 
 
 def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
-    """All placed nodes of a graph in log order, followed by those of each called body."""
+    """Yield all placed nodes of a graph in log order, followed by those of each called body."""
     yield from _logged(placement, None)
     for body in bodies_of(placement).bodies:
         if body.placement is not None:
@@ -192,7 +194,7 @@ def logged_nodes(placement: Placement) -> Iterator[LoggedNode]:
 
 
 def device_at(placement: Placement, path: str) -> Device | None:
-    """Device of a node by name, or by its path in a body; None if there is no such node or it has no device."""
+    """Return the device of a node by its name, or by its path in a body; None if it does not exist or has no device."""
     if path in placement.graph.ids:
         return placement.devices[placement.graph.ids[path]]
     for body in bodies_of(placement).bodies:
@@ -215,7 +217,7 @@ def _logged(placement: Placement, body: CalledBody | None) -> Iterator[LoggedNod
 
 
 def bodies_of(placement: Placement) -> Bodies:
-    """The bodies that the nodes of a placed graph call; those of a graph that can't be placed are never called."""
+    """Return the bodies that the nodes of a placed graph call; none if placing the graph failed."""
     if placement.error is not None or not placement.graph.functions:
         return NO_BODIES
     found = placement.known.get("bodies")
@@ -226,7 +228,7 @@ def bodies_of(placement: Placement) -> Bodies:
 
 
 class _Call(NamedTuple):
-    """A function that a node calls: its path, the arguments' devices, and how deep it is."""
+    """A function that a node calls: its path, the device of each argument (`homes`), and its depth."""
 
     path: str
     caller: str
@@ -238,7 +240,7 @@ class _Call(NamedTuple):
 
 
 class _Finder:
-    """Looks into calls, and into calls in them, until there are no others."""
+    """Finds the bodies of all calls, including calls in bodies."""
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
@@ -258,7 +260,7 @@ class _Finder:
         return Bodies(tuple(self._bodies), tuple(self._repeats), tuple(self._deeper))
 
     def _look_into(self, call: _Call) -> CalledBody | None:
-        """Return the body unless it is known already."""
+        """Add the body of a call and return it; None if it is known already or nested too deep."""
         how = instantiation_of(call.node)
         key = (call.function.key, how, call.device, call.homes)
         first = self._known.get(key)
@@ -302,7 +304,7 @@ class _Finder:
     # --- which nodes call what
 
     def _calls(self, placement: Placement, prefix: str, depth: int) -> Iterator[_Call]:
-        """The functions that a placed graph's nodes call, in the order of the nodes."""
+        """Yield the functions that a placed graph's nodes call, in the order of the nodes."""
         graph = placement.graph
         ops = {op for op, node in {node.signature.op: node for node in graph.nodes}.items() if calls_bodies(node)}
         calling = [node for node in graph.nodes if node.signature.op in ops] if ops else []
@@ -319,7 +321,7 @@ class _Finder:
 
 
 def calls_bodies(node: Node) -> bool:
-    """Whether a node's op runs its functions in this session, as far as known."""
+    """Return whether a node's op runs its functions in this session, as far as known."""
     definition = node.signature.definition
     if definition is None or node.op in CALLS or node.op in SINGLE_DEVICE_CALLS:
         return True
@@ -330,8 +332,10 @@ _FUNCTION_TYPES = ("func", "list(func)")
 
 
 def called_functions(node: Node) -> Iterator[tuple[str, FunctionName]]:
-    """The functions that a node's attrs name, each with its attr, in the order of the op's definition; for an op that is a
-    function's name, that one with the attrs, and no attr."""
+    """Yield the functions that a node's attrs name, each with the attr, in the order of the op's definition.
+
+    If the op is itself the name of a function, yield that function with the node's attrs, and an empty attr name.
+    """
     definition = node.signature.definition
     if definition is None:
         yield "", FunctionName(node.op, tuple(node.attrs.items()))
@@ -344,7 +348,7 @@ def called_functions(node: Node) -> Iterator[tuple[str, FunctionName]]:
 
 
 def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, device: str) -> Iterator[str]:
-    """For each argument the device that it comes from: a resource its own, anything else the call's."""
+    """Yield the device of each argument: a resource stays on its own, anything else is on that of the call."""
     if instantiation_of(node) is Instantiation.SINGLE_DEVICE:
         return
     found = placement.graph.functions.get(function.name)
@@ -358,7 +362,7 @@ def _homes(placement: Placement, node: Node, attr: str, function: FunctionName, 
 
 
 def _captured(node: Node, attr: str) -> range:
-    """Inputs that a dataset passes to a function after its elements: those whose types an attr lists."""
+    """Return the range of inputs that a dataset passes to a function after its elements: those whose types an attr lists."""
     definition, attrs = node.signature.definition, node.signature.attrs
     start = 0
     for arg in definition.inputs if definition is not None else ():
@@ -370,7 +374,7 @@ def _captured(node: Node, attr: str) -> range:
 
 
 def _scopes_under(calls: set[str], graph: Graph) -> Iterator[str]:
-    """`call/f` for every node `call/f` or `call/f/x` of the graph itself."""
+    """Yield `call/f` for each node `call/f` or `call/f/x` of the graph itself."""
     for node in graph.nodes:
         end = node.name.find("/")
         while end >= 0:

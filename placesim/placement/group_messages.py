@@ -1,6 +1,6 @@
-"""Colocation groups -> what TensorFlow says of them: its errors, the lines of its log, and a group's debug text (5.4 to 6.1).
+"""TensorFlow's texts about colocation groups: errors, log lines, and a group's debug text (5.4 to 6.1).
 
-Each function gives a sentence or an error for the caller to raise; none raises.
+Each function returns a text, or an error for the caller to raise; none raises.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placesim.placement.constraints import Constraints, TieConflict
 
 
 def conflict_message(groups: ColocationGraph, conflict: GroupConflict) -> str:
-    """5.4: a conflict, with both groups where their types are at odds."""
+    """Return the message for a conflict, with the debug texts of both groups if their types conflict (5.4)."""
     sentence = conflict.sentence(groups.graph)
     if conflict.reason:
         return sentence
@@ -23,7 +23,10 @@ def conflict_message(groups: ColocationGraph, conflict: GroupConflict) -> str:
 
 
 def incompatible_edge(groups: ColocationGraph, source: int, node: Node, conflict: TieConflict) -> OpError:
-    """5.6: a reference or resource edge between devices that nothing may change; it has no tail that names a node."""
+    """Return the error for a reference or resource edge between devices that are both fixed (5.6).
+
+    It has no suffix that names a node.
+    """
     ends = groups.graph.registry.rules.edge_ends
     start = groups.graph.nodes[source]
     return InvalidArgumentError(
@@ -36,7 +39,7 @@ def incompatible_edge(groups: ColocationGraph, source: int, node: Node, conflict
 
 
 def no_candidates(groups: ColocationGraph, node_id: int) -> OpError:
-    """6.1.4: the error for a node's group that no device can take."""
+    """Return the error for a node whose group no device can run (6.1.4)."""
     node, root = groups.graph.nodes[node_id], groups.root(node_id)
     reason = _no_candidates(groups, node, groups.constraints[root], root)
     return node_error(groups.graph, node, f"Cannot assign a device for operation {node.name}: {reason}")
@@ -79,7 +82,7 @@ def _no_candidates(groups: ColocationGraph, node: Node, found: Constraints, root
 
 
 def log_lines(groups: ColocationGraph) -> list[str]:
-    """The lines of TensorFlow's INFO and WARNING log that the groups' notes make."""
+    """Return the lines for TensorFlow's INFO and WARNING log from the groups' notes."""
     return [_log_line(groups, note) for note in groups.notes]
 
 
@@ -90,7 +93,7 @@ def _log_line(groups: ColocationGraph, note: Note) -> str:
 
 
 def _overridden_request(groups: ColocationGraph, node_id: int, override: OverriddenRequest) -> str:
-    """5.6: a request that loses against a reference or resource edge."""
+    """Return the log line for a request that a reference or resource edge overrides (5.6)."""
     nodes, (source, ignored, taken) = groups.graph.nodes, override
     return (
         f"I colocation_graph.cc: Ignoring device specification {ignored} for node '{nodes[node_id].name}' because the input "
@@ -99,7 +102,7 @@ def _overridden_request(groups: ColocationGraph, node_id: int, override: Overrid
 
 
 def _moved_resources(groups: ColocationGraph, moved: MovedGroup) -> str:
-    """Warning for a group that leaves its resource's device (7.2c ii)."""
+    """Return the warning for a group that leaves its resource's device (7.2c ii)."""
     listed = "".join(f"\n  {device.name}" for device in moved.candidates)
     return (
         "W colocation_graph.cc: Failed to place the graph without changing the devices of some resources. Some of the "
@@ -113,7 +116,9 @@ def _moved_resources(groups: ColocationGraph, moved: MovedGroup) -> str:
 
 
 def group_text(groups: ColocationGraph, root: int, held: Constraints | None = None) -> str:
-    """TensorFlow's `Colocation Debug Info` of a group (5.10); `held` gives earlier constraints, if those are meant."""
+    """Return TensorFlow's `Colocation Debug Info` of a group (5.10); `held` has constraints to show instead of the current
+    ones.
+    """
     members = groups.members(root)
     types = {node.op: "".join(f"{t} " for t, _ in groups.own.types(node)) for node in members}
     text = "\nColocation Debug Info:\nColocation group had the following types and supported devices: \n"

@@ -13,8 +13,9 @@ from placesim.placement.xla_types import exclude_xla_types
 def build_groups(groups: ColocationGraph, stack: tuple[CallFrame, ...] = ()) -> None:
     """Apply all grouping steps; `stack` is the chain of calls that leads to this graph if it is a function's body.
 
-    The order decides which conflict is reported, and which request survives: an edge overrides one that a label would
-    refuse.  Raises OpError, in TensorFlow's words, where constraints contradict each other; what was grouped until then stays.
+    The order decides which conflict is reported and which request survives: an edge overrides a request that a label would
+    reject.
+    Raise OpError with TensorFlow's message if constraints contradict each other; earlier joins remain.
     """
     calls = find_deep_calls(groups.graph, groups.order)
     groups.own.fill(groups.constraints)

@@ -1,7 +1,7 @@
 """Restriction of groups to the CPU for nodes that read a host-only variant (5.12).
 
-What a variant holds is found by walking its edges backwards, to a dataset, a mutex lock, a ragged tensor or the element type
-of a tensor list.
+The content of a variant is found by following its edges backwards.  They lead to a dataset, a mutex lock, a ragged tensor, or a
+tensor list with its element type.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from placesim.placement.dataset_ops import is_dataset_op
 
 
 def keep_variants_on_host(groups: ColocationGraph) -> None:
-    """Restrict the group of every node that reads a host-only variant to the CPU, if that can run it."""
+    """Restrict the group of every node that reads a host-only variant to the CPU, if the CPU can run it."""
     if not any(VARIANT in signature.input_dtypes for signature in groups.own.signatures):
         return
     for node_id in _host_only_nodes(groups):
@@ -29,9 +29,9 @@ def keep_variants_on_host(groups: ColocationGraph) -> None:
 
 
 def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
-    """Nodes that a variant input restricts to the CPU, by runtime id, except those restricted already.
+    """Yield the nodes that a variant input restricts to the CPU, by runtime id, except those restricted already.
 
-    The caller restricts the group of each node before requesting the next.
+    The caller must restrict the group of each node before it requests the next.
     """
     graph = groups.graph
     held: dict[int, bool | None] = {}
@@ -53,14 +53,14 @@ def _host_only_nodes(groups: ColocationGraph) -> Iterator[int]:
 
 
 def _makes_host_only(node: Node) -> bool:
-    """Whether TensorFlow's full type of an op's output marks it as host-only."""
+    """Return whether TensorFlow's full type of an op's output marks it as host-only."""
     if node.op == "RaggedTensorToVariant":
         return node.attrs.get("Tvalues") is STRING
     return node.op == "MutexLock" or is_dataset_op(node.signature.definition)
 
 
 def _holds_host_only(graph: Graph, node: Node, held: dict[int, bool | None]) -> bool | None:
-    """Whether the tensor lists that reach a node have host-only elements; None if there is no list."""
+    """Return whether the tensor lists that a node reads have host-only elements; None if there is no list."""
     sources = _variant_sources(graph, node)
     if len(sources) == 1 and sources[0] in held and _element_dtype(node) is None:
         return held[sources[0]]
@@ -81,13 +81,13 @@ def _holds_host_only(graph: Graph, node: Node, held: dict[int, bool | None]) -> 
 
 
 def _variant_sources(graph: Graph, node: Node) -> list[int]:
-    """Sources of a node's variant inputs, by input slot."""
+    """Return the sources of a node's variant inputs, by input slot."""
     pairs = zip(node.input_nodes, node.input_slots, strict=True)
     return [i for i, slot in pairs if graph.nodes[i].signature.output_dtypes[slot] is VARIANT]
 
 
 def _element_dtype(node: Node) -> DataType | None:
-    """The element type of a tensor list op; None for other ops, and for lists of variants, whose own elements decide."""
+    """Return the element type of a tensor list op; None for other ops, and for lists of variants, whose elements decide."""
     if node.op not in TENSOR_LISTS:
         return None
     element: DataType | None = node.attrs.get("element_dtype")

@@ -14,7 +14,9 @@ from placesim.placement.editable_node import EditableNode
 
 
 def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:
-    """The type of a node's output; InvalidArgumentError if it has no such output for a new `reader_op` to read."""
+    """Return the type of a node's output.  Raise InvalidArgumentError if a new `reader_op` would read an output that is
+    missing.
+    """
     problem = _slot_problem(source, slot, reader_op)
     if problem is not None:
         raise InvalidArgumentError(problem)
@@ -22,12 +24,12 @@ def output_dtype(source: EditableNode, slot: int, reader_op: str) -> DataType:
 
 
 def missing_output(name: str, op: str, count: int, slot: int) -> OutOfRangeError:
-    """TensorFlow's error for an output that a node lacks after the rewrites."""
+    """Return TensorFlow's error for an output that a node lacks after the rewrites."""
     return OutOfRangeError(f"Node '{name}' (type: '{op}', num of outputs: {count}) does not have output {slot}", node=name)
 
 
 def check_new_inputs(graph: Graph, name: str, signature: Signature, data: Sequence[tuple[EditableNode, int]]) -> None:
-    """Raise InvalidArgumentError if a new node can't read these outputs: by their slots, their number or their types."""
+    """Raise InvalidArgumentError if a new node cannot read these outputs, because of their slots, number or types."""
     missing = [p for source, slot in data if (p := _slot_problem(source, slot, signature.op)) is not None]
     if missing:
         raise InvalidArgumentError("\n".join(missing))
@@ -70,7 +72,7 @@ def _build_problem(graph: Graph, name: str, signature: Signature, given: Sequenc
 
 
 def _argument_names(signature: Signature, graph: Graph) -> Iterator[str]:
-    """The name of the op's argument that each input belongs to."""
+    """Yield for each input the name of the op's argument that it belongs to."""
     if signature.definition is None:
         yield from (arg.name for arg in find_function(graph, signature.op).inputs)
         return

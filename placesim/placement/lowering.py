@@ -1,7 +1,7 @@
-"""Functional control flow -> Switch, Merge, Enter, Exit, NextIteration: TensorFlow's nodes, names, devices and order.
+"""Lowering of functional control flow to Switch, Merge, Enter, Exit and NextIteration, as TensorFlow does it.
 
-`If`, `Case` and `While` that are marked for it become control flow around calls of their functions; these calls, and any others
-so marked, are then replaced by the functions' bodies.
+Marked `If`, `Case` and `While` nodes become control flow around calls of their functions.  These calls, and other marked ones,
+are then replaced by the functions' bodies.  Names, devices and order of the new nodes are TensorFlow's.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Output = tuple[EditableNode, int]
 
 
 def is_lowered(node: Node | EditableNode) -> bool:
-    """Whether a node is marked to be replaced."""
+    """Return whether a node is marked for replacement."""
     return bool(node.attrs.get(SWITCH_MERGE) or node.attrs.get(MULTI_DEVICE))
 
 
 def lower_functional_ops(edited: EditableGraph) -> None:
-    """Replace every marked node, also those that a replacement brings in.
+    """Replace every marked node, including those that a replacement adds.
 
-    A mark on an op that can't be lowered says nothing.  Raises InvalidArgumentError for an unknown function, and for one that
-    doesn't fit: TensorFlow's words where it has any (it ends without a word where an output is read that no branch has).
+    A mark on an op that cannot be lowered is ignored.  Raise InvalidArgumentError for an unknown function, and for one that
+    does not fit.  The message is TensorFlow's if it has one; it crashes if a node reads an output that no branch has.
     """
-    # A function's body has ends of its own: nothing in it is fetched by name, and so no name has to stay.
+    # A function's body has its own end nodes.  None of its nodes is fetched by name, so no name must be kept.
     keep_fetchable = not any(node.op in FUNCTION_ENDS for node in edited.nodes)
     position, most = 0, len(edited.nodes) + MOST_LOWERED
     while position < len(edited.nodes):
@@ -83,9 +83,9 @@ def _call_attrs(function: FunctionName) -> dict[str, Any]:
 
 
 class _Conditional:
-    """`If` and `Case`: a switch for each input, a call for each branch, a merge for each output.
+    """Lowering of an `If` or `Case`: a switch for each input, a call for each branch, and a merge for each output.
 
-    `If` has two branches, numbered else and then; its names, and the order in which they are made, differ from `Case`'s.
+    `If` has two branches in the order else, then.  Its names and the order of its new nodes differ from those of `Case`.
     """
 
     def __init__(self, edited: EditableGraph, node: EditableNode, branches: Sequence[FunctionName]) -> None:
@@ -138,7 +138,7 @@ class _Conditional:
         edited.remove(node)
 
     def _merged(self, nodes: Sequence[EditableNode]) -> list[EditableNode]:
-        """`If` merges then before else."""
+        """Return the branches in the order in which they are merged: for `If`, then comes before else."""
         return list(reversed(nodes)) if self.is_if else list(nodes)
 
     def _add_switch(self, infix: str, data: Output, device: str, attrs: dict[str, Any]) -> EditableNode:
@@ -157,7 +157,7 @@ class _Conditional:
     def _add_calls(self, inputs: Sequence[EditableNode], pivots: Sequence[EditableNode]) -> list[EditableNode]:
         calls: dict[int, EditableNode] = {}
         numbers = range(len(self.branches))
-        # nodes have their numbers in the order in which they are made: TensorFlow makes then before else
+        # nodes are numbered as they are made, and TensorFlow makes the then branch first
         for i in reversed(numbers) if self.is_if else numbers:
             function = self.branches[i]
             find_function(self.edited.base, function.name, self.node.name)
@@ -172,9 +172,9 @@ class _Conditional:
 
 
 class _Loop:
-    """`While`: for each loop variable an enter, a merge, a switch, an exit and a next iteration.
+    """Lowering of a `While`: an enter, merge, switch, exit and next iteration for each loop variable.
 
-    A resource goes in through a constant enter and never round.
+    A resource enters through a constant enter and is not passed from iteration to iteration.
     """
 
     def __init__(self, edited: EditableGraph, node: EditableNode) -> None:
@@ -182,11 +182,11 @@ class _Loop:
         self.node = node
         self.cond_name = edited.new_name(f"{node.name}/cond")
         self.body_name = edited.new_name(f"{node.name}/body")
-        find_function(edited.base, node.attrs["body"].name, node.name)  # raises where there is none
-        # 1.15 takes resources round like tensors (13.16)
+        find_function(edited.base, node.attrs["body"].name, node.name)  # raises if there is no such function
+        # 1.15 passes resources from iteration to iteration, like tensors (13.16)
         goes_round = edited.base.registry.rules.resources_go_round
         self.is_resource = [not goes_round and source.output_dtype(slot) is RESOURCE for source, slot in node.data]
-        # the condition waits for a merge, and only a tensor that goes round has one
+        # the condition waits for a merge, and only a loop-carried tensor has one
         if all(self.is_resource):
             raise InvalidArgumentError(f"{node_tag(node.name)} can't be lowered: none of its inputs is a loop-carried tensor")
 
@@ -206,7 +206,7 @@ class _Loop:
         edited, node = self.edited, self.node
         varying = [i for i, is_resource in enumerate(self.is_resource) if not is_resource]
         enters = self._add_enters()
-        # each merge takes its enter twice, until there is a next iteration to take instead
+        # each merge reads its enter twice until the next iteration exists, which replaces one of them
         merges = {
             i: self._add("merge", "Merge", {"T": _dtype(node, i), "N": 2}, enters[i].device, [(enters[i], 0), (enters[i], 0)])
             for i in varying
@@ -256,7 +256,7 @@ class _Loop:
             attrs = {"T": source.output_dtype(slot), "frame_name": node.name, "parallel_iterations": iterations}
             if self.is_resource[i]:
                 attrs["is_constant"] = True
-            # what 1.15 makes for an input asks for the loop's device (13.16)
+            # in 1.15 the node for an input requests the loop's device (13.16)
             device = source.device if self.edited.base.registry.rules.loops_follow_inputs else node.device
             enters.append(self._add("enter", "Enter", attrs, device, [(source, slot)]))
         if node.control:
@@ -274,7 +274,7 @@ def _dtype(node: EditableNode, i: int) -> Any:
 def _add_substitute(
     edited: EditableGraph, node: EditableNode, outputs: Sequence[Output], control: Sequence[EditableNode]
 ) -> None:
-    """A node of the replaced one's name, so that it can still be fetched or be a target."""
+    """Add a node with the name of the replaced one, so that it can still be fetched or be a target."""
     if outputs:
         types = tuple(source.output_dtype(slot) for source, slot in outputs)
         edited.add(node.name, IDENTITY_N, {"T": types}, node.device, outputs, control, node.location)
@@ -286,10 +286,10 @@ def _add_substitute(
 
 
 def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: bool) -> None:
-    """Replace a call by its function's body, between an identity for each input and each output.
+    """Replace a call by its function's body, with an identity for each input and each output.
 
-    A call of a function that is marked `_noinline`, or that takes or returns something else, stays a call.
-    Raises InvalidArgumentError for an unknown function.
+    The call remains if its function is marked `_noinline`, or if their inputs or outputs differ in type.  Raise
+    InvalidArgumentError for an unknown function.
     """
     called = caller.attrs["f"] if caller.op in CALLS else FunctionName(caller.op)
     function = find_function(edited.base, called.name, caller.name)
@@ -302,7 +302,7 @@ def inline_call(edited: EditableGraph, caller: EditableNode, keep_fetchable: boo
 
 
 def _fits(body: FunctionBody, caller: EditableNode) -> bool:
-    """Whether a call's inputs and outputs are the function's."""
+    """Return whether the types of a call's inputs and outputs are those of the function."""
     nodes = body.graph.nodes
     taken = [nodes[i].signature.output_dtypes[0] for i in body.args]
     returned = tuple(nodes[i].signature.input_dtypes[0] for i in body.results)
@@ -310,7 +310,9 @@ def _fits(body: FunctionBody, caller: EditableNode) -> bool:
 
 
 class _Inlining:
-    """One call being replaced: multi-device functions keep their own devices, unset fields are the caller's."""
+    """The replacement of one call by its function's body; nodes keep their own device fields and get unset ones from the
+    caller.
+    """
 
     def __init__(self, edited: EditableGraph, caller: EditableNode, body: FunctionBody, arg_positions: dict[str, int]) -> None:
         self.edited = edited
@@ -325,7 +327,7 @@ class _Inlining:
         entry = self._no_op("input_control_node", list(caller.control)) if caller.control else None
         inputs = [self._identity("input", source, source[0].device) for source in caller.data]
         copies = self._copy_body(entry, inputs)
-        # a node's number is its place in the log: 1.15 makes these after the body (13.15)
+        # a node's number determines its position in the log: 1.15 makes these nodes after the body (13.15)
         if inputs and not self.rules.inputs_precede_bodies:
             edited.move_to_end(inputs)
         if entry is not None:
@@ -333,7 +335,7 @@ class _Inlining:
                 edited.control(entry, identity)
         outputs = self._outputs(copies)
         leaving = self._no_op("output_control_node", [copies[i] for i in self.body.control_results])
-        # a body without side effects would let the call's readers go before what the call waits for
+        # without side effects in the body, the call's readers could run before the nodes that the call waits for
         if not leaving.control and entry is not None:
             edited.control(entry, leaving)
         for reader, position in edited.data_readers(caller):
@@ -356,7 +358,10 @@ class _Inlining:
         return self.edited.add(name, "Identity", attrs, device, [data], (), self.caller.location)
 
     def _copy_body(self, entry: EditableNode | None, inputs: Sequence[EditableNode]) -> dict[int, EditableNode]:
-        """The body's nodes by their ids there; its arguments are the input identities, and take up a number each."""
+        """Copy the body's nodes and return them by their ids in the body.
+
+        Its arguments are replaced by the input identities, but each still takes a number.
+        """
         edited, graph = self.edited, self.body.graph
         copies: dict[int, EditableNode] = {}
         path = path_of_body("" if edited.origin is None else edited.origin.path.removesuffix("/"), self.function)
@@ -367,7 +372,7 @@ class _Inlining:
             copies[node.id] = copy
             is_call = node.op in CALLS or node.signature.definition is None
             has_inputs = bool(node.input_nodes or node.control_inputs)
-            # without inputs it would run before what the call waits for; so would such a node of a called body
+            # a node without inputs would run before the nodes that the call waits for, as would one in a called body
             if entry is not None and node.op != "_Arg" and (not has_inputs or (is_call and not node.control_inputs)):
                 edited.control(entry, copy)
         for position, node_id in enumerate(self.body.args):
@@ -400,13 +405,13 @@ class _Inlining:
         return f"loc:@{self.caller.name}/{name}" if name in self.body.graph.ids else label
 
     def _device(self, requested: str) -> str:
-        """Device of an inlined node: its own, completed by the caller's or with the caller's task."""
+        """Return the device of an inlined node: its own completed by the caller's, or in 1.15 with the caller's task."""
         if not requested:
             return self.caller.device
         own, outer = parse_runtime_name(requested), parse_runtime_name(self.caller.device)
         if own is None or outer is None:
             return requested
-        # 1.15 takes job, replica and task of the call even where the node names others (13.15)
+        # 1.15 uses job, replica and task of the call even if the node names others (13.15)
         if self.rules.callers_override_tasks:
             return str(own.specialised_by(outer.address_space))
         return str(outer.specialised_by(own))

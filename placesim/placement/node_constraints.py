@@ -1,4 +1,4 @@
-"""Allowed devices of each single node before grouping (4.3, 5.3)."""
+"""Constraints of each single node before grouping (4.3, 5.3)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.placement.constraints import COMPOSITE, Constraints, SupportedType
 
 
 class _Template(NamedTuple):
-    """Facts common to all nodes of one signature."""
+    """Facts that all nodes of one signature share."""
 
     types: SupportedTypes
     makes_resource: bool
@@ -27,7 +27,8 @@ class _Template(NamedTuple):
 class NodeConstraints:
     """Constraints of single nodes; nodes with the same signature and request share an object.
 
-    `local` is the address space whose kernels are known, `assigned` the full device names of nodes that are placed already.
+    `local` is the address space whose kernels are known.  `assigned` has the full device names of nodes that are placed
+    already.
     """
 
     def __init__(
@@ -42,14 +43,14 @@ class NodeConstraints:
 
     @property
     def signatures(self) -> Iterable[Signature]:
-        """The distinct signatures of the nodes."""
+        """Distinct signatures of the nodes."""
         return self._templates.keys()
 
     def fill(self, constraints: list[Constraints]) -> None:
         """Set every node's own constraints.
 
-        Raises OpError for the first node, by runtime id, that nothing can run (4.4), that asks for no device's name or is
-        assigned to a device that is not there (5.3); the nodes before it are set then.
+        Raise OpError for the first node, by runtime id, that has no kernel (4.4), an invalid request or an unknown assigned
+        device (5.3).  The nodes before it are set then.
         """
         nodes, templates, assigned = self.graph.nodes, self._templates, self.assigned
         for node_id in self.order:
@@ -67,7 +68,7 @@ class NodeConstraints:
             constraints[node_id] = found
 
     def types(self, node: Node) -> SupportedTypes:
-        """The device types that a node alone could run on, by kernel priority (4.3)."""
+        """Return the device types that can run a node on its own, by kernel priority (4.3)."""
         template = self._templates.get(node.signature)
         return (self._kernel_types(node) if template is None else template.types) or self._remote_types(node)
 
@@ -83,14 +84,14 @@ class NodeConstraints:
         return tuple(sorted(found, key=lambda pair: -pair[1]))
 
     def _remote_types(self, node: Node) -> SupportedTypes:
-        """4.3: an op without any kernel here is accepted for a remote task, which may have one."""
+        """Return the types for an op without any local kernel, which is accepted for a remote task that may have one (4.3)."""
         spec = parse_runtime_name(node.device)
         if spec is None or not spec.in_different_address_space(self.local) or self._has_unfit_kernel(node):
             return ()
         return ((spec.type, 0),) if spec.type else tuple((device_type, 0) for device_type in self.devices.types)
 
     def _has_unfit_kernel(self, node: Node) -> bool:
-        """Whether a kernel was passed over only because of the node's attrs."""
+        """Return whether a kernel was rejected only because of the node's attrs."""
         label = node.signature.attrs.get("_kernel") or ""
         types = self.devices.types
         return any(
@@ -143,7 +144,7 @@ class NodeConstraints:
 
 
 def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | None:
-    """Reason why a node is not a valid use of its op, in TensorFlow's words; None if it is valid."""
+    """Return the reason why a node is not a valid use of its op, in TensorFlow's words; None if it is valid."""
     problem = attr_problem(definition, attrs, node.name)
     missing = missing_attrs(definition, attrs)
     if problem or not missing:
@@ -152,7 +153,7 @@ def _definition_problem(definition: OpDef, attrs: Attrs, node: Node) -> str | No
 
 
 def _unknown_assigned_device(name: str, devices: DeviceSet, setting: str) -> str:
-    """5.3b: an assigned device that the session does not have; a space is missing there too."""
+    """Return the message for an assigned device that the session does not have (5.3b); TensorFlow's text lacks a space too."""
     available = ", ".join(device.name for device in devices.devices)
     return (
         f"Assigned device '{name}' does not match any device. This error can happen when one attempts to run a "

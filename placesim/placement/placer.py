@@ -1,4 +1,4 @@
-"""The placer: chooses a device for every node among what its group allows, in TensorFlow's two passes (section 6)."""
+"""The placer: chooses a device for every node among its group's candidates, in TensorFlow's two passes (section 6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placesim.placement.reasons import DeviceChoice, Reason, Reasons
 
 @dataclass(frozen=True, slots=True)
 class PlacedGraph:
-    """Devices of all nodes: `devices[i]` is node i's device (None after an error), `order` the runtime's order."""
+    """A graph with the devices of its nodes, by node id (None after an error); `order` is the runtime's order."""
 
     graph: Graph
     device_set: DeviceSet
@@ -35,9 +35,12 @@ class PlacedGraph:
 class Placement(PlacedGraph):
     """A placed graph, with the reasons for its devices.
 
-    `log` has the nodes in log order, and `choices[i]` the kind of choice for node i.  `groups` has the constraints, from which
-    `reasons` are read.  `error` is the error that stopped the placer.  `is_body` marks a function's body; `known` has the
-    bodies called by its nodes (`function_bodies`).
+    - `log`: the nodes in log order.
+    - `choices`: the kind of choice for each node, by its id.
+    - `groups`: the constraints, from which `reasons` are computed.
+    - `error`: the error that stopped the placer, if any.
+    - `is_body`: whether the graph is a function's body.
+    - `known`: cache of the bodies that its nodes call (`function_bodies`).
     """
 
     log: Sequence[int]
@@ -50,11 +53,11 @@ class Placement(PlacedGraph):
 
     @property
     def messages(self) -> Sequence[str]:
-        """The lines of TensorFlow's INFO and WARNING log."""
+        """Lines of TensorFlow's INFO and WARNING log."""
         return log_lines(self.groups)
 
     def reason(self, node_id: int) -> Reason:
-        """Reason for a node's device; raises KeyError if an error came before the node was examined."""
+        """Return the reason for a node's device.  Raise KeyError if an error came before the node was examined."""
         return self.reasons.explain(node_id, self.devices[node_id], DeviceChoice(self.choices[node_id]))
 
 
@@ -66,7 +69,7 @@ class _Kind(IntEnum):
 
 
 _GENERATOR, _IDENTITY = int(_Kind.GENERATOR), int(_Kind.IDENTITY)
-"""Kinds as small integers in a byte array, which compare faster than enumeration members."""
+"""Kinds as plain integers, which compare faster in a byte array than enumeration members."""
 
 
 def place_graph(
@@ -76,10 +79,10 @@ def place_graph(
     assigned: Mapping[int, str] | None = None,
     default_device: str | None = None,
 ) -> Placement:
-    """Place a graph; an error of TensorFlow's is part of the result, with the nodes placed before it.
+    """Place a graph.  A TensorFlow error is part of the result, with the nodes placed before it.
 
-    `assigned` has full device names of nodes placed already (9.5).  `default_device` is preferred wherever possible (3.7): for
-    a function's body, the device of its call.  Raises KeyError if there is no such device.
+    `assigned` has full device names of nodes that are placed already (9.5).  `default_device` is preferred wherever possible
+    (3.7); for a function's body, it is the device of its call.  Raise KeyError if there is no such device.
     """
     order = graph.runtime_order()
     preferred = devices.by_name[default_device] if default_device else None
@@ -110,7 +113,7 @@ def place_graph(
 
 
 class _Placer:
-    """The state of the two passes."""
+    """State of the placer's two passes."""
 
     def __init__(self, graph: Graph, order: Sequence[int], groups: ColocationGraph) -> None:
         self.graph = graph
@@ -145,17 +148,17 @@ class _Placer:
         return kinds
 
     def _keep_following_identities(self, kinds: bytearray) -> None:
-        """6.3 B2: an identity follows its input only between one producer and one consumer with equal requests."""
+        """Make identities ordinary nodes unless they have one producer and one consumer with equal requests (6.3 B2)."""
         nodes, wanted = self.graph.nodes, self._requests_of_only_readers(kinds)
         for node in nodes:
             if kinds[node.id] == _IDENTITY:
                 sources = (*node.input_nodes, *node.control_inputs)
-                # Requests are compared as they are written: /cpu:1 and /device:CPU:1 differ here, two empty ones are equal.
+                # Requests are compared as text: /cpu:1 and /device:CPU:1 differ here, and two empty ones are equal.
                 if len(sources) > 1 or node.device or nodes[sources[0]].device != wanted.get(node.id, ""):
                     kinds[node.id] = _Kind.ORDINARY
 
     def _requests_of_only_readers(self, kinds: bytearray) -> dict[int, str | None]:
-        """Requested device of the only reader of each identity; None if it has several outgoing edges."""
+        """Return the requested device of the only reader of each identity; None if it has several outgoing edges."""
         found: dict[int, str | None] = {}
         for node in self.graph.nodes:
             for i in node.input_nodes:
@@ -167,7 +170,7 @@ class _Placer:
         return found
 
     def _place_first_pass(self, kinds: bytearray) -> list[int]:
-        """Place every node except generators, and return the generators."""
+        """Place every node except generators.  Return the generators."""
         groups, nodes, chosen = self.groups, self.graph.nodes, self.chosen
         constraints, is_grouped, log = groups.constraints, groups.is_grouped, self.log
         assigned, generators = groups.assigned, []
@@ -216,7 +219,7 @@ class _Placer:
             self.log.append(node_id)
 
     def _common_consumer_devices(self, kinds: bytearray) -> dict[int, Device | None]:
-        """For each generator the one device of all its consumers; None if they differ or are not placed yet."""
+        """Return for each generator the common device of all its consumers; None if they differ or are not placed yet."""
         chosen = self.chosen
         found: dict[int, Device | None] = {}
         for node in self.graph.nodes:

@@ -1,4 +1,4 @@
-"""Reasons for devices, as data; the log and explanations are made from them."""
+"""Reasons for the devices of nodes, as data for the log and explanations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.placement.constraints import Constraints, SoftStep, SupportedTypes
 
 
 class DeviceChoice(IntEnum):
-    """Rule by which a node's device was chosen among its group's candidates."""
+    """Rule by which a node's device was chosen from its group's candidates."""
 
     DEFAULT = 0
     ASSIGNED = 1
@@ -27,16 +27,16 @@ class DeviceChoice(IntEnum):
 class Reason:
     """Everything that decided the device of one node; other nodes are given by their ids.
 
-    | field | what it says |
+    | field | meaning |
     |---|---|
-    | requested, own_types | what the node itself asks for, and the device types that have a kernel for it, with its priority |
-    | members, unions | its colocation group by runtime id, and what joined the group, in that order; empty if it is alone |
-    | group_requested, group_assigned, group_resource, types | what the group was held to before a device was chosen |
-    | candidates, soft_step | the devices that left, the preferred one first, and how much soft placement had to give up |
-    | device, choice | what was chosen, and how; None if an error came first |
-    | followed | the node whose device was taken: the input or consumer that was followed, or the first of the group |
-    | overridden | its own request, where that lost against a reference or resource edge |
-    | ignored | the `_class` labels that soft placement passed over |
+    | requested, own_types | the node's own request, and the device types with a kernel for it, with the kernels' priorities |
+    | members, unions | its colocation group by runtime id, and the joins that made it, in order; empty for a node on its own |
+    | group_requested, group_assigned, group_resource, types | the group's constraints before a device was chosen |
+    | candidates, soft_step | the remaining devices, the preferred one first, and how far soft placement relaxed the request |
+    | device, choice | the chosen device and the rule; the device is None if an error came first |
+    | followed | the node whose device was taken: the followed input or consumer, or the first of the group |
+    | overridden | its own request, if a reference or resource edge overrode it |
+    | ignored | the `_class` labels that soft placement ignored |
     """
 
     node: int
@@ -64,7 +64,7 @@ class Reasons:
         self._groups = groups
 
     def explain(self, node_id: int, device: Device | None, choice: DeviceChoice) -> Reason:
-        """Return the reason for a node's device; raises KeyError if an error came before its constraints were known."""
+        """Return the reason for a node's device.  Raise KeyError if an error came before its constraints were known."""
         groups = self._groups
         node, root = groups.graph.nodes[node_id], groups.root(node_id)
         held = groups.constraints[root]
@@ -101,7 +101,7 @@ class Reasons:
 
     @cached_property
     def _unions(self) -> dict[int, tuple[Union, ...]]:
-        """Unions that made each group, under its root, in order of occurrence."""
+        """Joins that made each group, by its root, in order of occurrence."""
         found: dict[int, list[Union]] = {}
         for union in map(Union._make, self._groups.unions):
             found.setdefault(self._groups.root(union.x), []).append(union)
@@ -109,7 +109,7 @@ class Reasons:
 
     @cached_property
     def _placed_first(self) -> dict[int, int]:
-        """Member of each group whose device the others took; generators wait unless they are assigned."""
+        """Member of each group whose device the others took: the first that is no generator or is assigned, else the first."""
         nodes, assigned = self._groups.graph.nodes, self._groups.assigned
 
         def leader(members: tuple[int, ...]) -> int:
@@ -120,7 +120,7 @@ class Reasons:
 
     @cached_property
     def _first_consumers(self) -> dict[int, int]:
-        """For each node the first, by id, that reads it or waits for it."""
+        """First node, by id, that reads or waits for each node."""
         found: dict[int, int] = {}
         for node in self._groups.graph.nodes:
             for i in (*node.input_nodes, *node.control_inputs):

@@ -1,8 +1,13 @@
-"""TensorFlow's rewrites of a graph before placement: each is a function over an editable graph.
+"""TensorFlow's rewrites of a graph before placement; each is a function of an editable graph.
 
-In its order: `AccumulateNV2` becomes the ops that do its work, functional control flow becomes Switch and Merge
-(`lowering.py`), `ParallelConcat` becomes its updates, and calls that return resources are isolated between identities (5.8).
-The order shows in the names: new nodes are numbered through all of it.
+TensorFlow's order is:
+
+- `AccumulateNV2` is replaced by the ops that compute it.
+- Functional control flow becomes Switch and Merge (`lowering.py`).
+- `ParallelConcat` is replaced by its updates.
+- Calls that return resources are isolated between identities (5.8).
+
+The order shows in the names, since new nodes are numbered through all rewrites.
 """
 
 from __future__ import annotations
@@ -20,9 +25,9 @@ from placesim.placement.lowering import is_lowered, lower_functional_ops
 
 
 def rewrite(graph: Graph) -> Graph:
-    """Rewrite a graph as TensorFlow does before placement; returns the same object if nothing changes.
+    """Rewrite a graph as TensorFlow does before placement.  Return the same object if nothing changes.
 
-    Raises InvalidArgumentError for an unknown function, and for one that doesn't fit its call.
+    Raise InvalidArgumentError for an unknown function, and for one that does not fit its call.
     """
     ops = {signature.op for signature in graph.signatures.all()}
     wants_lowering = any(is_lowered(node) for node in graph.nodes) if ops & LOWERED else False
@@ -38,7 +43,7 @@ def rewrite(graph: Graph) -> Graph:
 
 
 def replace_parallel_concats(edited: EditableGraph) -> None:
-    """`ParallelConcat` -> a start, one update for each input, and its name as an identity of the start."""
+    """Replace each `ParallelConcat` by a start, one update for each input, and an identity of the start with its name."""
     for node in [n for n in edited.nodes if n.op == "ParallelConcat" and not n.removed]:
         dtype, prefix = node.attrs["T"], f"{node.name}/Internal"
         start_attrs = {"shape": node.attrs["shape"], "dtype": dtype}
@@ -54,7 +59,7 @@ def replace_parallel_concats(edited: EditableGraph) -> None:
 
 
 def replace_accumulations(edited: EditableGraph) -> None:
-    """`AccumulateNV2` -> a temporary variable that each input is added to; inside a loop `AddN`."""
+    """Replace each `AccumulateNV2` by a temporary variable to which all inputs are added, or inside a loop by `AddN`."""
     for node in [n for n in edited.nodes if n.op == "AccumulateNV2" and not n.removed]:
         if _is_in_loop(node):
             attrs = {"N": node.attrs["N"], "T": node.attrs["T"]}
@@ -83,7 +88,7 @@ def _accumulate(edited: EditableGraph, node: EditableNode) -> EditableNode:
 
 
 def _is_in_loop(node: EditableNode) -> bool:
-    """Whether a node depends on an `Enter` whose frame it has not left."""
+    """Return whether a node depends on an `Enter` whose frame it has not left."""
     waiting, seen = [node], {id(node)}
     while waiting:
         current = waiting.pop()
@@ -100,7 +105,7 @@ def _is_in_loop(node: EditableNode) -> bool:
 
 
 def _replace(edited: EditableGraph, node: EditableNode, other: EditableNode) -> None:
-    """Make all readers of a node read the first output of another, and remove it."""
+    """Make all readers of a node read the first output of another, and remove the node."""
     for reader, position in edited.data_readers(node):
         edited.reconnect(reader, position, other, 0)
     for reader in edited.control_readers(node):
@@ -120,9 +125,9 @@ def isolate_resource_calls(edited: EditableGraph) -> None:
 
 
 def isolate_calls_in(graph: Graph) -> Graph:
-    """Isolate calls that return a resource; returns the same object if there are none.
+    """Isolate the calls that return a resource.  Return the same object if there are none.
 
-    Raises InvalidArgumentError for an unknown function.
+    Raise InvalidArgumentError for an unknown function.
     """
     if not any(node.op in CALLS for node in graph.nodes):
         return graph
@@ -132,7 +137,7 @@ def isolate_calls_in(graph: Graph) -> Graph:
 
 
 def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
-    """Whether a call's function has a result that is a resource; raises InvalidArgumentError for an unknown function."""
+    """Return whether a call's function returns a resource.  Raise InvalidArgumentError for an unknown function."""
     called = node.attrs["f"]
     attrs = dict(called.attrs)
     outputs = find_function(graph, called.name, node.name).outputs
@@ -140,7 +145,7 @@ def returns_resource(graph: Graph, node: Node | EditableNode) -> bool:
 
 
 def _isolate(edited: EditableGraph, node: EditableNode, names: set[str]) -> None:
-    """Isolate a call; `names` has the names of all nodes, and gets the new ones."""
+    """Isolate a call and add the names of new nodes to `names`, the names of all nodes."""
     for position, (source, slot) in enumerate(list(node.data)):
         identity = _add_identity(edited, _unique(f"{source.name}_{node.name}", names), source, slot)
         edited.reconnect(node, position, identity, 0)

@@ -1,4 +1,4 @@
-"""A graph as it was written -> its placement, and another each time that it has grown: how a session places."""
+"""Placement of graphs as a session does it: once as written, and again whenever the graph has grown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from placesim.placement.rewrites import rewrite
 
 
 class SessionPlacer:
-    """Places graphs one after another: stateful ops stay where they were placed first (9.5).
+    """Places graphs one after another; stateful ops stay on their first device (9.5).
 
-    `default_device` is preferred wherever it can be: for a function's body the device of its call (9.8).
+    `default_device` is preferred wherever possible; for a function's body, it is the device of its call (9.8).
     """
 
     def __init__(self, devices: DeviceSet, soft: bool = False, default_device: str | None = None) -> None:
@@ -31,12 +31,12 @@ class SessionPlacer:
         return self.place_rewritten(rewrite(graph), assigned)
 
     def place_rewritten(self, graph: Graph, assigned: Mapping[str, str] | None = None) -> Placement:
-        """The same of a graph that `rewrite` has been over: some rewrites would do their work again."""
+        """Place a graph that `rewrite` has processed already, since some rewrites would do their work twice."""
         self._remember_stateful()
         named = {**(assigned or {}), **self._stateful}
         known = {graph.ids[name]: device for name, device in named.items() if name in graph.ids}
         placement = place_graph(graph, self._devices, self._soft, known, self._default_device)
-        # What has to stay is looked up when there is a next time, for most graphs are placed once.  An error binds nothing.
+        # Most graphs are placed once, so stateful nodes are only collected before the next placement.  A failed one is ignored.
         self._last = placement if placement.error is None else None
         return placement
 

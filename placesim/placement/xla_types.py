@@ -1,4 +1,4 @@
-"""Removal of device types that only XLA compiles for, unless they were requested (5.11)."""
+"""Removal of device types for which only XLA compiles, unless they were requested (5.11)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ XLA_TYPES = ("XLA_CPU", "XLA_GPU", "TPU", "XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU
 
 
 def exclude_xla_types(groups: ColocationGraph) -> None:
-    """Take XLA's types from every group that names none and has others."""
+    """Remove XLA's device types from every group that requests none of them and has others."""
     if not any(device_type in XLA_TYPES for device_type in groups.devices.types):
         return
     constraints, parent = groups.constraints, groups.parent
-    known: dict[Constraints, Constraints] = {}  # so that groups that shared their constraints still do
+    known: dict[Constraints, Constraints] = {}  # keeps shared constraints shared
     for node_id in groups.order:
         if parent[node_id] == node_id:
             found = constraints[node_id]
@@ -21,7 +21,7 @@ def exclude_xla_types(groups: ColocationGraph) -> None:
 
 
 def without_xla_types(found: Constraints) -> Constraints:
-    """Constraints without the types that only XLA compiles for, unless they are requested or nothing else remains."""
+    """Return the constraints without XLA's device types, unless one is requested or no other type remains."""
     if any(spec.type == COMPOSITE or spec.type in XLA_TYPES for spec in found.specs):
         return found
     types = tuple(pair for pair in found.types if pair[0] not in XLA_TYPES)

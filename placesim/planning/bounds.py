@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 MAX_INTERVAL_TASKS = 500
-"""Maximum tasks for the interval bound, which considers all pairs of end points."""
+"""Maximum number of tasks for the interval bound, which considers all pairs of end points."""
 MAX_WINDOW_POINTS = 400
 """Maximum number of window start times that are tried."""
 MAX_RELAXED = 50_000
-"""The relaxation of more groups is not solved by HiGHS, which would take gigabytes, but by prices alone."""
+"""Maximum number of groups whose relaxation HiGHS solves; it would take gigabytes for more, for which prices alone are used."""
 _PRICE_STEPS, _PRICE_ROUNDS = 40, 2
 _SLACK = 1e-9
 
 
 class Bound(NamedTuple):
-    """A value that no plan is below, and why."""
+    """A lower bound for the value of every plan, with its reason."""
 
     value: float
     why: str
 
 
 def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
-    """The bounds of a problem, cheap ones first; all of them hold."""
+    """Yield valid lower bounds of a problem, cheap ones first."""
     if not problem.tasks:
         return
     if problem.objective is Objective.PEAK:
@@ -65,15 +65,15 @@ def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
 
 
 def best_bound(problem: PlanningProblem) -> Bound:
-    """The highest of the bounds."""
+    """Return the highest lower bound."""
     return max(lower_bounds(problem), key=lambda bound: bound.value, default=Bound(0.0, "nothing to do"))
 
 
 def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
-    """Value of the linear relaxation, and the price per second of a slot of each device kind; the prices of all slots sum to 1.
+    """Return the value of the linear relaxation, and the price per second of a slot of each device kind.
 
-    Groups may be divided among device kinds, whose slots all work at once, within the total capacity of each kind.  Solved by
-    HiGHS; the dual value is the certain one.
+    In the relaxation, groups may be divided among device kinds, whose slots all work at once within the total capacity of each
+    kind.  HiGHS solves it; its dual value is the certain one.  The prices of all slots sum to 1.
     """
     kinds = [devices for devices in problem.kinds if devices]
     of_kind = [problem.devices[devices[0]].kind for devices in kinds]
@@ -101,9 +101,9 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
 def _solved_relaxation(
     seconds: np.ndarray, slots: Sequence[float], capacity: np.ndarray, held: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
-    """The least load of any kind's slots, and what a second on each kind is worth; None if HiGHS finds none.
+    """Return the least possible load of the slots, and the value of a second on each kind; None if HiGHS finds no solution.
 
-    `seconds` are those of each group on each kind, infinite where it has no kernel.
+    `seconds` has the time of each group on each kind, infinite if the kind cannot run it.
     """
     count, kinds = seconds.shape
     can = np.isfinite(seconds)
@@ -127,7 +127,7 @@ def _solved_relaxation(
             columns += [*at]
             values += [*held / capacity[kind]]
             limits.append(1.0)
-    # they take longer to import than all else that a search needs
+    # these imports take longer than all others of a search
     from scipy.optimize import linprog
     from scipy.sparse import coo_array, csr_array, vstack
 
@@ -137,7 +137,7 @@ def _solved_relaxation(
     highest.append((0.0, None))
     cost = np.zeros(size)
     cost[-1] = 1
-    solve: Any = linprog  # its types know no sparse matrices
+    solve: Any = linprog  # its type stubs lack sparse matrices
     found = solve(cost, upper, limits, whole, np.ones(count), highest, method="highs")
     if found.status != 0:
         return None
@@ -146,7 +146,7 @@ def _solved_relaxation(
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:
-    """Bound from time windows: the work after some path and before another, shared among all slots.
+    """Return the bound from time windows: the work after some path and before another, shared among all slots.
 
     Seconds of each device kind are weighted by prices; any prices that sum to 1 over all slots give a valid bound.
     """
@@ -166,10 +166,10 @@ def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int
 
 
 def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndarray]:
-    """Work `[groups, kinds]` at the price of each kind's seconds, where each group takes the cheapest kind; and the prices.
+    """Return the total cost of the work if each group takes the cheapest kind, and the prices; `seconds` is `[groups, kinds]`.
 
-    For any prices that sum to 1 over all slots, the total is at most the relaxation's value, and equals it at the best prices
-    without capacities.  The search moves price between pairs of kinds.
+    For any prices that sum to 1 over all slots, the total is at most the value of the relaxation.  Without capacities, it
+    equals that value at the best prices.  The search moves price between pairs of kinds.
     """
     finite = np.where(np.isfinite(seconds), seconds, 0.0)
 
@@ -198,7 +198,7 @@ def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndar
 
 
 def _slots(problem: PlanningProblem, kind: int) -> int:
-    """Number of tasks that the devices of a kind run at once; with a layout, some may share their cores."""
+    """Return the number of tasks that the devices of a kind run at once; with a layout, some may share their cores."""
     devices = problem.kinds[kind]
     if problem.layout is None:
         return sum(problem.devices[n].slots for n in devices)
@@ -210,9 +210,9 @@ def _slots(problem: PlanningProblem, kind: int) -> int:
 def _certain(
     found: Any, cost: np.ndarray, matrix: csr_array, sides: Sequence[float], limits: Sequence[tuple[float, float | None]]
 ) -> float:
-    """Dual objective of the solver's multipliers, which is a valid bound for any multipliers, including rounded ones."""
+    """Return the dual objective for the solver's multipliers, which is a valid bound even for rounded multipliers."""
     duals = np.concatenate([np.minimum(found.ineqlin.marginals, 0), found.eqlin.marginals])
-    # the load's own column has no upper limit: its reduced cost must not fall below 0
+    # the load's column has no upper limit, so its reduced cost must not be below 0
     column = matrix[:, [matrix.shape[1] - 1]].toarray().ravel()
     worth = float(duals @ column)
     if worth > cost[-1]:
@@ -225,10 +225,10 @@ def _certain(
 def interval_bound(
     before: Sequence[float], seconds: Sequence[float], after: Sequence[float], slots: int, floor: float
 ) -> float:
-    """Smallest whole makespan in which no interval has more work than its slots allow (Fernandez and Bussell, 1973).
+    """Return the smallest whole makespan in which no interval has more work than its slots allow (Fernandez and Bussell, 1973).
 
-    Of a task that must begin by its latest start and can't begin before its earliest, the part that lies in an interval however
-    it is shifted; times are whole numbers.
+    Times are whole numbers.  Each task has an earliest and a latest start.  Only the part of a task that lies in the interval
+    at every allowed start counts.
     """
     counted = [n for n, time in enumerate(seconds) if time]
     release, time = (np.array([row[n] for n in counted]) for row in (before, seconds))

@@ -1,8 +1,8 @@
-"""Latency of a step whose devices run connected parts as calls (the latency of msr-fiddle/dnn-partitioning).
+"""Latency of a step whose devices run connected parts as calls (as msr-fiddle/dnn-partitioning defines it).
 
-A call begins when all its outside inputs are available and the device's previous call has ended.  It takes the time to load the
-inputs, to run its tasks one after another, and to store outputs with other readers.  Tasks on devices that don't pay run
-individually.
+A call begins when all its outside inputs are available and the device's previous call has ended.  It takes the time to load its
+inputs, run its tasks one after another, and store its outputs for other readers.  Tasks run individually on devices whose
+transfers take no time of their own (`pays` is false).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from placesim.planning.problem import Plan, PlanningProblem
 
 ALONE = -1
-"""The call of a task that runs for itself, on a device that doesn't pay."""
+"""The call number of a task that runs individually, on a device that does not pay for transfers."""
 
 
 class Calls:
-    """Evaluates assignments of tasks to calls; call n is on paying device `n % devices`, after that device's previous call.
+    """Evaluates assignments of tasks to calls; call n runs on paying device `n % devices`, after that device's previous call.
 
-    Contiguity needs no check: calls of a part that is not contiguous wait for each other in a cycle.
+    Contiguity needs no check, since calls of a part that is not contiguous wait for each other in a cycle.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -33,11 +33,14 @@ class Calls:
         self._makes = [task.makes for task in problem.tasks]
 
     def seconds(self, calls: Sequence[int]) -> float:
-        """End of the last task, infinity if calls wait for each other; `calls` has the call of each task, or ALONE."""
+        """Return the end of the last task; infinity if calls wait for each other.
+
+        `calls` has the call of each task, or ALONE.
+        """
         problem, count = self.problem, 1 + max(calls, default=ALONE)
         readers, makes = problem.readers, self._makes
         size, devices = len(calls), max(1, len(self.paying))
-        # units are the tasks that run for themselves, by their numbers, and behind them the calls
+        # units are the tasks that run individually, by their numbers, followed by the calls
         unit = [task if call == ALONE else size + call for task, call in enumerate(calls)]
         waiting = [0] * (size + count)
         after: list[list[int]] = [[] for _ in range(size + count)]
@@ -85,7 +88,7 @@ class Calls:
         return math.inf if left else last
 
     def plan(self, calls: Sequence[int]) -> Plan:
-        """The plan that an assignment is."""
+        """Return the plan for an assignment of tasks to calls."""
         count = max(1, len(self.paying))
         devices = tuple(self.free if call == ALONE else self.paying[call % count] for call in calls)
         return Plan(self.seconds(calls), devices, calls=tuple(0 if call == ALONE else call // count for call in calls))

@@ -1,7 +1,7 @@
-"""Coarser problems in which related tasks are one, and the translation of their plans.
+"""Coarser problems in which clusters of related tasks become one task, and the translation of their plans.
 
-First, chains are merged; if too many tasks remain, tasks are merged with their single reader, so that only shared outputs
-remain; then neighbours in one topological order.  No step creates a cycle.
+Chains of tasks are merged first.  If too many tasks remain, each task is merged with its single reader, so that only shared
+outputs remain.  If that is not enough, neighbours in a topological order are merged.  No step creates a cycle.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from placesim.planning.problem import PlanningProblem, ProblemTask, ProblemTenso
 FEW = 100
 """Problems with fewer tasks are not coarsened."""
 CUTS = (40, 150, 600, 2000)
-"""About how many clusters an order of all tasks is cut into."""
+"""Approximate numbers of clusters into which an order of all tasks is divided."""
 
 
 @dataclass(frozen=True)
 class CoarseProblem:
-    """A problem of clusters, and the cluster of each task of the finer one."""
+    """A problem whose tasks are clusters, and the cluster of each task of the finer problem."""
 
     problem: PlanningProblem
     cluster_of: tuple[int, ...]
 
     def expand(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """Devices of clusters as devices of tasks."""
+        """Convert devices of clusters to devices of tasks."""
         return tuple(devices[cluster] for cluster in self.cluster_of)
 
     def contract(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """Devices of clusters from devices of tasks: those of the first task of each group of clusters."""
+        """Convert devices of tasks to devices of clusters: those of the first task of each group of clusters."""
         first: dict[int, int] = {}
         for task, cluster in enumerate(self.cluster_of):
             first.setdefault(self.problem.group_of[cluster], devices[task])
@@ -39,7 +39,7 @@ class CoarseProblem:
 
 
 def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
-    """Coarsen a problem to about `most` tasks; a smaller problem stays as it is."""
+    """Return a coarser problem of about `most` tasks; a smaller problem stays as it is."""
     if len(problem.tasks) <= most:
         return identity_problem(problem)
     for joined in (_join_chains(problem, most // 2), _join_single_readers(problem)):
@@ -49,10 +49,10 @@ def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
 
 
 def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
-    """Coarse problems from coarsest to finest: whole chains, about `most` tasks, and the problem itself if it has at most
-    `finest`.
+    """Return coarse problems from coarsest to finest.
 
-    A plan of a coarse one says at once what moves of single tasks would need many steps for.
+    These are whole chains, about `most` tasks, and the problem itself if it has at most `finest` tasks.  One move in a coarse
+    problem replaces many moves of single tasks.
     """
     found = []
     if len(problem.tasks) > FEW:
@@ -62,7 +62,7 @@ def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[Coa
     middle = coarsen(problem, most)
     if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
         found.append(middle)
-    # what was joined may be too large for any device, or have to be apart
+    # a cluster may be too large for any device, or contain groups that must be apart
     found = [level for level in found if not level.problem.homeless and _is_apart(level.problem)]
     if not found or len(problem.tasks) <= finest:
         found.append(identity_problem(problem))
@@ -70,7 +70,7 @@ def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[Coa
 
 
 def clusterings(problem: PlanningProblem) -> Iterator[list[int]]:
-    """The cluster of each task, in one way after another: each for itself, chains, single readers, and cuts of an order."""
+    """Yield the cluster of each task for several clusterings: single tasks, chains, single readers, and parts of an order."""
     yield list(range(len(problem.tasks)))
     yield _join_chains(problem, 1)
     yield _join_single_readers(problem)
@@ -80,12 +80,12 @@ def clusterings(problem: PlanningProblem) -> Iterator[list[int]]:
 
 
 def identity_problem(problem: PlanningProblem) -> CoarseProblem:
-    """Coarse problem with one cluster per task."""
+    """Return the coarse problem that has one cluster per task."""
     return CoarseProblem(problem, tuple(range(len(problem.tasks))))
 
 
 def _join_single_readers(problem: PlanningProblem) -> list[int]:
-    """Cluster of each task after joining tasks with their only reader, if both can run on the same kinds of devices."""
+    """Return the cluster of each task after merging tasks with their only reader if the same kinds of devices can run both."""
     leader = list(range(len(problem.tasks)))
     for task, reader in _only_readers(problem):
         leader[task] = leader[reader]
@@ -93,10 +93,10 @@ def _join_single_readers(problem: PlanningProblem) -> list[int]:
 
 
 def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
-    """Like single readers, without joins that delay others: a task with inputs doesn't join a reader that reads another such
-    task.
+    """Merge like `_join_single_readers`, but not if that delays other tasks.
 
-    No chain has more than one of so many parts of all work.
+    A task with inputs is not merged with a reader that also reads another such task.  No chain has more work than one of
+    `parts` equal parts of the total.
     """
     waits = [sum(1 for source in sources if problem.inputs[source]) > 1 for sources in problem.inputs]
     work = [min(task.seconds) for task in problem.tasks]
@@ -111,7 +111,7 @@ def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
 
 
 def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
-    """Yield tasks with a single reader that can run on the same kinds of devices, with that reader; last task first."""
+    """Yield tasks with a single reader that runs on the same kinds of devices, with that reader; the last task comes first."""
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
         readers = problem.readers[task]
@@ -120,9 +120,9 @@ def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
 
 
 def _cut_order(problem: PlanningProblem, most: int) -> list[int]:
-    """Runs of about the same work in one order."""
+    """Return the cluster of each task after dividing one order into runs with about the same work."""
     place = {group: at for at, group in enumerate(group_order(problem))}
-    # an order of all tasks in which none comes before what it reads, near that of the groups
+    # a topological order of all tasks, close to the order of the groups
     rank = [0] * len(problem.tasks)
     for task in problem.order:
         own = place.get(problem.group_of[task], 0)
@@ -185,7 +185,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Clusters that must be apart; a joined pair contains the same cluster twice."""
+    """Return the rows of groups that must be apart; merging two of them puts the same group into a row twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 
@@ -204,21 +204,21 @@ def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[Probl
 
 
 def _seconds(tasks: Sequence[ProblemTask]) -> tuple[float, ...]:
-    """One after another, on each kind; no faster than they are launched."""
+    """Return the seconds of tasks in sequence on each kind of device; they are no faster than their launches."""
     found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
     launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)
     return tuple(max(pair) for pair in zip(found, launching, strict=True))
 
 
 def _host_work(tasks: Sequence[ProblemTask]) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """The launch of the first, since those of the others go on while the device works; and the most cores."""
+    """Return the first task's launch times, since other launches overlap with the device's work, and the most cores."""
     if not tasks[0].launches:
         return (), ()
     return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))
 
 
 def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
-    """Groups that share a cluster are one."""
+    """Return the groups of clusters; groups that share a cluster become one."""
     unit_of = join_groups(problem, cluster_of)
     found: dict[int, dict[int, None]] = {}
     for task, cluster in enumerate(cluster_of):
@@ -227,7 +227,7 @@ def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int], count: i
 
 
 def join_groups(problem: PlanningProblem, cluster_of: Sequence[int]) -> list[int]:
-    """A number for each task, the same for tasks of one group and of one cluster."""
+    """Return a number for each task, which is the same for tasks of one group or of one cluster."""
     parent = list(range(1 + max(cluster_of, default=-1)))
 
     def root(cluster: int) -> int:

@@ -1,7 +1,7 @@
-"""The load of each device in a pipeline: its tasks, and once for each reading device what they make or read elsewhere.
+"""Load of each device in a pipeline: the time of its tasks and of their transfers.
 
-A paying device pays for a tensor once when it leaves, however many devices read it, and once when it arrives, however many of
-its tasks read it (the definition of msr-fiddle/dnn-partitioning, which the published instances use).
+A paying device pays once for a tensor that it sends, however many devices read it.  It pays once for a tensor that it receives,
+however many of its tasks read it.  This definition is that of msr-fiddle/dnn-partitioning, which the published instances use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 
 
 class Loads:
-    """The loads of an assignment, kept while groups move; all groups of the problem have a device from the beginning."""
+    """The loads of an assignment, which are updated when groups move; every group has a device from the beginning."""
 
     def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
@@ -25,7 +25,7 @@ class Loads:
         self._pays = [device.pays for device in problem.devices]
         self._makes = [task.makes for task in problem.tasks]
         self._seconds = [[row[device.kind] for device in problem.devices] for row in problem.group_seconds]
-        # how many tasks on each device read from a task
+        # number of tasks on each device that read a task's output
         self._readers = [[0] * count for _ in problem.tasks]
         for task, readers in enumerate(problem.readers):
             for reader in readers:
@@ -38,7 +38,7 @@ class Loads:
         self._charge(range(len(problem.tasks)), 1.0)
 
     def _sources(self, members: Sequence[int]) -> list[int]:
-        """Tasks whose transfers change when a group moves."""
+        """Return the tasks whose transfers change when a group moves."""
         found = {task for task in members if self._makes[task]}
         found.update(source for task in members for source in self.problem.inputs[task] if self._makes[source])
         return sorted(found)
@@ -71,7 +71,7 @@ class Loads:
                 loads[own] += sign * leaving
 
     def has_room(self, group: int, device: int) -> bool:
-        """Whether a device that does not have the group could hold and run it."""
+        """Return whether a device without the group could run and hold it."""
         fits = self.held[device] + self.problem.held[group] <= self.capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False
@@ -96,9 +96,9 @@ class Loads:
 
 
 def is_contiguous(problem: PlanningProblem, devices: Sequence[int]) -> bool:
-    """Whether no path of forward tasks leaves a device and comes back to it."""
+    """Return whether no path of forward tasks leaves a device and comes back to it."""
     tasks = problem.tasks
-    # bit n: a path to the task left device n
+    # bit n is set if a path to the task left device n
     left = [0] * len(tasks)
     for task in problem.order:
         if tasks[task].is_backward:
@@ -113,5 +113,5 @@ def is_contiguous(problem: PlanningProblem, devices: Sequence[int]) -> bool:
 
 
 def load_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:
-    """The plan that an assignment is: the highest load, from scratch."""
+    """Return the plan for an assignment; its value is the highest load, computed from scratch."""
     return Plan(max(Loads(problem, devices).loads, default=0.0), tuple(devices))

@@ -1,4 +1,4 @@
-"""Value of an assignment, for every objective."""
+"""Values of assignments for every objective."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from placesim.planning.schedules import assignments
 
 
 class PlanEvaluator(Protocol):
-    """Evaluates an assignment as a plan."""
+    """Interface for evaluating an assignment as a plan."""
 
     def plan(self, devices: Sequence[int]) -> Plan:
-        """Plan with its value and, for schedules, its times."""
+        """Return the plan for an assignment, with its value and, for schedules, its start times."""
 
 
 class _SumEvaluator:
@@ -28,7 +28,7 @@ class _SumEvaluator:
 
 
 def measure(problem: PlanningProblem) -> PlanEvaluator:
-    """Evaluator of assignments for a makespan, loads or peaks."""
+    """Return the evaluator for a problem's objective: a makespan, loads or peaks."""
     match problem.objective:
         case Objective.LOAD:
             return _SumEvaluator(problem, load_plan)

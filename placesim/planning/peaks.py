@@ -1,4 +1,4 @@
-"""Peak memory of each device: permanent memory of its tasks, plus the tensors alive at each moment."""
+"""Peak memory of each device: the permanent memory of its tasks plus the tensors alive at the same moment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _Array = np.ndarray
 
 
 class Peaks:
-    """The peaks of an assignment, kept while groups move; all groups of the problem have a device from the beginning."""
+    """The peaks of an assignment, which are updated when groups move; every group has a device from the beginning."""
 
     def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
@@ -23,7 +23,7 @@ class Peaks:
         moments = sorted({moment for tensor in problem.tensors for moment in (tensor.made, *(at for _, at in tensor.reads))})
         place = {moment: number for number, moment in enumerate(moments)}
         self._made = [place[tensor.made] for tensor in problem.tensors]
-        # each reader once, with the last moment in which it reads
+        # each reader once, with its last moment of reading
         self._reads = [
             tuple({task: place[at] for task, at in sorted(tensor.reads, key=lambda read: read[1])}.items())
             for tensor in problem.tensors
@@ -41,7 +41,7 @@ class Peaks:
             self.held[device] += problem.held[group]
 
     def _count(self, number: int, sign: float) -> None:
-        """Adds a tensor wherever it is, or takes it away."""
+        """Add a tensor on every device that holds it, or remove it if `sign` is -1."""
         tensor, made, devices = self.problem.tensors[number], self._made[number], self.devices
         own = devices[tensor.task]
         if tensor.only_on and own not in tensor.only_on:
@@ -56,7 +56,7 @@ class Peaks:
             self.live[device, made : max(until, made) + 1] += size
 
     def has_room(self, group: int, device: int) -> bool:
-        """Whether a device could run an additional group and hold its permanent memory."""
+        """Return whether a device could run an additional group and hold its permanent memory."""
         fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False
@@ -77,21 +77,22 @@ class Peaks:
 
     @property
     def peaks(self) -> _Array:
-        """The peak of each device."""
+        """Peak of each device."""
         found: _Array = self.held + self.live.max(axis=1)
         return found
 
 
 def peak_plan(problem: PlanningProblem, devices: Sequence[int]) -> Plan:
-    """The plan that an assignment is: the highest peak, from scratch."""
+    """Return the plan for an assignment; its value is the highest peak, computed from scratch."""
     return Plan(float(max(Peaks(problem, devices).peaks, default=0.0)), tuple(devices))
 
 
 def least_peak(problem: PlanningProblem) -> float:
-    """Lower bound of the highest peak of any assignment: each piece of memory is on some device at every moment.
+    """Return a lower bound of the highest peak of any assignment.
 
-    It is shared out evenly at best, over the devices on which it may be; and where pieces are more than devices, two of them
-    are on one, three where they are more than twice as many, and so on.  What a task reads and makes is all on its own device.
+    Each piece of memory is on some device at every moment, at best spread evenly over the devices that may hold it.  With more
+    pieces than devices, two pieces share a device; with more than twice as many, three do, and so on.  A task's device holds
+    everything that the task reads and makes.
     """
     tensors = problem.tensors
     moments = sorted({moment for tensor in tensors for moment in (tensor.made, *(at for _, at in tensor.reads))}) or [0]
@@ -117,7 +118,7 @@ def least_peak(problem: PlanningProblem) -> float:
 
 
 class MemoryPiece:
-    """Something of a size that is on one of some devices."""
+    """A piece of memory with a size, which is on one of the devices `homes`."""
 
     __slots__ = ("homes", "size")
 
@@ -127,13 +128,13 @@ class MemoryPiece:
 
 
 def tensor_homes(problem: PlanningProblem, task: int, readers: Sequence[int]) -> frozenset[int]:
-    """Devices of which one holds the tensor while it is needed: its producer's, or a reader's."""
+    """Return the devices of which at least one holds the tensor while it is needed: those of its producer and readers."""
     groups = {problem.group_of[task], *(problem.group_of[reader] for reader in readers)}
     return frozenset().union(*(problem.homes[group] for group in groups))
 
 
 def shared_peak(count: int, pieces: Sequence[MemoryPiece], rows: Sequence[_Array]) -> float:
-    """Lower bound of the highest peak of `count` devices; each row marks the points at which its piece is alive."""
+    """Return a lower bound of the highest peak of `count` devices; each row marks the moments at which its piece is alive."""
     if not pieces:
         return 0.0
     live, sizes = np.array(rows), np.array([piece.size for piece in pieces])
@@ -141,7 +142,7 @@ def shared_peak(count: int, pieces: Sequence[MemoryPiece], rows: Sequence[_Array
     for homes in {frozenset(range(count)), *(piece.homes for piece in pieces)}:
         inside = np.array([piece.homes <= homes for piece in pieces])
         best = max(best, float((sizes * inside @ live).max()) / len(homes))
-    # the heaviest points alone: sorting at each would take longer than it is worth
+    # only the points with most memory: sorting at each point would take too long
     for point in np.argsort(-(sizes @ live), kind="stable")[:_CROWDED_POINTS]:
         largest = np.sort(sizes[live[:, point]])[::-1]
         for more in range(1, (len(largest) - 1) // count + 1):

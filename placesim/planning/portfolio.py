@@ -1,6 +1,7 @@
-"""Methods side by side: quick ones first, then lanes in processes of their own, until the time is over or the bound is met.
+"""Combination of planning methods: quick ones first, then lanes (sequences of methods) in parallel processes.
 
-Where one process is to search, and its work is counted, that is this one: nothing must be started, and nothing to be ended.
+The search ends when the time is over or the bound is met.  A single lane at a time with a limit of evaluations runs in this
+process, since nothing must be started or stopped.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ from placesim.planning.problem import Objective, Plan, PlanningProblem, are_apar
 from placesim.planning.search_budget import Method, Search
 
 AUTO = "auto"
-"""The method that is all of them side by side."""
+"""Name of the combination of all methods."""
 SECONDS = 30.0
 OPTIMAL = 1e-6
-"""A plan is called optimal where its bound is so near, as a share: exact methods round times down by less."""
+"""Relative gap up to which a plan counts as optimal; exact methods round times down by less."""
 _GRACE = 0.5
-"""Seconds that a lane gets beyond its deadline before it is ended."""
+"""Seconds that a lane gets beyond its deadline before it is stopped."""
 
 
 class PlanResult(NamedTuple):
-    """The best plan (None if none was found), the bound with its reason, and the successful method with its time."""
+    """Result of a search: the best plan (None if none was found), the bound, the method that found the plan, and its time."""
 
     plan: Plan | None
     bound: Bound
@@ -49,7 +50,7 @@ class PlanResult(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Largest possible improvement of a plan, as a share of its value."""
+        """Largest possible improvement of the plan, as a share of its value."""
         if self.plan is None or not self.plan.value:
             return 0.0
         return max(0.0, 1 - self.bound.value / self.plan.value)
@@ -60,7 +61,7 @@ class PlanResult(NamedTuple):
 
 
 def open_here() -> Process:
-    """A process on this machine for a lane.  Raises UnavailableError if none can be started."""
+    """Start a process for a lane on this machine.  Raise UnavailableError if that fails."""
     try:
         return Worker("placesim.planning.worker")
     except OSError as error:
@@ -69,9 +70,9 @@ def open_here() -> Process:
 
 @dataclass(frozen=True)
 class Effort:
-    """Effort of a search: seconds, or evaluations for each lane, and a maximum number of processes.
+    """Limits of a search: seconds, or evaluations of each lane, and a maximum number of processes.
 
-    `open` starts one; None is this machine.
+    `open` starts a process; None starts it on this machine.
     """
 
     seconds: float = SECONDS
@@ -83,12 +84,12 @@ class Effort:
 
     @property
     def needs_no_process(self) -> bool:
-        """Whether lanes are searched here, one after another; those that have a deadline may must be ended at it."""
+        """Whether lanes run here, one after another; lanes with a deadline need a process that can be stopped."""
         return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 
 class SearchLane(NamedTuple):
-    """Work of one lane: one method after another, each with a share of the remaining effort."""
+    """A lane: methods that run one after another, each with its share of the remaining budget."""
 
     methods: tuple[tuple[str, float], ...]
 
@@ -108,17 +109,17 @@ METHODS: dict[str, Method] = {
 }
 """All methods by name; `find_methods` selects those that suit a problem."""
 SOLVED = frozenset(("exact", "exact-schedule"))
-"""Those that need a solver."""
+"""Methods that need the solver OR-tools."""
 _ORDERS_SHARE, _SETS_SHARE, _EXACT_SHARE = 0.05, 0.5, 0.6
 FEW_TASKS = 1000
-"""Number of tasks up to which moves of single groups get most of the time."""
+"""Maximum number of tasks for which moves of single groups get most of the time."""
 _FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
-"""Larger problems are not handed to other processes: that would take as long as a search, and as much memory again."""
+"""Maximum number of tasks for other processes; sending a larger problem takes as long as a search, and as much memory again."""
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
-    """Search lanes, which run in parallel."""
+    """Return the search lanes for a problem, which can run in parallel."""
     if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
         return SearchLane((("anneal", 1.0),)), SearchLane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
     if problem.objective is Objective.LOAD:
@@ -130,7 +131,7 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return SearchLane((("calls", 1.0),)), SearchLane((("calls", 1.0),))
     if _is_scheduling(problem):
         return SearchLane((("anneal-ranks", 1.0),)), SearchLane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
-    # a move costs a simulation, and a pass that decides on all tasks not much more
+    # a move costs a simulation, and a pass over all tasks not much more
     first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
         SearchLane((("dispatch", first), ("move", 1.0))),
@@ -139,12 +140,12 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
 
 
 def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
-    """The methods that fit a problem, by name."""
+    """Return the names of the methods that fit a problem."""
     return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
 
 
 def check_method(name: str, problem: PlanningProblem | None = None) -> None:
-    """Raise UsageError for an unknown method, or one that doesn't suit the problem."""
+    """Raise UsageError for an unknown method, one that doesn't fit the problem, or one whose solver is not installed."""
     if name == AUTO:
         return
     if name not in METHODS:
@@ -161,7 +162,7 @@ def check_method(name: str, problem: PlanningProblem | None = None) -> None:
 
 
 def _is_scheduling(problem: PlanningProblem) -> bool:
-    """Whether only the order is to be found: devices are alike, nothing is moved, and each task is a group."""
+    """Return whether only an order is sought: devices are alike, no tensors or memory count, and each task is a group."""
     if problem.layout is not None or problem.apart:
         return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
@@ -169,7 +170,7 @@ def _is_scheduling(problem: PlanningProblem) -> bool:
 
 
 def find_quick_methods(problem: PlanningProblem) -> tuple[str, ...]:
-    """Methods to try before processes are started."""
+    """Return the methods to try before processes are started."""
     if problem.objective is not Objective.MAKESPAN:
         return ()
     if _is_scheduling(problem):
@@ -185,7 +186,7 @@ def plan_problem(
 ) -> PlanResult:
     """Return the best plan found within the effort, no worse than `start`; `tell` is called with each better one.
 
-    Raises the errors of `PlanningProblem.check`.
+    Raise the errors of `PlanningProblem.check` and `check_method`.
     """
     problem.check()
     check_method(effort.method, problem)
@@ -206,7 +207,7 @@ def plan_problem(
 
 
 class _Incumbent:
-    """Best plan and bound so far."""
+    """The best plan and bound found so far."""
 
     def __init__(self, problem: PlanningProblem, bound: Bound, began: float, tell: Callable[[PlanResult], None]) -> None:
         self._problem = problem
@@ -227,7 +228,7 @@ class _Incumbent:
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
             return
-        # of equal plans the same one is kept, whichever lane is faster
+        # of equal plans, the same one is kept whichever lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
@@ -247,7 +248,7 @@ class _Incumbent:
 
 
 class LaneNews(NamedTuple):
-    """Message of a lane: a plan of a method, or a bound."""
+    """Message from a lane: a plan or a bound that a method found."""
 
     method: str
     plan: Plan | None
@@ -257,7 +258,7 @@ class LaneNews(NamedTuple):
 def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, search: Search) -> None:
     is_large = len(problem.tasks) > MANY_TASKS
     stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (SearchLane(((effort.method, 1.0),)),)
-    # a lane doesn't depend on how many processes there are: with counted work one seed gives one plan
+    # a lane does not depend on the number of processes, so that with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
         for number, stage in enumerate(stages)
@@ -291,7 +292,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
             if isinstance(found, Exception):
                 raise found
             best.hear(found)
-            # where work is counted, what a lane finds must not depend on which of them is faster
+            # with counted work, the result must not depend on which lane is faster
             if best.is_met and effort.evaluations is None:
                 return
     finally:
@@ -300,7 +301,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
 
 
 class LaneTask(NamedTuple):
-    """Task for the process of a lane; it has `seconds`, None if its work is counted in evaluations."""
+    """Task for a lane's process; `seconds` is its time limit, None if its work is counted in evaluations."""
 
     problem: PlanningProblem
     lane: SearchLane
@@ -308,8 +309,8 @@ class LaneTask(NamedTuple):
     seconds: float | None
 
     def run(self) -> Iterator[LaneNews]:
-        """The methods of the lane, each from the best of those before."""
-        # clocks of two processes need not agree
+        """Run the methods of the lane, each starting from the best plan so far, and yield their messages."""
+        # the clocks of two processes may differ
         deadline = math.inf if self.seconds is None else time.monotonic() + self.seconds
         return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
 
@@ -322,20 +323,20 @@ _Said = LaneNews | _LaneEnd | Exception
 
 
 def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
-    """Start a process's task and forward its messages; the last message says how it ended."""
+    """Send a task to a process and forward its messages; the last message says that it ended."""
     try:
         lane.tell(task)
         while (said := lane.answer()) is not DONE:
             news.put(said)
         news.put(_LaneEnd(lane))
-    except UnavailableError as error:  # there is no place for lanes any more
+    except UnavailableError as error:  # no process for lanes is available any more
         news.put(error)
-    except Exception:  # it has ended, or was ended: someone waits to hear of it
+    except Exception:  # the process has ended or was stopped, and the search must learn of it
         news.put(_LaneEnd(lane))
 
 
 def run_stage(problem: PlanningProblem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[LaneNews]:
-    """Results of methods one after another; each begins at the best plan so far."""
+    """Run methods one after another, each starting from the best plan so far, and yield their messages."""
     best = search.start
     for name, share in methods:
         part = search.share(share)

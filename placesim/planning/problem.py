@@ -1,6 +1,7 @@
 """Planning problem, as values: tasks that move in groups, devices, and the objective.
 
-Seconds and bytes are the graph's own units where a published problem has others; nothing here depends on which they are.
+Times and sizes are in seconds and bytes for graphs, and in other units for published problems.  Nothing here depends on the
+units.
 """
 
 from __future__ import annotations
@@ -21,29 +22,33 @@ MAX_NAMED = 5
 
 
 class Objective(Enum):
-    """Objective of a plan; less is better."""
+    """Objective of a plan; smaller values are better."""
 
     MAKESPAN = auto()
-    """One step after the other: when the last task ends."""
+    """Steps run one after another: the end of the last task."""
     LOAD = auto()
-    """Steps overlap as in a pipeline: the busiest device's time per step, including its transfers."""
+    """Steps overlap as in a pipeline: the time per step of the busiest device, including its transfers."""
     CALLS = auto()
-    """Like the makespan, but paying devices run connected parts as calls, which begin when all inputs are there and deliver all
-    outputs at their end; other devices run any number of tasks at once.
+    """Like the makespan, but paying devices run connected parts as calls.
+
+    A call begins when all its inputs are available and delivers all outputs at its end.  Other devices run any number of tasks
+    at once.
     """
     PEAK = auto()
-    """Highest peak of any device, from permanent memory of tasks and the problem's tensors."""
+    """Highest peak of any device, from the permanent memory of tasks and the problem's tensors."""
 
 
 class ProblemTask(NamedTuple):
     """A task that runs once per step.
 
-    `seconds` has an entry for each kind of device, infinity where none of the kind can run it.  `holds` is what it takes of its
-    device's capacity, `makes` how much of its output must be moved to each other device that reads it.
-    Where there is a layout, `launches` are the host's seconds before it and `cores` how many it asks for, by kind as well.
-    A task that stands for several may take less than their sum: `path` and `work` are what bounds may count on, and `sends` how
-    much of what it makes certainly must be moved to a device that reads it (None: all; UNSURE: maybe nothing has to).
-    Where it `is_divided`, others may run between its parts.
+    - `seconds`: its time on each kind of device, infinite if the kind cannot run it.
+    - `holds`: the capacity of its device that it occupies permanently.
+    - `makes`: the size of its output, which is moved to each other device that reads it.
+    - `launches`, `cores`: with a layout, the host's seconds before the task and the number of cores it requests, by device
+      kind.
+    - `path`, `work`: for a task that stands for several, which may take less than their sum, the times that bounds may rely on.
+    - `sends`: the part of `makes` that is certainly moved to another device that reads it (None: all; UNSURE: maybe nothing).
+    - `is_divided`: whether other tasks may run between its parts.
     """
 
     name: str
@@ -60,7 +65,7 @@ class ProblemTask(NamedTuple):
 
     @property
     def sent(self) -> float:
-        """Bytes certainly moved to a device that reads them; UNSURE if that may be none."""
+        """Size that is certainly moved to another device that reads it; UNSURE if that may be nothing."""
         return self.makes if self.sends is None else self.sends
 
     @property
@@ -75,7 +80,7 @@ class ProblemTask(NamedTuple):
 
 
 class ProblemDevice(NamedTuple):
-    """A device: number of simultaneous tasks, kind, and capacity for all its tasks.
+    """A device: its kind, the capacity for all its tasks, and the number of tasks that it runs at once (`slots`).
 
     `pays` says whether transfers take the device's own time, which is false for a CPU's host memory.
     """
@@ -88,15 +93,16 @@ class ProblemDevice(NamedTuple):
 
 
 UNSURE = -1.0
-"""Less than an empty transfer, which takes a way's delay."""
+"""Marks an unknown size; it is less than 0, since even an empty transfer takes the delay of a link."""
 
 
 class ProblemTensor(NamedTuple):
-    """Output of a task at a moment, by the task's number; `reads` has its readers and their moments.
+    """A tensor that a task makes at a moment; `reads` has its readers, by task number, and their moments.
 
-    It occupies its device until its last reader there has run, and each other device with readers from the same moment on until
-    the last of these.  If it `is_kept`, it is part of its task's `holds`, and only copies count in addition.  If `only_on`
-    names devices, it exists only while its task is on one of these.
+    It occupies its task's device until its last reader there has run.  From the same moment on, it occupies each other device
+    with readers until the last of them has run.
+    If `is_kept` is set, it is part of its task's `holds`, and only copies count in addition.  If `only_on` names devices, it
+    exists only if its task is on one of them.
     """
 
     size: float
@@ -108,17 +114,16 @@ class ProblemTensor(NamedTuple):
 
 
 class DeviceLink(NamedTuple):
-    """From one device to another: seconds before anything arrives, and seconds for each unit that a task makes."""
+    """Transfer time from one device to another: seconds before anything arrives, and seconds for each unit of size."""
 
     delay: float = 0.0
     pace: float = 1.0
 
 
 class MachineLayout(NamedTuple):
-    """Machine for simulating a makespan: where each device runs its tasks, and the routes between devices.
+    """Machine for simulating a makespan: the resource that runs each device's tasks, and the routes between devices.
 
-    `places` has a resource for each device; `routes`, from and to devices, the links and the streams of a transfer, whose
-    amount is in the links' unit.
+    `places` has the resource of each device.  `routes[from][to]` has the links and the streams of a transfer.
     """
 
     resources: tuple[Resource, ...]
@@ -129,12 +134,14 @@ class MachineLayout(NamedTuple):
 
 @dataclass(frozen=True)
 class PlanningProblem:
-    """Tasks by number with the numbers of those that they read from; tasks of one group stay on one device.
+    """A planning problem: tasks, the tasks that each of them reads (`inputs`), groups that stay on one device, and devices.
 
-    `ways` is a matrix, from and to devices by number; None if any way takes one second for each unit and nothing else.  With
-    a `layout` makespans are simulated on that machine; `tensors` are what a peak is of.  Of each row of `apart`, groups by
-    number, no two may be on one device.
-    Raises UsageError from `check` where no plan can be.
+    - `ways`: the links `[from][to]` between devices; if None, each transfer takes one second per unit.
+    - `layout`: the machine on which makespans are simulated, if any.
+    - `tensors`: the tensors that determine peaks.
+    - `apart`: rows of groups, by number; no two groups of a row may share a device.
+
+    `check` raises UsageError if no plan is possible.
     """
 
     objective: Objective
@@ -150,7 +157,7 @@ class PlanningProblem:
 
     @cached_property
     def readers(self) -> tuple[tuple[int, ...], ...]:
-        """The numbers of the tasks that read from each, in order."""
+        """Readers of each task, in order."""
         found: list[list[int]] = [[] for _ in self.tasks]
         for task, sources in enumerate(self.inputs):
             for source in sources:
@@ -159,7 +166,7 @@ class PlanningProblem:
 
     @cached_property
     def group_of(self) -> tuple[int, ...]:
-        """Each task's group."""
+        """Group of each task."""
         found = [0] * len(self.tasks)
         for number, members in enumerate(self.groups):
             for task in members:
@@ -188,7 +195,7 @@ class PlanningProblem:
 
     @cached_property
     def group_seconds(self) -> tuple[tuple[float, ...], ...]:
-        """For each group, the time of its tasks on each kind of device."""
+        """Total time of each group's tasks on each kind of device."""
         return tuple(
             tuple(sum(parts) for parts in zip(*(self.tasks[task].seconds for task in members), strict=True))
             for members in self.groups
@@ -196,36 +203,36 @@ class PlanningProblem:
 
     @cached_property
     def kinds(self) -> tuple[tuple[int, ...], ...]:
-        """The devices of each kind."""
+        """Devices of each kind."""
         count = 1 + max((device.kind for device in self.devices), default=-1)
         return tuple(tuple(n for n, device in enumerate(self.devices) if device.kind == kind) for kind in range(count))
 
     @cached_property
     def are_devices_alike(self) -> bool:
-        """Whether all devices run and hold the same, so that only their number counts."""
+        """Whether all devices have equal properties, so that only their number counts."""
         return len({device[1:] for device in self.devices}) == 1
 
     @cached_property
     def movable(self) -> tuple[int, ...]:
-        """The groups that more than one device could run."""
+        """Groups that more than one device can run and hold."""
         count = len(self.devices)
         return tuple(group for group in range(len(self.groups)) if sum(self.can_run(group, n) for n in range(count)) > 1)
 
     @cached_property
     def homeless(self) -> tuple[int, ...]:
-        """The groups that no device can run or hold."""
+        """Groups that no device can run and hold."""
         count = len(self.devices)
         return tuple(group for group in range(len(self.groups)) if not any(self.can_run(group, n) for n in range(count)))
 
     @cached_property
     def homes(self) -> tuple[frozenset[int], ...]:
-        """The devices that could run and hold each group."""
+        """Devices that can run and hold each group."""
         count = len(self.devices)
         return tuple(frozenset(n for n in range(count) if self.can_run(group, n)) for group in range(len(self.groups)))
 
     @cached_property
     def rivals(self) -> tuple[tuple[int, ...], ...]:
-        """For each group those that must be elsewhere."""
+        """Groups that may not share a device with each group."""
         found: list[set[int]] = [set() for _ in self.groups]
         for row in self.apart:
             for group in row:
@@ -233,15 +240,15 @@ class PlanningProblem:
         return tuple(tuple(sorted(others - {group})) for group, others in enumerate(found))
 
     def are_apart_on(self, of_group: Sequence[int]) -> bool:
-        """Whether groups that must not share a device have one each."""
+        """Return whether groups that must be apart are on different devices."""
         return all(len({of_group[group] for group in row}) == len(row) for row in self.apart)
 
     def way(self, source: int, target: int) -> DeviceLink:
-        """From a device to another."""
+        """Return the link from one device to another."""
         return _PLAIN if self.ways is None else self.ways[source][target]
 
     def can_run(self, group: int, device: int) -> bool:
-        """Whether a device has kernels for a group, and room for it alone."""
+        """Return whether a device can run a group and has room for it alone."""
         found = self.devices[device]
         return self.group_seconds[group][found.kind] < math.inf and self.held[group] <= found.capacity
 
@@ -278,7 +285,7 @@ class PlanningProblem:
                 )
 
     def _check_numbers(self) -> None:
-        """Check that each task exists in exactly one group, and that tensors and groups refer to existing tasks."""
+        """Raise UsageError unless each task is in exactly one group, and inputs and tensors refer to existing tasks."""
         count = len(self.tasks)
         for task, sources in zip(self.tasks, self.inputs, strict=True):
             if any(not 0 <= source < count for source in sources):
@@ -293,7 +300,7 @@ class PlanningProblem:
                 raise UsageError(f"{named}: got a tensor of size {tensor.size:g}, expected 0 or more, from an existing task")
 
     def _without_device(self, row: Sequence[int]) -> bool:
-        """Whether groups can't have a device each: a matching in a graph of two sides, along augmenting paths."""
+        """Return whether groups cannot have a device each, by a bipartite matching with augmenting paths."""
         group_on: dict[int, int] = {}
 
         def takes_one(group: int, tried: set[int]) -> bool:
@@ -307,9 +314,9 @@ class PlanningProblem:
         return not all(takes_one(group, set()) for group in row)
 
     def _circle(self) -> list[str]:
-        """The names along a circle of tasks."""
+        """Return the names of the tasks of a cycle."""
         alive = set(range(len(self.tasks)))
-        # what nothing alive reads, or what reads nothing alive, is on no circle
+        # a task without readers or without inputs in `alive` is in no cycle
         while True:
             inner = {t for t in alive if any(s in alive for s in self.inputs[t]) and any(r in alive for r in self.readers[t])}
             if inner == alive:
@@ -332,10 +339,10 @@ def _named(names: Iterable[str]) -> str:
 
 
 class Plan(NamedTuple):
-    """Device of each task, by number, and the objective's value.
+    """A plan: the device of each task, by number, and the objective's value.
 
-    `starts` are the tasks' start times for a makespan; `calls` are the numbers of the tasks' calls on their devices for the
-    calls objective.
+    `starts` are the start times of tasks for a makespan.  `calls` are the numbers of the tasks' calls on their devices for the
+    objective CALLS.
     """
 
     value: float
@@ -345,7 +352,7 @@ class Plan(NamedTuple):
 
 
 def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> list[int]:
-    """Devices whose memory would exceed their capacity."""
+    """Return the devices whose memory would exceed their capacity."""
     held = [0.0] * len(problem.devices)
     for task, device in enumerate(devices):
         held[device] += problem.tasks[task].holds
@@ -353,11 +360,11 @@ def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> l
 
 
 def are_apart(problem: PlanningProblem, devices: Sequence[int]) -> bool:
-    """Whether groups that must not share a device have one each."""
+    """Return whether groups that must be apart are on different devices."""
     return not problem.apart or problem.are_apart_on([devices[members[0]] for members in problem.groups])
 
 
 def can_run_all(problem: PlanningProblem, devices: Sequence[int]) -> bool:
-    """Whether each task is on a device that has a kernel for it."""
+    """Return whether each task is on a device that can run it."""
     kinds = [device.kind for device in problem.devices]
     return all(task.seconds[kinds[device]] < math.inf for task, device in zip(problem.tasks, devices, strict=True))

@@ -1,4 +1,4 @@
-"""Schedules of tasks: by priority on equal devices, and first come, first served with transfers."""
+"""Schedules of tasks: by priority on equal devices, or in order of arrival with transfers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 
 
 def tails(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
-    """Longest path after each task, excluding it."""
+    """Return the seconds of the longest path after each task, excluding the task."""
     found = [0.0] * len(seconds)
     for task in reversed(problem.order):
         for source in problem.inputs[task]:
@@ -23,7 +23,7 @@ def tails(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
 
 
 def heads(problem: PlanningProblem, seconds: Sequence[float]) -> list[float]:
-    """Longest path before each task, excluding it."""
+    """Return the seconds of the longest path before each task, excluding the task."""
     found = [0.0] * len(seconds)
     for task in problem.order:
         for reader in problem.readers[task]:
@@ -40,9 +40,9 @@ class PrioritySchedules:
         self._waiting = [len(sources) for sources in problem.inputs]
 
     def starts(self, order: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Start of each task, and the end of the last task of each device, of those that were busy last.
+        """Return the start of each task, and the last ends of tasks, at most one per device.
 
-        `order` has all tasks, the one that is to run first in front.
+        `order` has all tasks; the one with the highest rank comes first.
         """
         seconds, readers, waiting = self.seconds, self.problem.readers, self._waiting[:]
         free, now = len(self.problem.devices), 0.0
@@ -69,12 +69,12 @@ class PrioritySchedules:
         return starts, ends[-len(self.problem.devices) :]
 
     def plan(self, starts: Sequence[float]) -> Plan:
-        """Plan that runs each task on a device free at its start."""
+        """Return the plan that runs each task on a device that is free at its start."""
         seconds = self.seconds
         free = list(range(len(self.problem.devices)))
         busy: list[tuple[float, int]] = []
         devices = [0] * len(seconds)
-        # what takes no time ends before others of the same moment take its device
+        # tasks without duration end before others that start at the same moment on their device
         for task in sorted(range(len(seconds)), key=lambda number: (starts[number], seconds[number] > 0)):
             while busy and busy[0][0] <= starts[task]:
                 heappush(free, heappop(busy)[1])
@@ -86,24 +86,24 @@ class PrioritySchedules:
 
 
 class SimulatedSchedule:
-    """Simulation of an assignment on the machine of the problem's layout: tasks, launches and transfers."""
+    """Simulates assignments on the machine of the problem's layout: tasks, launches and transfers."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         self.problem = problem
         self._kinds = [device.kind for device in problem.devices]
 
     def seconds(self, devices: Sequence[int]) -> float:
-        """End of the last task."""
+        """Return the end of the last task in seconds."""
         return plan_seconds(self._plan(devices)[0])
 
     def plan(self, devices: Sequence[int]) -> Plan:
-        """The plan that an assignment is."""
+        """Return the plan for an assignment."""
         simulated, numbers = self._plan(devices)
         timeline = simulate_plan(simulated)
         return Plan(timeline.seconds, tuple(devices), tuple(timeline.starts[number] for number in numbers))
 
     def _plan(self, devices: Sequence[int]) -> tuple[SimulatedPlan, list[int]]:
-        """The tasks of the event simulation, and which of them each of the problem's is."""
+        """Return the compiled simulation of an assignment, and the number in it of each of the problem's tasks."""
         problem, layout, kinds = self.problem, self.problem.layout, self._kinds
         assert layout is not None
         work: list[SimulatedTask | LinkTransfer] = []
@@ -138,14 +138,15 @@ class SimulatedSchedule:
 
 
 def assignments(problem: PlanningProblem) -> FirstComeSchedule | SimulatedSchedule:
-    """Evaluator of assignments for a makespan."""
+    """Return the evaluator of assignments for a makespan."""
     return FirstComeSchedule(problem) if problem.layout is None else SimulatedSchedule(problem)
 
 
 class FirstComeSchedule:
-    """Schedule that an executor makes of an assignment: tasks run on their devices as they become ready, ties by number.
+    """Schedules assignments like an executor: tasks run on their devices as they become ready, ties by number.
 
-    A tensor is moved once to each device that reads it, as soon as it is made; a device sends, and receives, one at a time.
+    A tensor is moved once to each device that reads it, as soon as it is made.  A device sends, and receives, one tensor at a
+    time.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -157,13 +158,13 @@ class FirstComeSchedule:
         self._ways = [[problem.way(a, b) for b in range(count)] for a in range(count)]
 
     def seconds(self, devices: Sequence[int], starts: list[float] | None = None) -> float:
-        """End of the last task; fills in `starts` if given."""
+        """Return the end of the last task in seconds; `starts` is filled in if it is given."""
         readers, tasks, waiting, seconds = self.problem.readers, self.problem.tasks, self._waiting[:], self._seconds
         count = len(self.problem.devices)
         free = [device.slots for device in self.problem.devices]
         queues: list[list[tuple[float, int]]] = [[] for _ in range(count)]
         sends, receives = [0.0] * count, [0.0] * count
-        # (time, task, device): the task ends, or, where the device is another, its output arrives there
+        # (time, task, device): the end of a task or, on another device, the arrival of its output
         events: list[tuple[float, int, int]] = []
         for task, number in enumerate(waiting):
             if not number:
@@ -202,6 +203,6 @@ class FirstComeSchedule:
                             heappush(queues[device], (now, reader))
 
     def plan(self, devices: Sequence[int]) -> Plan:
-        """The plan that an assignment is."""
+        """Return the plan for an assignment."""
         starts = [0.0] * len(devices)
         return Plan(self.seconds(devices, starts), tuple(devices), tuple(starts))

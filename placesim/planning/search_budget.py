@@ -1,4 +1,4 @@
-"""Budget of a search method, and its stop signal."""
+"""Budget of a search method, and the conditions that end it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from placesim.planning.problem import Plan, PlanningProblem
 
 MAX_IDLE = 20_000
-"""Consecutive impossible moves after which a search ends."""
+"""Number of consecutive impossible moves after which a search ends."""
 
 
 @dataclass
 class Search:
     """Budget of a search: deadline, evaluations, random numbers, and the best known bound.
 
-    With `evaluations` the work is counted and not timed, so that one seed gives one plan.  `target` is a value that can't be
-    beaten: who reaches it may stop.
+    With `evaluations`, work is counted instead of timed, so that one seed gives one plan.  `target` is a lower bound; a search
+    that reaches it may stop.
     """
 
     seed: int = 0
@@ -51,7 +51,7 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether the evaluations, or the time, are used up, or no move can be made."""
+        """Whether the evaluations or the time are used up, or no move is possible."""
         if self._idle >= MAX_IDLE:
             return True
         if self.evaluations is not None:
@@ -64,19 +64,19 @@ class Search:
 
     @property
     def evaluations_left(self) -> int:
-        """Remaining evaluations; a large number without a limit."""
+        """Number of remaining evaluations; a large number without a limit."""
         return (1 << 62) if self.evaluations is None else max(0, self.evaluations - self._spent)
 
     def share(self, part: float) -> Search:
-        """A search with a part of the remaining budget."""
+        """Return a search with a share of the remaining budget."""
         left = None if self.evaluations is None else int(self.evaluations_left * part)
         deadline = self.deadline if math.isinf(self.deadline) else time.monotonic() + self.seconds_left * part
         return Search(self.random.randrange(1 << 30), deadline, left, self.target, self.start)
 
     def is_met(self, value: float) -> bool:
-        """Whether a value can't be beaten; sums of the same times in another order differ in their last bits."""
+        """Return whether a value equals the bound, except for rounding: sums in another order differ in their last bits."""
         return value <= self.target * (1 + 1e-9)
 
 
 Method = Callable[[PlanningProblem, Search], Iterator[Plan]]
-"""Yields plans, each better than the last, until it or the search ends."""
+"""A planning method, which yields plans, each better than the last, until it or the search ends."""

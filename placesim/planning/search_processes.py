@@ -17,7 +17,7 @@ from placesim.runtime.cluster.connection_settings import Connection
 
 @contextmanager
 def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
-    """Effort with processes on the connection.  Raises the errors of `open_cluster`."""
+    """Yield the effort with processes on the connection.  Raise the errors of `open_cluster`."""
     if connection.scheduler is None and effort.needs_no_process:
         yield effort
     elif connection.scheduler is None:
@@ -42,17 +42,17 @@ class SpareProcesses:
         self._spare: list[Process] = []
 
     def open(self) -> Process:
-        """Return a process; raises the errors of starting one."""
+        """Return a process.  Raise the errors of starting one."""
         return _ProcessLoan(self._spare.pop() if self._spare else self._start(), self._spare.append)
 
     def close(self) -> None:
-        """End those that nobody uses."""
+        """End the idle processes."""
         while self._spare:
             self._spare.pop().close()
 
 
 class _ProcessLoan:
-    """A borrowed process, which is returned when idle."""
+    """A borrowed process; closing it returns it to the pool if it is idle."""
 
     def __init__(self, process: Process, give_back: Callable[[Process], None]) -> None:
         self._process = process
@@ -72,7 +72,7 @@ class _ProcessLoan:
 
     def close(self) -> None:
         if self._is_given_back:
-            return  # it may be another's by now
+            return  # another user may have it by now
         if self._is_idle:
             self._is_given_back = True
             self._give_back(self._process)

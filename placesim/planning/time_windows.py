@@ -1,7 +1,7 @@
-"""Time windows: the earliest start of each task on each device, and the least work after it, valid for every plan.
+"""Time windows: the earliest start of each task on each device, and the least time after it, valid for every plan.
 
-What a task reads comes from whichever device would have it there first, over the whole way; nothing waits for a device, a link
-or another's choice.
+Each input comes from the device from which it arrives first.  Nothing waits for a device, a link or the choices for other
+tasks.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from placesim.machine.timelines.bandwidth_sharing import byte_seconds, route_lat
 from placesim.planning.problem import UNSURE, PlanningProblem
 
 MAX_TASKS = 50_000
-"""More tasks than that take longer than their bound is worth."""
+"""Maximum number of tasks; with more, the bound takes more time than it is worth."""
 _Array = np.ndarray
 
 
 class LinkTimes:
-    """Matrices `[from, to]` of seconds between devices: latency, and time per unit."""
+    """Matrices `[from, to]` of seconds between devices: the delay, and the time per unit of size."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         count, layout = len(problem.devices), problem.layout
@@ -34,16 +34,18 @@ class LinkTimes:
                     self.paces[source, target] = byte_seconds(links, layout.links)
 
     def seconds(self, amount: float) -> _Array:
-        """Minimum time of an amount from each device to each; zero if it is UNSURE that anything is moved."""
+        """Return the minimum seconds from each device to each for an amount; zero if the amount is UNSURE."""
         found: _Array = np.zeros_like(self.delays) if amount <= UNSURE else self.delays + amount * self.paces
         return found
 
 
 class Windows:
-    """Matrices of seconds `[task, device]`: earliest start (`begins`), length of the task's `paths`, and remaining time
-    `after`.
+    """Matrices of seconds `[task, device]`; a value is infinite if the device cannot run the task.
 
-    Endless where it can't be.  `launches` are those of its host before it begins, part of what comes before.
+    - `begins`: the earliest start.
+    - `paths`: the duration of the task.
+    - `after`: the remaining time after the task.
+    - `launches`: the launch on the host before the task, which is included in the start.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -59,7 +61,7 @@ class Windows:
         self.after = self._backward()
 
     def _moved(self, task: int) -> _Array:
-        """Minimum seconds between devices; zero within one."""
+        """Return the minimum seconds between devices for a task's output; zero within a device."""
         return self.ways.seconds(self._problem.tasks[task].sent)
 
     def _forward(self) -> _Array:
@@ -72,12 +74,12 @@ class Windows:
                 ends = begins[source] + self.paths[source]
                 moved = np.full_like(there, np.inf)
                 if group_of[source] == group_of[task]:
-                    pass  # it never comes from elsewhere
+                    pass  # tasks of one group are never on different devices
                 elif source in arrived:
                     moved = arrived[source]
                 else:
                     moved = arrived[source] = (ends[:, None] + self._moved(source)).min(axis=0)
-                # what comes from elsewhere is there before it is launched for; a stream keeps the order of what is its own
+                # inputs from other devices arrive before the launch; for inputs of its own, a stream keeps the order
                 np.maximum(there, np.minimum(ends, moved + self.launches[task]), out=there)
                 np.maximum(may_launch, np.minimum(launched[source], moved), out=may_launch)
             may_launch += self.launches[task]
@@ -98,7 +100,7 @@ class Windows:
         return after
 
     def seconds(self) -> _Array:
-        """The least makespan with each group on each device, `[group, device]`."""
+        """Return the least makespan with each group on each device, as `[group, device]`."""
         problem = self._problem
         alone = self.begins + self.paths + self.after
         found = np.zeros((len(problem.groups), alone.shape[1]))

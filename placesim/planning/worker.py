@@ -1,7 +1,6 @@
-"""`python -m placesim.planning.worker`: a process that searches.
+"""Process that runs searches: `python -m placesim.planning.worker`.
 
-It reads pickled `LaneTask`s, and answers each with every `LaneNews`, with an exception where there is one, and with DONE at
-last.
+It reads pickled `LaneTask`s.  It answers each with its `LaneNews`, or an exception, and finally with DONE.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from placesim.core.process.workers import DONE, serve
 
 
 def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
-    """One lane after another, until the input ends."""
+    """Run one lane after another until the input ends."""
     while True:
         try:
             for news in pickle.load(questions).run():
                 answer(news)
         except (EOFError, BrokenPipeError):
             return
-        except Exception as error:  # whatever it is, who waits has to hear of it
+        except Exception as error:  # the other process must learn of any error
             answer(error)
         answer(DONE)
 

@@ -1,1 +1,1 @@
-"""Predicted costs of nodes on devices."""
+"""Predicted costs of nodes on devices, and simulated steps and their memory."""

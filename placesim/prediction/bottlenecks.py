@@ -1,4 +1,4 @@
-"""Bottlenecks: a simulated step repeated with single parts that take no time."""
+"""Bottlenecks of a step, found by repeating its simulation with single parts that take no time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from placesim.prediction.time_breakdown import Speedup
 
 KINDS = ("link", "resource", "op", "node")
 OF_EACH_KIND = 4
-"""Maximum links, resources, ops and nodes that are tried."""
+"""Maximum number of links, resources, ops and nodes that are tried, each."""
 SIMULATED_TASKS = 1_000_000
-"""So many tasks are simulated for that in all: of larger steps fewer of each kind are tried, but always one."""
+"""Maximum number of simulated tasks in all trials; for larger steps fewer parts of each kind are tried, but at least one."""
 
 
 class _Candidate(NamedTuple):
-    """Something that could take no time: the seconds that it holds of the critical path, those in all, and the plan without."""
+    """A part that could take no time, with its seconds on the critical path and in all, and the plan without its time."""
 
     kind: str
     what: str
@@ -32,10 +32,10 @@ class _Candidate(NamedTuple):
 
 
 def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
-    """Step times without each candidate, largest gain first.
+    """Return the step times without each candidate, largest gain first.
 
-    Candidates are those of each kind with the largest share of the critical path; among equals, those with the largest total
-    time.
+    For each kind, the candidates are the parts with the largest share of the critical path; among equals, those with the
+    largest total time.
     """
     limit = max(1, min(OF_EACH_KIND, SIMULATED_TASKS // (len(KINDS) * max(1, step.plan.count))))
     candidates = [*_links(step), *_resources(step), *_nodes(step)]
@@ -49,7 +49,7 @@ def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
 
 
 def _links(step: SimulatedStep) -> Iterator[_Candidate]:
-    """Those that anything takes."""
+    """Yield the links that transfers use."""
     plan = step.plan
     on_path: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
@@ -62,7 +62,7 @@ def _links(step: SimulatedStep) -> Iterator[_Candidate]:
 
 
 def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
-    """Those that nodes run on, or are launched by."""
+    """Yield the resources that run or launch nodes."""
     plan = step.plan
     on_path: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
@@ -75,7 +75,7 @@ def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
 
 
 def _nodes(step: SimulatedStep) -> Iterator[_Candidate]:
-    """Nodes, and the ops that several nodes have."""
+    """Yield the nodes, and the ops that several nodes have."""
     seconds: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
         seconds[part.task] += part.end - part.start

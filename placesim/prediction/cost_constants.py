@@ -6,15 +6,19 @@ from typing import NamedTuple
 
 
 class TiledConstants(NamedTuple):
-    """Products in tiles.
+    """Constants for products in tiles.
 
-    `efficiency` of the peak that endless tiles would reach, halved at tiles of `half_intensity` (rows x columns / their sum);
-    `prologue_depth`: what starting a tile costs, in elements of depth; `wave_share`: how much of the last wave's idle units
-    counts; `resident_blocks`: blocks a unit needs for its full rate; `loaded_bytes_per_clock`: from the cache into a unit;
-    `epilogue_share`: of writing the result after the computing; `winograd_gain` and `winograd_traffic`: how many times less
-    computing and more bytes; `direct_efficiency`: of the peak, without tiles (0: not offered); `far_cost`: how much slower a
-    page between the rows of an operand makes loading on chips of short reach; `sharpness`: the p of the p-norm
-    that joins computing and moving.
+    - `efficiency`: share of the peak rate with infinitely large tiles; it is halved for tiles of `half_intensity` (rows x
+      columns / their sum).
+    - `prologue_depth`: cost of starting a tile, in elements of depth.
+    - `wave_share`: share of the last wave's idle units that counts.
+    - `resident_blocks`: blocks that a unit needs for its full rate.
+    - `loaded_bytes_per_clock`: bytes loaded from the cache into a unit per clock.
+    - `epilogue_share`: share of writing the result that follows the computation.
+    - `winograd_gain`, `winograd_traffic`: factors by which a Winograd convolution computes less and moves more bytes.
+    - `direct_efficiency`: share of the peak rate without tiles; 0 if that is not offered.
+    - `far_cost`: slow-down of loading on chips of short reach per page between the rows of an operand.
+    - `sharpness`: the p of the p-norm that combines computing and moving.
     """
 
     start_seconds: float
@@ -33,15 +37,16 @@ class TiledConstants(NamedTuple):
 
 
 class StreamConstants(NamedTuple):
-    """Streaming ops: number of passes over the bytes, at the rate of copying."""
+    """Constants for streaming ops: the number of passes over the bytes, at the rate of copying."""
 
     start_seconds: float
     passes: float
 
 
 class RowsConstants(NamedTuple):
-    """Constants for row-wise ops: passes if the cache holds `rows_per_unit` rows per multiprocessor, and further passes
-    otherwise.
+    """Constants for row-wise ops.
+
+    `passes` apply if the cache holds `rows_per_unit` rows per multiprocessor; otherwise `further_passes` are added.
     """
 
     start_seconds: float
@@ -51,10 +56,12 @@ class RowsConstants(NamedTuple):
 
 
 class StepsConstants(NamedTuple):
-    """Recurrent cells.
+    """Constants for recurrent cells.
 
-    `step_seconds` is the overhead of a time step; `efficiency` that of its product, halved at a batch of `half_batch`, with the
-    weights loaded per unit and clock; `product_share` is the share of its peak time that the product of all inputs takes.
+    - `step_seconds`: overhead of a time step.
+    - `efficiency`: share of the peak rate of a step's product; it is halved at a batch of `half_batch`.
+    - `loaded_bytes_per_clock`: bytes of weights loaded per unit and clock.
+    - `product_share`: time of the product of all inputs, relative to its time at the peak rate.
     """
 
     start_seconds: float
@@ -67,7 +74,7 @@ class StepsConstants(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The 10th and the 90th percentile of measured / predicted, where the measurement was no part of the fit."""
+    """10th and 90th percentile of measured / predicted time, for measurements that were not part of the fit."""
 
     low: float
     high: float

@@ -1,9 +1,9 @@
-"""Time of a piece of work on a processor: launch, then the slower of computing and moving bytes.
+"""Time of a piece of work on a processor: its launch, and then the slower of computing and moving bytes.
 
-Work is one of a few shapes: a product in tiles (matrices and convolutions), a stream of bytes, rows that are read again when
-the cache can't hold them, steps of a recurrent cell.  A family has a few constants, the same for all processors; `fitted` says
-from what each comes.  The formulas use arithmetic alone, so that the fit (`tests/benchmarks/fit_costs.py`) can hand columns to
-them.
+Work has one of a few shapes: a product in tiles (matrices and convolutions), a stream of bytes, rows that are read again if the
+cache cannot hold them, or steps of a recurrent cell.  A family of work has a few constants, which are the same for all
+processors; `fitted_constants` has their values and sources.
+The formulas use only arithmetic, so that the fit (`tests/benchmarks/fit_costs.py`) can apply them to columns.
 """
 
 from __future__ import annotations
@@ -25,19 +25,21 @@ from placesim.prediction.processors import Processor
 from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, StreamedBytes, Work
 
 TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
-"""Rows and columns of the result that one thread block makes: the sizes that libraries offer."""
+"""Rows and columns of the part of a result that one thread block computes: the sizes that libraries offer."""
 SPLITS = (1, 4, 16, 64)
 """Possible splits of the summed dimension, which give idle multiprocessors work."""
 PAGE_BYTES = 65536
 """Page size of a GPU's memory mapping."""
 REARRANGED_PASSES = 1.0
-"""Passes over images and results to convert them to channels-last layout and back: a read and a write each would be 2, of which
-libraries save some. From ResNets of both layouts on an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4).
+"""Passes over images and results to convert them to channels-last layout and back.
+
+A read and a write each would be 2, of which libraries save some.  From ResNets of both layouts on an RTX 3090 (timm's
+inference, PyTorch 1.13 and 2.4).
 """
 TF32_REARRANGED_PASSES = 2.0
-"""The same for tf32 on wide tensor cores, where nothing is saved: from our recording of an H100 and an H200."""
+"""The same number for tf32 on wide tensor cores, where nothing is saved; from our recording of an H100 and an H200."""
 _FED_BYTES_PER_CLOCK = 2048
-"""Bytes of operands that a multiprocessor's tensor cores take in a clock if it does 1,024 float16 operations, as V100's."""
+"""Bytes of operands per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, like V100's."""
 _RAGGED_GAIN = 2.5
 """Speed of wide tensor cores, relative to float32, for rows that are not a multiple of 16 bytes (recorded on an H100)."""
 _CHOICE_SHARPNESS = 12
@@ -53,9 +55,9 @@ class Prediction(NamedTuple):
 
 
 class ProcessorFigures(NamedTuple):
-    """Figures of a processor that the formulas read; in a fit each is a column.
+    """Figures of a processor that the formulas read; in a fit, each is a column.
 
-    `rate` is operations per second at the clock that the board sustains, `bandwidth` bytes per second that copying reaches.
+    `rate` is operations per second at the clock that the board sustains.  `bandwidth` is bytes per second that copying reaches.
     """
 
     rate: float
@@ -68,9 +70,9 @@ class ProcessorFigures(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
-    """Predicted time of `work` on `processor` after a launch of `launch_seconds`, with the interval of its family.
+    """Return the predicted time of `work` on `processor` after a launch of `launch_seconds`, with the interval of its family.
 
-    InvalidArgumentError if the processor has no rate for the work's arithmetic.
+    Raise InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """
     family = work_family(work, processor)
     seconds = kernel_seconds(work, processor, family)
@@ -79,7 +81,7 @@ def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Pr
 
 
 def work_family(work: Work, processor: Processor) -> str:
-    """Name of the constants that apply: the work's own, with the kind of processor if that has other kernels."""
+    """Return the name of the work's family, including the kind of processor if it uses other kernels."""
     if isinstance(work, Product):
         if processor.memory == "processor":
             return "cpu convolution" if work.family.startswith("convolution") else "cpu product"
@@ -90,23 +92,23 @@ def work_family(work: Work, processor: Processor) -> str:
 
 
 def uses_tensor_cores(work: Product, processor: Processor) -> bool:
-    """Whether matrix units do the work: the processor has them for this arithmetic, and the channels come in eights."""
+    """Return whether matrix units do the work: they must support the arithmetic, and channels must be multiples of eight."""
     return work.arithmetic in processor.tensor and work.has_whole_octets
 
 
 def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
-    """The time on the device alone."""
+    """Return the seconds of a kernel on the device, without its launch."""
     machine = machine_of(work, processor)
     if isinstance(work, Product):
         rearranged = rearranged_passes(work, processor) * work.rearranged_bytes
         return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
     seconds, start = _fixed_shape_seconds(work, machine, family)
-    # a GPU's start: on a processor the executor's dispatch is all there is
+    # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
     return seconds - start if processor.memory == "processor" else seconds
 
 
 def rearranged_passes(work: Product, processor: Processor) -> float:
-    """Passes over images and results whose channels lie apart, which only tensor cores need beside each other."""
+    """Return the passes for converting tensors from channels-first layout; only tensor cores need the other layout."""
     if not uses_tensor_cores(work, processor):
         return 0.0
     return TF32_REARRANGED_PASSES if work.arithmetic == "tf32" and processor.has_wide_tensor_cores else REARRANGED_PASSES
@@ -115,7 +117,7 @@ def rearranged_passes(work: Product, processor: Processor) -> float:
 def _fixed_shape_seconds(
     work: RecurrentLayer | Rows | StreamedBytes, machine: ProcessorFigures, family: str
 ) -> tuple[float, float]:
-    """The time, and how much of it is the start."""
+    """Return the seconds of a kernel, and those of its start."""
     if isinstance(work, RecurrentLayer):
         return steps_seconds(STEPS[family], machine, *work.steps_load()), STEPS[family].start_seconds
     if isinstance(work, Rows):
@@ -124,7 +126,7 @@ def _fixed_shape_seconds(
 
 
 def start_seconds(work: Work, processor: Processor) -> float:
-    """Part of the time on the device that does not depend on sizes."""
+    """Return the seconds on the device that do not depend on sizes."""
     family = work_family(work, processor)
     if isinstance(work, Product):
         return TILED[family].start_seconds
@@ -132,7 +134,7 @@ def start_seconds(work: Work, processor: Processor) -> float:
 
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
-    """Processor figures for this work's arithmetic."""
+    """Return the processor's figures for this work's arithmetic."""
     slowdown = power_slowdown(processor.rate("float32"), processor.watts, processor.process_nm)
     return ProcessorFigures(
         peak_rate(work, processor) / slowdown,
@@ -145,10 +147,11 @@ def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
 
 
 def loading_hz(work: Work, processor: Processor) -> float:
-    """Clock at which a multiprocessor loads operands; that of wide tensor cores grows with the bytes that they take.
+    """Return the clock in Hz at which a multiprocessor loads operands.
 
-    Each generation's caches and copies keep up with its tensor cores: A100 to B200 take two to eight times V100's operands in a
-    clock, by tiles that several multiprocessors share and by copies that pass no registers.
+    For wide tensor cores it grows with the bytes that they consume, since each generation's caches keep up with its tensor
+    cores.  A100 to B200 load two to eight times V100's operands per clock, by sharing tiles among multiprocessors and by copies
+    that bypass registers.
     """
     if isinstance(work, Product) and uses_tensor_cores(work, processor) and processor.has_wide_tensor_cores:
         return processor.rate(work.arithmetic) / processor.units * work.element_bytes / _FED_BYTES_PER_CLOCK
@@ -156,7 +159,7 @@ def loading_hz(work: Work, processor: Processor) -> float:
 
 
 def peak_rate(work: Work, processor: Processor) -> float:
-    """Operations per second available to the work's arithmetic; small work gets the float32 rate."""
+    """Return the operations per second available to the work's arithmetic; streams and rows get the float32 rate."""
     if isinstance(work, StreamedBytes | Rows):
         return processor.rate("float32")
     if isinstance(work, Product) and work.arithmetic in processor.tensor and not uses_tensor_cores(work, processor):
@@ -168,10 +171,10 @@ def peak_rate(work: Work, processor: Processor) -> float:
 def power_slowdown(
     rate: float, watts: float, process_nm: float, operations_per_joule_nm: float = SUSTAINED_OPERATIONS_PER_JOULE_NM
 ) -> float:
-    """Factor by which a board of `watts` computes slower than its peak of `rate` float32 operations per second.
+    """Return the factor by which a board of `watts` computes slower than its peak of `rate` float32 operations per second.
 
-    Energy for an operation falls with the feature size of the process; a board that would need more than it may draw lowers its
-    clock.
+    The energy per operation falls with the feature size of the process.  A board that would need more than its power limit
+    lowers its clock.
     """
     sustained = operations_per_joule_nm * watts / process_nm
     slowdown: float = (1 + (rate / sustained) ** _LIMIT_SHARPNESS) ** (1 / _LIMIT_SHARPNESS)
@@ -189,10 +192,10 @@ def tiled_seconds(
     element_bytes: float,
     is_winograd: float,
 ) -> float:
-    """`batch` products of `[rows, depth]` and `[depth, columns]`, cut into tiles that go to the multiprocessors in waves.
+    """Return the seconds of `batch` products of `[rows, depth]` and `[depth, columns]`, in tiles that run in waves.
 
-    Each candidate of `TILES` and `SPLITS` has its time; the library takes about the least.  `is_winograd` is 1 where a filter
-    may be applied with fewer multiplications, else 0.
+    Each candidate of `TILES` and `SPLITS` has a time; a library takes about the least.  `is_winograd` is 1 if a filter may be
+    applied with fewer multiplications, else 0.
     """
     p = c.sharpness
     gain = 1 + (c.winograd_gain - 1) * is_winograd
@@ -223,12 +226,12 @@ def tiled_seconds(
 
 
 def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float) -> float:
-    """Seconds for bytes that pass once, or as often as the family's constant says."""
+    """Return the seconds for bytes that pass once, or as often as the family's constant says."""
     return c.start_seconds + moved_bytes * c.passes / machine.bandwidth
 
 
 def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float, row_bytes: float) -> float:
-    """Seconds of a row-wise op: rows that don't fit the cache are read again in each further pass."""
+    """Return the seconds of a row-wise op; rows that don't fit the cache are read again in each further pass."""
     crowding = (machine.units * c.rows_per_unit * row_bytes / machine.cache_bytes) ** 2
     return c.start_seconds + moved_bytes * (c.passes + c.further_passes * crowding / (1 + crowding)) / machine.bandwidth
 
@@ -236,7 +239,7 @@ def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float
 def steps_seconds(
     c: StepsConstants, machine: ProcessorFigures, gates: float, hidden: float, batch: float, steps: float, element_bytes: float
 ) -> float:
-    """Seconds of a recurrent layer: one product of all inputs, then a small dependent product per time step.
+    """Return the seconds of a recurrent layer: one product of all inputs, then a small dependent product per time step.
 
     A step reads the weights `[gates * hidden, hidden]` from the caches at the rate of all multiprocessors.
     """

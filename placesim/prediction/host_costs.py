@@ -15,7 +15,7 @@ _UNKNOWN = MeasuredFigure(1.0)
 
 
 def cache_miss_share(among: float, cache: float) -> float:
-    """Share of `among` bytes that does not fit a cache of `cache` bytes."""
+    """Return the share of `among` bytes that does not fit a cache of `cache` bytes."""
     size = (among / cache) ** _SHARPNESS
     return size / (1 + size)
 
@@ -30,19 +30,19 @@ def expand_amounts(amounts: Amounts, caches: tuple[float, float]) -> dict[str, f
 
 
 def amount_seconds(amounts: Amounts, profile: HostProfile) -> float:
-    """Seconds of one thread."""
+    """Return the seconds that one thread needs for these amounts."""
     seconds = profile.seconds
     return sum(count * seconds[name] for name, count in expand_amounts(amounts, profile.caches).items())
 
 
 def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
-    """Seconds of a kernel whose op may use `threads` threads, before its family's factor."""
+    """Return the seconds of a kernel whose op may use `threads` threads, before its family's factor."""
     seconds, counts = shared_costs(load, profile, threads)
     return seconds + sum(count * profile.seconds[name] for name, count in counts.items())
 
 
 def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float, dict[str, float]]:
-    """(seconds without sharing costs, amount of each sharing cost)."""
+    """Return the seconds without the costs of sharing work among threads, and the amount of each such cost."""
     alone, shared = amount_seconds(load.alone, profile), amount_seconds(load.shared, profile)
     helping = min(threads, load.parts)
     if helping < 2:
@@ -54,7 +54,7 @@ def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float,
 
 
 def kernel_prediction(load: Load, profile: HostProfile, threads: int) -> Prediction:
-    """The same with the family's factor, and its interval."""
+    """Return the predicted time of a kernel, including its family's factor and interval."""
     factor, low, high = profile.families.get(load.family, _UNKNOWN)
     seconds = load_seconds(load, profile, threads) * factor
     return Prediction(seconds, seconds * low, seconds * high)

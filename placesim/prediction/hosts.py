@@ -1,4 +1,4 @@
-"""A task's host for cost predictions: cores and rates, with assumptions for missing figures."""
+"""A task's host for cost predictions: its cores and rates, with assumptions for missing figures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from placesim.prediction.processors import Arithmetic, Processor
 HOST_CORES = 8
 _CLOCK_HZ = 2.5e9
 _FLOATS_PER_CLOCK = 32
-"""Two fused multiply-adds of eight float32 each, as every x86 server core has them since 2013."""
+"""Two fused multiply-adds of eight float32 each, as on every x86 server core since 2013."""
 _BYTES_PER_CORE = 8e9
-"""Of main memory, a second: 64 GB/s for all cores, about four channels of DDR4-2400."""
+"""Bytes per second of main memory for one core: 64 GB/s for all, about four channels of DDR4-2400."""
 _FLOAT32 = _CLOCK_HZ * _FLOATS_PER_CLOCK
 _CACHE_BYTES_PER_CORE = 2.5 * (1 << 20)
 DISPATCH_SECONDS = 1e-6
@@ -23,11 +23,11 @@ LAUNCH_SECONDS = 5e-6
 SHARE_SECONDS = 40e-6
 """Minimum work per core: TensorFlow's pools do not divide work below about ten microseconds."""
 _RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
-"""Kinds of arithmetic that a processor without a rate for them computes as float32."""
+"""Kinds of arithmetic that a processor without their rate computes as float32."""
 
 
 class Host:
-    """A host's cores, and the processor formed by a number of them."""
+    """A host: its cores, and processors that consist of a number of them."""
 
     def __init__(self, model: HostModel) -> None:
         self.model = model
@@ -39,12 +39,12 @@ class Host:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the rates that times on CPUs follow from are."""
+        """Whether the rates that determine times on CPUs are assumed."""
         return self.profile is None and not (self.model.cores and self.model.flops and self.model.bandwidth)
 
     @lru_cache  # noqa: B019  # a machine has a few hosts, which live as long as it
     def processor(self, cores: int) -> Processor:
-        """Processor of `cores` cores, with proportional rates and bandwidth."""
+        """Return the processor that `cores` cores form, with proportional rates and bandwidth."""
         model, share = self.model, cores / self.cores
         float32 = model.flops * share or _FLOAT32 * cores
         rates: dict[Arithmetic, float] = {"float32": float32, "float64": float32 / 2, **dict.fromkeys(_RATES, float32)}
@@ -60,7 +60,7 @@ class Host:
         )
 
     def assumptions(self, *, has_gpus: bool) -> Iterator[str]:
-        """Assumptions about missing figures."""
+        """Yield a sentence for each assumption about missing figures."""
         if self.is_assumed:
             model = self.model
             float32 = model.flops / self.cores or _FLOAT32

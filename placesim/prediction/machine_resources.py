@@ -1,7 +1,8 @@
-"""A machine's devices -> the streams, cores and links that a step's tasks share.
+"""Resources of a machine: the streams, cores and links that a step's tasks share.
 
-Each task of the cluster has the cores of its host and a network link each way; each GPU a compute stream, three copy streams, a
-PCIe link each way and, where its model has it, an NVLink each way; or the links that the inventory lists in their place.
+Each task of the cluster has the cores of its host, and a network link in each direction.  Each GPU has a compute stream, three
+copy streams, a PCIe link in each direction and, if its model has it, an NVLink in each direction.  Links in the inventory
+replace these.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
 
 
 class Threads(NamedTuple):
-    """Number of nodes that a task's CPUs run at once, and of cores that one of them may use; 0: as many as there are."""
+    """Number of nodes that a task's CPUs run at once, and of cores that one node may use; 0 for all."""
 
     inter_op: int = 0
     intra_op: int = 0
 
 
 class _Gpu(NamedTuple):
-    """Resources of a GPU's streams, and the ends of its links; `launch` is 0 if unknown."""
+    """Resources of a GPU's streams, and its vertex among the links; `launch` is 0 if unknown."""
 
     processor: Processor
     compute: int
@@ -65,7 +66,7 @@ class _Gpu(NamedTuple):
 
 
 class DevicePlace(NamedTuple):
-    """Execution place of a device's nodes: the cores of its task and, for a GPU, its streams."""
+    """Resources that run a device's nodes: the cores of its task and, for a GPU, its streams."""
 
     device: Device
     task: DeviceName
@@ -80,7 +81,7 @@ class DevicePlace(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Links and streams that a tensor takes; none of either within a host's memory."""
+    """Links and streams that a transfer uses; none within a host's memory."""
 
     links: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
@@ -89,9 +90,10 @@ class Route(NamedTuple):
 class SimulatedMachine:
     """Resources and links by number, and the place of each device by name.
 
-    Virtual devices of one GPU share its streams and links.  A link of the inventory takes the place of the GPU's PCIe, its
-    NVLink or the host's network link, whichever it is said to be.  Raises InvalidArgumentError for a GPU model without a rate
-    or a bandwidth.
+    Virtual devices of one GPU share its streams and links.  A link of the inventory replaces the default link of its kind: a
+    GPU's PCIe or NVLink, or the host's network link.
+
+    The constructor raises InvalidArgumentError for a GPU model without a rate or a bandwidth.
     """
 
     def __init__(self, devices: Sequence[Device], threads: Threads | None = None, links: MachineLinks = NO_LINKS) -> None:
@@ -113,7 +115,7 @@ class SimulatedMachine:
             name = f"{task.job}:{task.task}/" if self._names_tasks else ""
             model = next((device.host for device in devices if device.host and device.spec.address_space == task), HostModel())
             host = self.hosts[task] = Host(model)
-            # a pool of negative size has the caller's thread alone
+            # a pool of negative size only has the caller's thread
             inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
             self._cores[task] = self._resource(Cores(f"{name}host", host.cores, inter_op))
             if self._names_tasks and (end, "network") not in listed.replaced:
@@ -128,7 +130,7 @@ class SimulatedMachine:
 
     @property
     def links(self) -> list[Link]:
-        """All links, one per direction for full-duplex ones."""
+        """All links; a full-duplex link has one per direction."""
         return self._routes.links
 
     def _gpu(self, device: Device, task: DeviceName, listed: ListedLinks) -> _Gpu:
@@ -161,7 +163,7 @@ class SimulatedMachine:
         return len(self.resources) - 1
 
     def _both_ways(self, end: Vertex, hub: Vertex, name: str, bandwidth: float, latency: float) -> None:
-        """Add links from and to an end."""
+        """Add links from and to a vertex."""
         self._routes.connect(hub, end, self._routes.add(Link(f"{name} in", bandwidth, latency)))
         self._routes.connect(end, hub, self._routes.add(Link(f"{name} out", bandwidth, latency)))
 
@@ -179,13 +181,13 @@ class SimulatedMachine:
             self._routes.connect(ends[way], ends[1 - way], self._routes.add(Link(name, entry.bandwidth, entry.latency)))
 
     def intra_op(self, host: Host) -> int:
-        """Number of cores of a host that one node may use."""
+        """Return the number of cores of a host that one node may use."""
         return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
 
     def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
-        """The way between two devices' memories; `from_host` and `to_host` say that a GPU's end is in host memory.
+        """Return the route between two devices' memories; `from_host` and `to_host` say that a GPU's tensor is in host memory.
 
-        Raises GraphFileError if the links of the inventory leave none.
+        Raise GraphFileError if the links of the inventory do not connect them.
         """
         source = None if from_host else sender.gpu
         target = None if to_host else receiver.gpu
@@ -200,7 +202,11 @@ class SimulatedMachine:
         return found
 
     def _streams(self, source: _Gpu | None, target: _Gpu | None, first: Vertex, last: Vertex) -> tuple[int, ...]:
-        """Two GPUs copy between themselves; where the host of either takes part, each copies from or to its own."""
+        """Return the copy streams that a transfer uses.
+
+        Two GPUs use their streams for copies between GPUs.  If the route passes a host, each uses its stream to or from its
+        host.
+        """
         if source is not None and target is not None:
             if source is target:
                 return ()
@@ -221,14 +227,14 @@ class SimulatedMachine:
 
 
 class ListedLink(NamedTuple):
-    """A link described by an entry, with its ends."""
+    """A link of an entry, with its ends."""
 
     entry: LinkEntry
     ends: tuple[Vertex, ...]
 
 
 class ListedLinks(NamedTuple):
-    """The inventory's links, and the default links that they replace (PCIe, NVLink or network of an end)."""
+    """Links of the inventory, and the default links that they replace, given by end and kind."""
 
     links: tuple[ListedLink, ...]
     replaced: frozenset[tuple[Vertex, LinkKind]]
@@ -247,7 +253,7 @@ def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
 
 
 def machine_tasks(devices: Sequence[Device]) -> dict[TaskName, TaskDevices]:
-    """Devices of each task, its GPUs by the driver's numbers."""
+    """Return the devices of each task, with its GPUs by the driver's numbers."""
     cpus: dict[TaskName, int] = {}
     gpus: dict[TaskName, dict[int, None]] = {}
     for device in devices:

@@ -10,9 +10,9 @@ from placesim.runtime.recording.lifetimes import BEFORE, Lifetime
 
 
 class MemoryCurve(NamedTuple):
-    """Memory of a device during a step: `changes` are (seconds into the step, bytes in use from then on).
+    """Memory of a device during a step: `changes` are pairs of seconds into the step and bytes in use from then on.
 
-    The first is at 0, before the step, and the last at its end.  `limit` is in bytes, None if there is none.
+    The first change is at 0, before the step, and the last at its end.  `limit` is in bytes; None if there is none.
     """
 
     device: str
@@ -21,7 +21,7 @@ class MemoryCurve(NamedTuple):
 
 
 def memory_curve(device: str, buffers: Sequence[Lifetime], timeline: WorkloadTimeline, limit: int | None) -> MemoryCurve:
-    """Curve of buffers: each is in use from the start of its producer to the last end of its holders.
+    """Return the memory curve of a device; each buffer is in use from the start of its producer to the last end of its holders.
 
     Releases and allocations at the same moment are one change, so buffers without a lifetime don't show.
     """

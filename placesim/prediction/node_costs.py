@@ -26,7 +26,7 @@ COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
 
 
 class InputTransfer(NamedTuple):
-    """A tensor to be transferred: its bytes, and its seconds alone on its links."""
+    """An input that must be transferred: its bytes, and the seconds of the transfer if its links are free."""
 
     tensor: str
     sender: str
@@ -35,12 +35,15 @@ class InputTransfer(NamedTuple):
 
 
 class DeviceCost(NamedTuple):
-    """All runs of a node in a step, as if on this device; seconds throughout.
+    """Cost of all runs of a node in a step if it were on this device; times are in seconds.
 
-    `compute` is what the operations take at the rate that the processor sustains, `memory` what the bytes take at the bandwidth
-    that copying reaches, `launch` what passes whatever the sizes are, of which `launch_on_host` is on the host before the
-    device begins; `bound` names the largest of the three.  `family` is the fitted formula's, empty for what costs its dispatch.
-    `is_uncertain` tells what runs on the assumed host.  `transfers` are those of inputs that are elsewhere.
+    - `compute`: time of the operations at the rate that the processor sustains.
+    - `memory`: time of the bytes at the bandwidth that copying reaches.
+    - `launch`: time that does not depend on sizes; `launch_on_host` is the part on the host before the device begins.
+    - `bound`: the largest of the three.
+    - `family`: name of the fitted formula; empty if the node only costs its dispatch.
+    - `is_uncertain`: whether the node runs on a host with assumed figures.
+    - `transfers`: those of inputs that are in another memory.
     """
 
     device: str
@@ -59,17 +62,17 @@ class DeviceCost(NamedTuple):
 
     @property
     def transfer_seconds(self) -> float:
-        """Seconds of all input transfers, one after another."""
+        """Total seconds of all input transfers."""
         return sum(transfer.seconds for transfer in self.transfers)
 
 
 @dataclass(frozen=True)
 class NodeCostEstimate:
-    """Predicted time of a node in a step of `run:`, in its steady state, on its device and on others.
+    """Predicted time of a node in the steady state of a step of `run:`, on its own device and on others.
 
-    `operations` and `bytes` are of all its `runs`: the kernel's own count, and what its inputs and outputs hold.  `unknown` has
-    the devices on which nothing is known of it, each with the reason.  `calls` tells a node that calls functions, whose nodes
-    are counted by themselves.
+    `operations` and `bytes` are totals of all its `runs`: the kernel's own count, and the size of its inputs and outputs.
+    `unknown` has the devices without a prediction, each with the reason.  `calls` is set if the node calls functions, whose
+    nodes are counted separately.
     """
 
     node: str
@@ -84,7 +87,7 @@ class NodeCostEstimate:
 
 
 class _Run(NamedTuple):
-    """A node's place in a prepared step, and its executions there."""
+    """A node in a prepared step, with its executions there."""
 
     step: int
     prepared: PreparedStep
@@ -105,7 +108,7 @@ class NodeCosts:
         self._runs: dict[str, _Run] | None = None
 
     def of(self, name: str, device_types: Sequence[str]) -> NodeCostEstimate | None:
-        """A node's cost on its device and on all others of such types; None if no step runs it."""
+        """Return a node's cost on its device and on all others of these types; None if no step runs it."""
         run = self._run(name)
         if run is None:
             return None
@@ -136,13 +139,13 @@ class NodeCosts:
         )
 
     def _run(self, name: str) -> _Run | None:
-        """In the last step that runs it."""
+        """Return a node's executions in the last step that runs it; None if there is no such step."""
         if self._runs is None:
             self._runs = self._all_runs()
         return self._runs.get(name)
 
     def _all_runs(self) -> dict[str, _Run]:
-        # a function's body may have nodes of the same names: these are told by what they are
+        # a function's body may have nodes of the same names, so nodes are identified by object
         prepared_of = {
             id(node): prepared
             for prepared in self._prepared
@@ -192,7 +195,9 @@ class NodeCosts:
         )
 
     def _transfers(self, run: _Run, execution: Execution, device: Device, memory: MemoryTypes) -> Iterator[InputTransfer]:
-        """Inputs outside the device's memory, each once; a variable read by reference moves with the node."""
+        """Yield the transfers of inputs outside the device's memory, each once; a variable read by reference moves with the
+        node.
+        """
         client, node = run.prepared.client, run.node
         places, links = self._machine.places, self._machine.links
         seen: set[tuple[int, int]] = set()
@@ -214,14 +219,14 @@ class NodeCosts:
 
 
 def _tensor_name(client: ClientGraph, sender: Node, slot: int) -> str:
-    """Name of a tensor in the graph; fed tensors come from an argument node of the step."""
+    """Return the name of a tensor in the graph; fed tensors come from an argument node of the step."""
     if sender.op == "_Arg":
         return client.feeds[sender.attrs["index"]].removesuffix(":0")
     return f"{sender.name}:{slot}" if slot else sender.name
 
 
 def _folded(transfers: Iterable[InputTransfer]) -> tuple[InputTransfer, ...]:
-    """Each tensor once, with all its runs."""
+    """Return one transfer per tensor and sender, with the totals of all runs."""
     found: dict[tuple[str, str], InputTransfer] = {}
     for transfer in transfers:
         known = found.get(transfer[:2])
@@ -240,7 +245,7 @@ def _shapes(execution: Execution) -> NodeShapes:
 
 
 def _bounds(kernel: PlacedKernel, shapes: NodeShapes, place: DevicePlace) -> tuple[float, float, float]:
-    """Seconds of the operations, of the bytes, and of overhead independent of sizes."""
+    """Return the seconds of the operations, of the bytes, and of the overhead that does not depend on sizes."""
     launch = place.host.dispatch if kernel.placed.resource == place.cores else kernel.placed.launch
     if kernel.work is None:
         return 0.0, 0.0, launch

@@ -1,4 +1,4 @@
-"""A node and its static shapes to the work that its kernel does, in the shapes that the cost formulas know."""
+"""Work of a node's kernel, in the shapes that the cost formulas know, from the node and its static shapes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 
 
 class NodeShapes(NamedTuple):
-    """A node's op, attrs and fully known static shapes, with the operations and bytes of its kernel's cost model.
+    """A node's op, attrs and known static shapes, with the operations and bytes of its kernel's cost model.
 
-    `read_bytes` are those of its inputs.
+    `read_bytes` are the bytes of its inputs.
     """
 
     op: str
@@ -55,7 +55,7 @@ class NodeShapes(NamedTuple):
 
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:
-    """Work of the node's kernel; None if it does nothing."""
+    """Return the work of the node's kernel; None if it does nothing."""
     kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
@@ -66,13 +66,13 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
 
 
 def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
-    """Arithmetic of an op of this type; float32 is tf32 on matching tensor cores, TensorFlow's default."""
+    """Return the arithmetic of an op of this type; for float32, it is tf32 if tensor cores support that, as in TensorFlow."""
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
 
 
 def _stream(node: NodeShapes, processor: Processor) -> Work:
-    """Work of reading and writing bytes; for many operations per byte, of an equivalent product."""
+    """Return the work of reading and writing bytes or, with many operations per byte, of an equivalent product."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
         return StreamedBytes("elementwise", float(node.moved_bytes))
     results = max(1, sum(map(prod, node.outputs)))
@@ -83,7 +83,7 @@ def _stream(node: NodeShapes, processor: Processor) -> Work:
 
 
 def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Work of a matrix product; the arguments name its transposition attrs."""
+    """Return a rule for matrix products; the arguments name the op's transposition attrs."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         left, right = node.inputs[0], node.inputs[1]
@@ -96,10 +96,10 @@ def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]
 
 
 def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callable[[NodeShapes, Processor], Work]:
-    """A convolution or one of its gradients; a volume's depth counts with its height."""
+    """Return a rule for a convolution or one of its gradients; the depth of a volume is multiplied with its height."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
-        # (images, filters, results), one of which the node makes and has the sizes of as an input
+        # (images, filters, results): the node makes one of them, whose sizes it has as an input
         images, filters, results = (*node.inputs[:2], node.outputs[0])
         if direction == "input gradient":
             images, results = node.outputs[0], node.inputs[2]
@@ -122,7 +122,7 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
 
 
 def _normalization(node: NodeShapes, processor: Processor) -> Work:
-    """Statistics are a further pass; without them each number is scaled and moved."""
+    """Return the work of a batch normalization; without statistics, it only scales and moves each number."""
     family = "batch normalization" if node.attrs.get("is_training", True) else "elementwise"
     return StreamedBytes(family, float(node.moved_bytes))
 
@@ -132,7 +132,7 @@ def _streamed(family: str) -> Callable[[NodeShapes, Processor], Work]:
 
 
 def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
-    """Rows along the last axis."""
+    """Return a rule for rows along the last axis."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         *others, columns = node.inputs[0]
@@ -142,13 +142,13 @@ def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
 
 
 def _gathered(node: NodeShapes, processor: Processor) -> Work:
-    """Work of a gather: the gathered rows are read and written; the rest of the table is not touched."""
+    """Return the work of a gather: the gathered rows are read and written, and the rest of the table is not touched."""
     indices = node.moved_bytes - node.dtype.size * (prod(node.inputs[0]) + prod(node.outputs[0]))
     return StreamedBytes("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
 
 
 def _sequence(direction: Direction) -> Callable[[NodeShapes, Processor], Work]:
-    """An LSTM over time: x `[time, batch, inputs]`, h_prev `[batch, hidden]`."""
+    """Return a rule for an LSTM over time: x is `[time, batch, inputs]`, h_prev is `[batch, hidden]`."""
 
     def work(node: NodeShapes, processor: Processor) -> Work:
         steps, batch, _ = node.inputs[1]
@@ -178,6 +178,7 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes, Processor], Work]] = {
     "recurrent": _sequence("forward"),
     "recurrent gradient": _sequence("input gradient"),
 }
-"""Ops with a formula; all others stream their bytes, since no published data separates reductions, transposes and slices from
-elementwise ops.
+"""Rules by kind of cost; all other ops stream their bytes.
+
+No published data separates reductions, transposes and slices from elementwise ops.
 """

@@ -1,4 +1,4 @@
-"""A device's figures as a cost formula needs them: rates, bandwidth, multiprocessors, power, from the catalogue of GPUs."""
+"""Figures of a device that the cost formulas need: rates, bandwidth, multiprocessors and power, from the catalogue of GPUs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.machine.gpu_models import GpuModel
 
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]
-"""HBM, GDDR, GDDR with its check bits in line, whatever a GPU before Volta has, or a CPU's main memory."""
+"""Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any on a GPU before Volta, or a CPU's main memory."""
 _BITS: Mapping[Arithmetic, int] = {
     "float64": 64,
     "float32": 32,
@@ -24,9 +24,10 @@ _BITS: Mapping[Arithmetic, int] = {
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
 _REACHED_SHARES = {3: 0.74, 5: 0.8}
-"""Share of the data sheet's float32 rate that products reach at best, by compute capability, for those far below it. Kepler has
-192 lanes to four schedulers of 32; Maxwell's do 1.35 times as much each (GM107's white paper, recalled). Maxwell's boards held
-less than their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's).
+"""Share of the data sheet's float32 rate that products reach at best, by compute capability, if it is far below 1.
+
+Kepler has 192 lanes for four schedulers of 32.  Maxwell's lanes do 1.35 times as much each (GM107's white paper, recalled).
+Maxwell's boards ran below their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's).
 """
 _ENERGIES = {3: 2.0}
 """Energy per operation relative to later chips of the same process; Maxwell's is half."""
@@ -34,14 +35,14 @@ _USUAL_LANES = 128
 _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
 _FLOAT8_SINCE = 8.9
-"""Compute capability of Ada; the sheets have one rate for float8 and int8."""
+"""Compute capability of Ada; the data sheets have one rate for float8 and int8."""
 _WIDE_OPERATIONS_PER_CLOCK = 1500
 _TENSOR_CORES_GAIN = 3
-"""Float16 without tensor cores runs at most twice as fast as float32."""
+"""Factor that shows tensor cores, since float16 without them runs at most twice as fast as float32."""
 
 
 class NoFiguresError(UsageError):
-    """A device's sheet lacks a figure that a time needs."""
+    """Raised when a device's data sheet lacks a figure that a prediction needs."""
 
     @property
     def type_name(self) -> str:
@@ -50,11 +51,12 @@ class NoFiguresError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """Processor: peak operations per second by arithmetic, bytes per second, and properties that slow a kernel down.
+    """A processor: peak operations per second by arithmetic (0: none), bytes per second, and properties that slow kernels down.
 
-    `tensor` names the kinds of arithmetic whose rate is that of matrix units (tensor cores); `units` are multiprocessors, or a
-    CPU's cores.  `watts` and `process_nm`, with which goes the energy for an operation, bound what can be sustained.
-    `has_short_reach`: its translation buffer covers too little for rows that lie pages apart.  A rate of 0 is none.
+    - `tensor`: the kinds of arithmetic whose rate is that of tensor cores.
+    - `units`: multiprocessors, or a CPU's cores.
+    - `watts`, `process_nm`: power limit and feature size, which bound the sustained rate.
+    - `has_short_reach`: whether its translation buffer (TLB) covers too little for rows that lie pages apart.
     """
 
     name: str
@@ -71,7 +73,9 @@ class Processor:
 
     @property
     def has_wide_tensor_cores(self) -> bool:
-        """Whether a multiprocessor does 2,048 float16 operations a clock or more, as since A100, and not 1,024 or fewer."""
+        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; earlier ones do at most
+        1,024.
+        """
         return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
 
     def __post_init__(self) -> None:
@@ -80,7 +84,10 @@ class Processor:
                 raise InvalidArgumentError(f"{self.name}: got {what} {value:g}, expected a value above 0")
 
     def rate(self, arithmetic: Arithmetic) -> float:
-        """Peak operations per second; InvalidArgumentError names the kinds of arithmetic with a rate, and the nearest."""
+        """Return the peak operations per second of an arithmetic.
+
+        Raise InvalidArgumentError, which names the kinds of arithmetic with a rate and the nearest, if it has none.
+        """
         found = self.rates.get(arithmetic, 0.0)
         if not 0 < found < _NO_LIMIT:
             known = [name for name, value in self.rates.items() if value > 0]
@@ -91,16 +98,17 @@ class Processor:
 
 
 def gpu_processor(model: GpuModel) -> Processor:
-    """A GPU of the catalogue, or of the inventory.
+    """Make the processor for a GPU model of the catalogue or the inventory.
 
-    Where its sheet has no rate for float16 or bfloat16, tensors of them are computed as float32, whose rate is taken; tf32 is a
-    rate only where there are tensor cores for it.  A model of which no multiprocessors are known is given as many as reach its
-    flops with 128 lanes each at 1.5 GHz, as most chips since 2014 have them, and 64 KiB of cache for each.
+    Without a rate for float16 or bfloat16, tensors of these types are computed as float32 at its rate.  tf32 has a rate only if
+    there are tensor cores for it.
+    A model with unknown multiprocessors gets as many as reach its flops with 128 lanes each at 1.5 GHz, as most chips since
+    2014 have.  Each gets 64 KiB of cache.
     """
     own = model.figures
     clock_hz = own.clock_mhz * 1e6 or _USUAL_CLOCK_HZ
     units = own.multiprocessors or max(1.0, model.flops / (2 * _USUAL_LANES * clock_hz))
-    # of a model of one's own the compute capability alone says nothing of its speed
+    # for a user's own model, the compute capability alone does not determine its speed
     generation = float(model.compute_capability) if own.multiprocessors else _VOLTA
     float32 = model.flops * _REACHED_SHARES.get(int(generation), 1.0)
     rates: dict[Arithmetic, float] = {
@@ -128,8 +136,9 @@ def gpu_processor(model: GpuModel) -> Processor:
 
 
 def _tensor_arithmetics(model: GpuModel) -> frozenset[Arithmetic]:
-    """Arithmetic with tensor cores: float16 since Volta, tf32 and bfloat16 since Ampere, float8 since Ada; none if float16
-    is as fast as float32.
+    """Return the arithmetic with tensor cores; none if float16 is about as fast as float32.
+
+    Tensor cores compute float16 since Volta, tf32 and bfloat16 since Ampere, and float8 since Ada.
     """
     own = model.figures
     if own.tf32:

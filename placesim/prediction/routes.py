@@ -1,7 +1,7 @@
 """Routes of transfers over the machine's links.
 
-Routes never pass through a device's memory.  The chosen one passes the fewest hosts and networks; ties are broken by the widest
-bottleneck, the fewest links, the lowest latency, and the order of the links.
+Routes never pass through a device's memory.  The chosen route passes the fewest hosts and networks.  Ties are broken by the
+widest bottleneck, the fewest links, the lowest latency, and the order of the links.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ _NO_LINK = -1
 
 
 class _Edge(NamedTuple):
-    """Edge of a link, by its number, from an end; none leads out of a medium, since the way into it has counted."""
+    """An edge from one vertex to another, with its link's number; an edge out of a medium has none, since the edge into it
+    counts.
+    """
 
     to: int
     link: int
 
 
 class Routes:
-    """Ends and the links between them; a way is looked for once."""
+    """Vertices and the links between them; each route is searched only once."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -40,12 +42,12 @@ class Routes:
         return len(self.links) - 1
 
     def connect(self, first: Vertex, second: Vertex, link: int) -> None:
-        """The link leads from the first end to the second."""
+        """Let a link lead from the first vertex to the second."""
         to = self._number(second)
         self._edges[self._number(first)].append(_Edge(to, link))
 
     def share(self, ends: Sequence[Vertex], link: int) -> None:
-        """Make a link a medium between all pairs of ends."""
+        """Make a link a medium between all pairs of vertices."""
         medium = self._number(Vertex(None, f"switch:#{link}"))
         for end in ends:
             number = self._number(end)
@@ -61,7 +63,7 @@ class Routes:
         return found
 
     def find(self, source: Vertex, target: Vertex) -> tuple[int, ...] | None:
-        """Links from one end to another, in order; None if they are not connected."""
+        """Return the links from one vertex to another, in order; None if they are not connected."""
         start, end = self._number(source), self._number(target)
         widths = self._widths.get(start)
         if widths is None:
@@ -80,17 +82,17 @@ class Routes:
         return tuple(reversed(found))
 
     def passes_host(self, source: Vertex, target: Vertex) -> bool:
-        """Whether the way between two ends leads through a host or a network."""
+        """Return whether the route between two vertices passes a host or a network."""
         self.find(source, target)
         found = self._widths[self._number(source)].get(self._number(target))
         return found is not None and found[0] > 0
 
     def _cost(self, number: int) -> int:
-        """Of passing through an end: 1 for a host or a network, 0 for a switch."""
+        """Return the cost of passing a vertex: 1 for a host or a network, 0 for a switch."""
         return 0 if self._vertices[number].name.startswith("switch:") else 1
 
     def _widest(self, start: int) -> dict[int, tuple[int, float]]:
-        """For each end the fewest hosts and networks on a way there and, of such ways, the width of the widest."""
+        """Return for each vertex the fewest hosts and networks on a route there, and the largest bandwidth of such routes."""
         found: dict[int, tuple[int, float]] = {start: (0, float("inf"))}
         done: set[int] = set()
         waiting = [(0, -float("inf"), start)]
@@ -111,7 +113,7 @@ class Routes:
         return found
 
     def _shortest(self, start: int, width: float) -> dict[int, tuple[int, int]]:
-        """For each end the one before it and the link between, on the best way of links that are at least so wide."""
+        """Return for each vertex its predecessor and the link, on the best route of links with at least this bandwidth."""
         found: dict[int, tuple[int, int]] = {}
         best: dict[int, tuple[int, int, float]] = {start: (0, 0, 0.0)}
         waiting = [(0, 0, 0.0, start)]

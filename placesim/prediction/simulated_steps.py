@@ -30,7 +30,7 @@ from placesim.runtime.recording.recorder import Execution
 
 
 class SimulatedStep:
-    """A step as it ran on the machine: execution n of `step` is task n of `timeline`, at the cost `placed[n]`."""
+    """A step as simulated on the machine: execution n of `step` is task n of `timeline`, with the cost `placed[n]`."""
 
     def __init__(self, step: Sequence[Execution], placed: Sequence[ExecutionCost], machine: SimulatedMachine) -> None:
         self.step = step
@@ -41,25 +41,25 @@ class SimulatedStep:
 
     @property
     def seconds(self) -> float:
-        """Duration of the step."""
+        """Duration of the step in seconds."""
         return self.timeline.seconds
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Duration with all nodes at the low end of their intervals, and at the high end."""
+        """Duration in seconds with all nodes at the low end of their intervals, and with all at the high end."""
         low = self._seconds_with([cost.predicted.low for cost in self.placed])
         high = self._seconds_with([cost.predicted.high for cost in self.placed])
-        # an order that happens to be worse may cost more than shorter nodes save
+        # a worse order may cost more time than shorter nodes save
         return min(low, self.seconds), max(self.seconds, high)
 
     def _seconds_with(self, runs: list[float]) -> float:
-        """Duration with these seconds for each node's run."""
+        """Return the duration in seconds with these times of the nodes."""
         plan = self.plan.with_seconds(runs)
         return self.seconds if plan.seconds == self.plan.seconds else plan_seconds(plan)
 
     @cached_property
     def critical_path(self) -> tuple[PathStep, ...]:
-        """Chain of waits that ends with the step."""
+        """The chain of waits that ends with the step."""
         return critical_path(self.plan.tasks, self.timeline)
 
     def nodes(self) -> Iterator[NodeRun]:
@@ -113,7 +113,7 @@ class SimulatedStep:
             gpu = place.gpu
             busy = usage[place.cores if gpu is None else gpu.compute].busy_seconds
             if gpu is None and place.cores in hosts and name not in counts:
-                busy = 0.0  # what the task's host does is told of its first device, and of those that run nodes
+                busy = 0.0  # the host's time is reported for its first device, and for those that run nodes
             hosts.add(place.cores)
             copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
             held = memory.get(name, Memory(None, None))
@@ -126,7 +126,7 @@ class SimulatedStep:
                 yield memory_curve(name, memory[name].buffers, self.timeline, memory[name].limit)
 
     def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
-        """Data for a trace of this step, the `number`th."""
+        """Return the data for a trace of this step, whose number is given."""
         return StepTrace(number, self.step, self.placed, self.machine, self.timeline, self.critical_path, memory)
 
     def path(self) -> Iterator[PathPart]:

@@ -1,4 +1,4 @@
-"""Drawable form of a simulated step: lanes, their spans, and the cause of each start."""
+"""Drawable form of a simulated step: rows (lanes), the spans on them, and the cause of each span's start."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from placesim.runtime.recording.recorder import Execution, TypedShape
 
 
 class StepLane(NamedTuple):
-    """Lane of a step's parts: `name` is the stream's or the host's, `label` its name within its group.
+    """A row of a step's diagram: `name` is that of the stream or host, `label` its short name within the group.
 
-    A `host` and a `network` run several things at once, all others one at a time.
+    A `host` and a `network` run several spans at once; all others run one at a time.
     """
 
     name: str
@@ -32,8 +32,9 @@ class LaneGroup(NamedTuple):
 
 
 class BeginCause(NamedTuple):
-    """Reason for a span's start time: `wait` is `nothing`, `input`, `launch` or `turn`; `span` is the span waited for, or
-    -1.
+    """Reason for a span's start time: `wait` is `nothing`, `input`, `launch` or `turn`.
+
+    `span` is the number of the span that it waited for, or -1.
     """
 
     wait: str
@@ -46,9 +47,10 @@ NO_CAUSE = BeginCause("nothing", NOWHERE)
 class StepSpan(NamedTuple):
     """An executed node or a transferred tensor on its lanes, with times in seconds.
 
-    `launch_start` and `launch_end` equal `start` without a host launch; `launch` is the cause of the launch's start.  `inputs`
-    are the spans waited for.  A tensor has no `op`; its `device` is the receiver, with `sender` and `bytes`.  `host_lane` is
-    the lane of the host that launched it.
+    - `launch_start`, `launch_end`: the launch on the host; both equal `start` without one.  `launch` is the cause of its start.
+    - `inputs`: the spans that this one waited for.
+    - `host_lane`: the lane of the host that launched it.
+    - `op`, `device`, `sender`, `bytes`: a tensor has no `op`, and its `device` is the receiver.
     """
 
     name: str
@@ -74,7 +76,7 @@ class StepSpan(NamedTuple):
 
 
 class PathSpan(NamedTuple):
-    """A stretch of the critical path: a span, or its launch."""
+    """A segment of the critical path: a span, or its launch."""
 
     span: int
     is_launch: bool
@@ -82,7 +84,7 @@ class PathSpan(NamedTuple):
 
 
 class StepSpans(NamedTuple):
-    """All that can be drawn of a step; a lane's number is its place in the groups, one after another."""
+    """Everything to draw of a step; lanes are numbered through all groups."""
 
     groups: tuple[LaneGroup, ...]
     spans: tuple[StepSpan, ...]
@@ -90,7 +92,7 @@ class StepSpans(NamedTuple):
 
 
 def step_spans(trace: StepTrace) -> StepSpans:
-    """Spans of a step in execution order."""
+    """Return the spans of a step in execution order, with their lanes and the critical path."""
     step, placed, machine, timeline = trace.step, trace.placed, trace.machine, trace.timeline
     lanes = _Lanes(machine)
     shown = [n for n, (execution, cost) in enumerate(zip(step, placed, strict=True)) if _is_shown(execution, cost)]
@@ -151,7 +153,7 @@ def _is_shown(execution: Execution, cost: ExecutionCost) -> bool:
 
 
 class _Lanes:
-    """The lanes of a machine, and the lane of each of its resources."""
+    """Lanes of a machine, and the lane of each of its resources."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self.numbers: dict[int, int] = {}
@@ -161,7 +163,7 @@ class _Lanes:
         several = len({place.task for place in places.values()}) > 1
         members: dict[tuple[int, int], list[str]] = {}
         for name, place in places.items():
-            # a host's lanes come before those of its GPUs, even where it has no CPU device of its own
+            # a host's lanes come before those of its GPUs, even if it has no CPU device
             members.setdefault((place.cores, NOWHERE), [])
             members.setdefault((place.cores, NOWHERE if place.gpu is None else place.gpu.compute), []).append(name)
         for (cores, compute), devices in members.items():
@@ -191,13 +193,13 @@ class _Lanes:
         self.groups = tuple(groups)
 
     def of_route(self, streams: Sequence[int], receiver: str) -> tuple[int, ...]:
-        """Lanes of a transfer's streams; between hosts, that of the receiver's network."""
+        """Return the lanes of a transfer's streams or, between hosts, that of the receiver's network."""
         found = tuple(dict.fromkeys(self.numbers[stream] for stream in streams))
         return found or (self._network[receiver],)
 
 
 class _Causes:
-    """Causes of the phases of a timeline and of the waits of tasks, among the displayed tasks."""
+    """Causes of the start times in a timeline, restricted to the tasks that are shown."""
 
     def __init__(self, step: Sequence[Execution], timeline: WorkloadTimeline, numbers: dict[int, int]) -> None:
         self._step = step
@@ -206,7 +208,7 @@ class _Causes:
         self._seen: dict[int, int] = {}
 
     def of(self, phase: int) -> BeginCause:
-        """Cause of a phase's start time; sends and other things that take nothing are looked through."""
+        """Return the cause of a phase's start time; tasks that are not shown, such as sends, are skipped."""
         count = len(self._step)
         task, before = phase % count, self._waited_for[phase]
         if before == NOWHERE:
@@ -218,7 +220,7 @@ class _Causes:
         return BeginCause(wait if span != NOWHERE else "nothing", span)
 
     def _shown(self, phase: int) -> int:
-        """The span of a phase, or of the last one before it that is shown."""
+        """Return the number of a phase's span, or of the last shown span that it waited for."""
         count, passed = len(self._step), []
         while phase != NOWHERE and phase % count not in self._numbers:
             if phase in self._seen:
@@ -230,10 +232,10 @@ class _Causes:
         return self._numbers[phase % count] if phase != NOWHERE else NOWHERE
 
     def inputs(self, task: int) -> tuple[int, ...]:
-        """The spans that a task waited for, each once."""
+        """Return the spans that a task waited for, without duplicates."""
         found: dict[int, None] = {}
         for source in self._step[task].sources:
-            # what is not shown stands for its source; where it has many, as a function's end, for the last of them
+            # a task that is not shown is replaced by its source or, with many sources (the end of a function), by the last one
             while source not in self._numbers and len(self._step[source].sources) == 1:
                 (source,) = self._step[source].sources
             span = self._numbers[source] if source in self._numbers else self._shown(source)

@@ -15,7 +15,7 @@ from placesim.runtime.recording.recorder import Execution
 
 
 class DryRunStep(NamedTuple):
-    """A step of `run:`: executions of its first and of later repetitions, and the number of repetitions."""
+    """A step of `run:`: executions of its first and of its later repetitions, and the number of repetitions."""
 
     first: Sequence[Execution]
     steady: Sequence[Execution]
@@ -32,10 +32,10 @@ def study_steps(
     tells_helps: bool = False,
     is_traced: bool = False,
 ) -> TimeStudy:
-    """Predict the times of the steps on the machine and, on request, possible speedups; raises the errors of
-    `StepCosts.placed`.
+    """Predict the times of the steps on the machine.  Raise the errors of `StepCosts.placed`.
 
-    Speedups are found by further simulations of the last step; trace data are kept if `is_traced`.
+    With `tells_helps`, possible speedups are found by further simulations of the last step.  With `is_traced`, trace data are
+    kept.
     """
     costs = StepCosts(machine)
     simulated: dict[int, SimulatedStep] = {}

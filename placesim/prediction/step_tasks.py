@@ -1,4 +1,4 @@
-"""Convert a step's executions to tasks and transfers on a machine's streams, cores and links; task n is execution n."""
+"""Conversion of a step's executions to tasks and transfers on a machine's streams, cores and links; task n is execution n."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ NOTHING = Prediction(0.0, 0.0, 0.0)
 
 
 class ExecutionCost(NamedTuple):
-    """Cost and place of an execution: on `resource`, after `launch` seconds on the host if that is a stream.
+    """Cost and place of an execution: `resource` runs it, after `launch` seconds on the host if it is a stream.
 
-    `is_assumed` tells what runs on a host's cores of which nothing is known.  Transfers have a `route` and `num_bytes`.
+    `is_assumed` is set if it runs on a host with assumed figures.  Transfers have a `route` and `num_bytes`.
     """
 
     predicted: Prediction
@@ -45,7 +45,7 @@ class ExecutionCost(NamedTuple):
 
 
 class PlacedKernel(NamedTuple):
-    """Time of a kernel at a place, with its processor and work; None if the time is its dispatch."""
+    """Cost of a kernel at a place, with its processor and work; `work` is None if the kernel only costs its dispatch."""
 
     placed: ExecutionCost
     processor: Processor
@@ -56,7 +56,7 @@ _NOWHERE = ExecutionCost(NOTHING)
 
 
 class StepCosts:
-    """Costs of executions on a machine, computed once for equal ones."""
+    """Costs of executions on a machine; equal ones are computed once."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
@@ -64,23 +64,24 @@ class StepCosts:
         self._compute_streams = {place.gpu.compute for place in machine.places.values() if place.gpu is not None}
 
     def placed(self, step: Sequence[Execution]) -> list[ExecutionCost]:
-        """Cost of each execution; raises NoFiguresError if a GPU's rate for a node is unknown."""
+        """Return the cost of each execution.  Raise NoFiguresError if a GPU's rate for a node is unknown."""
         found: list[ExecutionCost] = []
         for execution in step:
             found.append(self._end_of_call(execution, found) if execution.site is None else self._placed(execution, step))
         return found
 
     def _end_of_call(self, execution: Execution, before: Sequence[ExecutionCost]) -> ExecutionCost:
-        """The end of a function's run takes nothing; where its last kernels are one stream's, it has its turn there.
+        """Return the cost of the end of a function's run, which takes no time.
 
-        What reads the call's results on that stream then waits for the stream's order alone.
+        If its last kernels use one stream, the end is put on that stream.  Readers of the call's results on that stream then
+        wait only for the stream's order.
         """
         resources = {before[source].resource for source in execution.sources}
         streams = resources & self._compute_streams
         return ExecutionCost(NOTHING, min(streams)) if len(streams) == 1 else _NOWHERE
 
     def work_seconds(self, step: Sequence[Execution]) -> float:
-        """Total time of a step's executions one after another, transfers alone on their links."""
+        """Return the total seconds of a step's executions and transfers, as if each ran alone."""
         links = self._machine.links
         found = 0.0
         for cost in self.placed(step):
@@ -129,8 +130,11 @@ class StepCosts:
         return self.kernel_on(place, site, shapes, site.output_on_host).placed
 
     def kernel_on(self, place: DevicePlace, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
-        """Cost of a node of such shapes at a place; NoFiguresError, with its name, if there is no rate for it."""
-        # what lives in host memory is computed on the host, unless it is read off a tensor of the GPU's
+        """Return the cost of a node with these shapes at a place.
+
+        Raise NoFiguresError, which names the node, if the place has no rate for it.
+        """
+        # outputs in host memory are computed on the host, except those that describe a tensor on the GPU
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
         is_dispatched = is_dispatch(site) or not shapes.moved_bytes
         if place.gpu is not None and (is_dispatched or not on_host):
@@ -182,17 +186,17 @@ def _exactly(seconds: float) -> Prediction:
 
 
 def is_dispatch(site: Site) -> bool:
-    """Whether a node costs its dispatch alone: its kernel computes nothing, or it calls functions, whose nodes are counted."""
+    """Return whether a node only costs its dispatch: its kernel computes nothing, or it calls functions, whose nodes count."""
     return bool(site.calls) or site.instruction.kernel.cost.kind == DISPATCH.kind
 
 
 def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
-    """Whether a session with threads between ops runs the node in one of them."""
+    """Return whether a session with several inter-op threads runs the node in one of them."""
     return is_expensive(site.instruction.kernel) and shapes.read_bytes > LARGE_INPUT_BYTES
 
 
 def node_shapes(site: Site, execution: Execution) -> NodeShapes:
-    """Shapes of a node's work, from its execution."""
+    """Return the shapes of a node's work, from its execution."""
     instruction = site.instruction
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
@@ -204,13 +208,13 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:
-    """Sender, receiver and tensor of a transfer, without the partitioner's prefix."""
+    """Return the sender, receiver and tensor of a transfer, without the partitioner's prefix."""
     sender, receiver, tensor = transfer_key(execution)
     return sender, receiver, tensor_of(tensor)
 
 
 def transfer_key(execution: Execution) -> TransferKey:
-    """Sender, receiver and tensor of a transfer, with the partitioner's name."""
+    """Return the sender, receiver and tensor of a transfer, with the partitioner's name."""
     assert execution.site is not None
     key = execution.site.instruction.key
     assert key is not None
@@ -218,7 +222,7 @@ def transfer_key(execution: Execution) -> TransferKey:
 
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:
-    """The bytes of tensors; strings, handles and variants count for none."""
+    """Return the bytes of tensors; strings, handles and variants count as 0."""
     found = 0
     for dims, dtype in shapes:
         count = dtype.size
@@ -236,7 +240,7 @@ def _predicted(name: str, work: Work, processor: Processor) -> Prediction:
 
 
 def workload(step: Sequence[Execution], placed: Sequence[ExecutionCost]) -> list[Task | LinkTransfer]:
-    """The tasks of a step, each with the seconds that are expected."""
+    """Return the tasks of a step, with their predicted seconds."""
     return [
         Task(cost.predicted.seconds, cost.resource, execution.sources, cost.launch, cost.cores)
         if cost.route is None

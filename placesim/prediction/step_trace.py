@@ -1,7 +1,7 @@
 """Trace records of a simulated step.
 
 A device is the process `DEVICE Compute`, whose rows are host threads with nodes and kernel launches.  A GPU also has
-`DEVICE/stream:all Compute` for its compute stream and `DEVICE/memcpy Compute` for its copy streams; network transfers are in
+`DEVICE/stream:all Compute` for its compute stream and `DEVICE/memcpy Compute` for its copy streams.  Network transfers are in
 `DEVICE/network Compute`.
 """
 
@@ -41,9 +41,9 @@ TO_GPU, FROM_GPU, BETWEEN_GPUS, BY_NETWORK = "MEMCPYHtoD", "MEMCPYDtoH", "MEMCPY
 
 
 class StepTrace(NamedTuple):
-    """Data of a trace: a step's executions, the time and place of each, its start and end, and the memory in use.
+    """Data of a trace: a step's executions, their costs and times, and the memory in use.
 
-    `path` is the critical path, `number` the step's.
+    `path` is the critical path, `number` that of the step.
     """
 
     number: int
@@ -55,12 +55,12 @@ class StepTrace(NamedTuple):
     memory: Sequence[MemoryCurve]
 
     def records(self) -> Iterator[TraceRecord]:
-        """Tracks first, then slices, arrows and counters; the same each time."""
+        """Yield the tracks, then slices, arrows and counters; the order is always the same."""
         return _Records(self).records()
 
 
 class _End(NamedTuple):
-    """A transfer on one of its rows, with its label there."""
+    """A transfer on one of its tracks, with its label there."""
 
     track: Track
     op: str
@@ -132,7 +132,7 @@ class _Records:
         for number, cost in enumerate(self._trace.placed):
             if cost.resource == NOWHERE or isinstance(resources[cost.resource], Cores):
                 continue
-            if cost.predicted.seconds:  # what is dispatched only has its launch
+            if cost.predicted.seconds:  # a node that only costs its dispatch has just its launch
                 name = resources[cost.resource].name
                 self._run_tracks[number] = self._track(self._device(number), STREAM, name, cost.resource)
 
@@ -155,12 +155,12 @@ class _Records:
                 lane = lanes.setdefault(Track(device, way), TrackLanes()).take(start, end)
                 rows.append(_End(self._track(device, NETWORK, f"{way} {lane}", lane), BY_NETWORK))
             copies = self._ends[number]
-            # a copy out of a GPU comes before the network, one into a GPU after it
+            # a copy out of a GPU precedes the network transfer, and one into a GPU follows it
             first = tuple(copy for copy in copies if copy.op == FROM_GPU)
             self._ends[number] = (*first, *rows, *(copy for copy in copies if copy.op != FROM_GPU))
 
     def _copies(self, place: DevicePlace, streams: Sequence[int], *, is_sender: bool) -> Iterator[_End]:
-        """The rows of a GPU's copy streams that a transfer takes at one of its ends."""
+        """Yield the tracks of a GPU's copy streams that a transfer uses at one of its ends."""
         gpu = place.gpu
         if gpu is None:
             return
@@ -205,7 +205,7 @@ class _Records:
     # --- arrows and counters
 
     def _shown(self, number: int) -> tuple[tuple[Track, int, int], ...]:
-        """Slices of an execution for arrows: a transfer on each row, in order; else the slice of the node's time."""
+        """Return the slices of an execution that arrows connect: a transfer's on each track, in order, or the node's."""
         if number in self._ends:
             return tuple((track, *self._runs[number]) for track, _ in self._ends[number])
         for found, spans in ((self._run_tracks[number], self._runs), (self._launch_tracks[number], self._launches)):
@@ -214,7 +214,7 @@ class _Records:
         return ()
 
     def _arrows(self) -> Iterator[Arrow]:
-        """Arrows along each transfer: from the producer through its rows to each reader."""
+        """Yield arrows along each transfer, from the producer through its tracks to each reader."""
         step = self._trace.step
         for number, execution in enumerate(step):
             if number in self._ends:

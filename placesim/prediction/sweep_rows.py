@@ -1,4 +1,4 @@
-"""Many simulations of one graph: a row for each combination of settings, as a record that reports are readings of."""
+"""Results of many simulations of one graph: a row for each combination of settings."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Value = int | str | bool
-"""Value of a key: a number, a text, or true and false."""
+"""Value of a setting: a number, a text, or true or false."""
 
 
 class SweepRow(NamedTuple):
-    """Result of a combination; None if a failure left it unknown.
+    """Result of one combination of settings; a value is None if it is not known, for example after a failure.
 
-    Seconds are those of the last step in its steady state.  `examples_per_second` is None if the examples of a step are not
-    known.  `peak_bytes` is that of the device that is nearest to its limit, `transfers` the tensors that are copied in a step,
-    `bound` what the step time is nearest to, and `bound_share` how near.  Where it does not fit, `error` says which device runs
-    out, and the times are those without limits.
+    - `seconds`, `low`, `high`: those of the last step in its steady state.
+    - `examples_per_second`: None if the examples of a step are not known.
+    - `peak_bytes`: peak of the device that is nearest to its limit.
+    - `transfers`: number of tensors copied in a step.
+    - `bound`, `bound_share`: the lower bound that is nearest to the step time, and its share of it.
+    - `error`: if the graph does not fit, the device that runs out of memory; the times are then those without limits.
     """
 
     settings: tuple[Value, ...]
@@ -39,7 +41,7 @@ RESULTS = SweepRow._fields[1:]
 
 
 class SweepIdentity(NamedTuple):
-    """Identity of rows: the graph's content, the options common to all rows, and the release, as text."""
+    """Identity of rows, as texts: the graph's content, the options common to all rows, and the version of placesim."""
 
     graph: str
     options: str
@@ -48,7 +50,7 @@ class SweepIdentity(NamedTuple):
 
 @dataclass(frozen=True)
 class Sweep:
-    """The rows of a graph, their settings in the order of `keys`."""
+    """The rows of a graph, with their settings in the order of `keys`."""
 
     name: str
     keys: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Durations of a graph's steps with their causes: one record, and the values that reports derive from it."""
+"""Durations of a graph's steps with their causes, and the values that reports derive from them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from placesim.runtime.partitioning.transfer_kinds import TransferKind, transfer_
 from placesim.runtime.recording.lifetimes import Lifetime
 
 COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
-"""The kinds of a path's parts."""
+"""Kinds of segments of the critical path."""
 
 
 class StepTime(NamedTuple):
-    """A step of `run:`: its steady time with the interval, and the time of its first repetition, in seconds."""
+    """A step of `run:`: its seconds in the steady state with their interval, and those of its first repetition."""
 
     number: int
     repeat: int
@@ -29,12 +29,12 @@ class StepTime(NamedTuple):
 
     @property
     def total_seconds(self) -> float:
-        """All repetitions."""
+        """Seconds of all repetitions."""
         return self.first_seconds + (self.repeat - 1) * self.seconds
 
 
 class StepBound(NamedTuple):
-    """Lower bound of the step time over all node orders, with its reason."""
+    """A lower bound of the step time for all node orders, with its reason."""
 
     kind: str
     what: str
@@ -42,10 +42,10 @@ class StepBound(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """A device in the step: for how many seconds its nodes ran and its copies, the bytes in and out, and its memory.
+    """A device in the step: the seconds of its nodes and copies, the bytes in and out, and its memory.
 
-    `busy` is that of a GPU's compute stream; of a CPU, the seconds in which its task's host ran anything, launches among it,
-    and none of a further one on which no node runs.  `peak` is None if no memory was used, `limit` if there is none.
+    `busy` is the time of a GPU's compute stream, or the time in which a CPU's host ran anything, including launches.  It is 0
+    for further CPUs of a host on which no node runs.  `peak` is None if no memory was used, `limit` if there is none.
     """
 
     device: str
@@ -60,7 +60,7 @@ class DeviceTime(NamedTuple):
 
 
 class LinkTime(NamedTuple):
-    """A link in the step: bytes, and the seconds in which any transfer used it."""
+    """A link in the step: its bytes, and the seconds in which at least one transfer used it."""
 
     name: str
     bandwidth: float
@@ -85,7 +85,7 @@ class NodeRun(NamedTuple):
 
 
 class TransferRun(NamedTuple):
-    """One tensor on its way, on the copy streams of GPUs that it takes."""
+    """One transferred tensor, with the GPUs' copy streams that the transfer uses."""
 
     tensor: str
     sender: str
@@ -97,7 +97,7 @@ class TransferRun(NamedTuple):
 
 
 class PathPart(NamedTuple):
-    """A stretch of the critical path: `kind` is compute, launch or transfer, `wait` why it began no earlier."""
+    """A segment of the critical path: `kind` is compute, launch or transfer, `wait` the reason why it began no earlier."""
 
     node: str
     device: str
@@ -108,7 +108,7 @@ class PathPart(NamedTuple):
 
 
 class Speedup(NamedTuple):
-    """Duration of the step if one link, resource, op or node took no time."""
+    """Duration of the step in seconds if one link, resource, op or node took no time."""
 
     kind: str
     what: str
@@ -117,10 +117,10 @@ class Speedup(NamedTuple):
 
 @dataclass(frozen=True)
 class TimeStudy:
-    """Durations of a graph's steps; all but `steps` is of the last one, in its steady state.
+    """Durations of a graph's steps; all fields except `steps` describe the last step in its steady state.
 
-    `error` is TensorFlow's, where a device runs out of memory.  `helps` is empty unless it was asked for.  `memory` has each
-    device that held anything, `trace`, where it was asked for, what the last step's trace is made from.
+    `error` is TensorFlow's error if a device runs out of memory.  `helps` and `trace` (data for the last step's trace) are
+    empty unless they were requested.  `memory` has each device that held anything.
     """
 
     name: str
@@ -149,7 +149,7 @@ class TimeStudy:
 
     @property
     def bound(self) -> StepBound:
-        """The bound that is nearest to the step's time."""
+        """The bound that is nearest to the step time."""
         return max(self.bounds, key=lambda bound: bound.seconds)
 
 
@@ -165,7 +165,7 @@ class Memory(NamedTuple):
 
 
 class NodeCost(NamedTuple):
-    """All executions of a node in the step."""
+    """Totals of all executions of a node in the step."""
 
     node: str
     op: str
@@ -179,7 +179,7 @@ class NodeCost(NamedTuple):
 
 
 def dearest_nodes(study: TimeStudy, limit: int) -> list[NodeCost]:
-    """The `limit` costliest nodes, costliest first."""
+    """Return the `limit` costliest nodes, costliest first."""
     found: dict[tuple[str, str], list[NodeRun]] = {}
     for run in study.nodes:
         found.setdefault((run.node, run.device), []).append(run)
@@ -198,12 +198,12 @@ def dearest_nodes(study: TimeStudy, limit: int) -> list[NodeCost]:
 
 
 def dearest_transfers(study: TimeStudy, limit: int) -> list[TransferRun]:
-    """The `limit` longest transfers, longest first."""
+    """Return the `limit` longest transfers, longest first."""
     return sorted(study.transfers, key=lambda run: run.start - run.end)[:limit]
 
 
 class FoldedPath(NamedTuple):
-    """Part of the critical path in a scope, in one kind of work."""
+    """Total of the critical path's segments in one scope and of one kind."""
 
     scope: str
     kind: str
@@ -212,7 +212,7 @@ class FoldedPath(NamedTuple):
 
 
 def path_by_scope(parts: Iterable[PathPart]) -> list[FoldedPath]:
-    """A critical path by outermost scope and kind, the largest part first."""
+    """Return the totals of a critical path by outermost scope and kind; the largest comes first."""
     found: dict[tuple[str, str], list[float]] = {}
     for part in parts:
         scope, slash, _ = part.node.partition("/")
@@ -222,7 +222,7 @@ def path_by_scope(parts: Iterable[PathPart]) -> list[FoldedPath]:
 
 
 def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
-    """The critical path by outermost scope and kind, the largest part first; from the limit on, the rest in one row."""
+    """Return at most `limit` totals of the critical path by outermost scope and kind; the last one combines the rest."""
     rows = path_by_scope(study.critical_path)
     if len(rows) <= limit:
         return rows
@@ -231,17 +231,17 @@ def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
 
 
 def lane(study: TimeStudy, device: str, cells: int) -> list[float]:
-    """Share of each part of the step during which any node of the device ran."""
+    """Return for each of `cells` equal parts of the step the share during which any node of the device ran."""
     return _shares(study, ((run.start, run.end) for run in study.nodes if run.device == device), cells)
 
 
 def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
-    """Share of each part of the step during which any copy stream of the device was in use."""
+    """Return for each of `cells` equal parts of the step the share during which any copy stream of the device was in use."""
     return _shares(study, ((run.start, run.end) for run in study.transfers if _copies(run, device)), cells)
 
 
 def _copies(run: TransferRun, device: str) -> bool:
-    """Whether a transfer takes a copy stream at a device's end; a tensor in host memory takes none there."""
+    """Return whether a transfer uses a copy stream of a device; a tensor in host memory uses none."""
     ways = ({FROM_HOST, BETWEEN_GPUS} if run.receiver == device else set()) | (
         {TO_HOST, BETWEEN_GPUS} if run.sender == device else set()
     )

@@ -1,5 +1,5 @@
-"""A device's memory as TensorFlow hands it out: the BFC allocator, the driver beneath it, and what it logs.
+"""Simulation of a device's memory in TensorFlow: the BFC allocator, the driver beneath it, and their log.
 
-`allocator.py` takes sizes and gives chunks of a `allocator_state.py`; `sub_allocator.py` is the driver that its regions come
-from; `allocator_log.py` is what TensorFlow prints when there is no room.  Nothing here knows of graphs, kernels or sessions.
+`allocator.py` allocates chunks, which `allocator_state.py` describes; `sub_allocator.py` is the driver that provides regions.
+`allocator_log.py` has the lines that TensorFlow logs when memory runs out.  This package knows no graphs, kernels or sessions.
 """

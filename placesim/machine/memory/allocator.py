@@ -1,17 +1,18 @@
-"""TensorFlow's BFC allocator ("best fit with coalescing"): sizes in, chunks of a device's memory out.
+"""TensorFlow's BFC allocator ("best fit with coalescing"), which allocates chunks of a device's memory.
 
-It does what `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21 do, so that each tensor gets the offset, the size
-and the allocation id that it would have there, and a device runs out of memory at the same allocation.
+It behaves like `bfc_allocator.cc` and `allocator_retry.cc` of TensorFlow 2.21.  Each tensor gets the offset, size and
+allocation id that it would have there, and a device runs out of memory at the same allocation.
 
-- A size is rounded up to 256 bytes and gets the smallest free chunk that holds it, the lowest address among equals.  A chunk of
-  twice the size or more is cut in two, as is one that would waste too much; else the caller gets all of it.
-- A chunk that is freed is joined with its free neighbours.
-- Where no chunk is large enough, a region is asked of the sub-allocator: all of the limit at once, or with `allow_growth` 2 MiB
-  first and twice as much each time.  A region that is refused is asked for again, each time a tenth smaller.
-- Where that does not help, regions in which nothing is used go back (`garbage_collection`); then the allocation has failed.
-- With a timing counter, what is freed stays as it is until the safe frontier has passed the count at which it was freed.
+- A size is rounded up to 256 bytes and gets the smallest free chunk that is large enough, the lowest address among equals.
+- A chunk is split if it has at least twice the size or would waste too much; else the caller gets all of it.
+- A freed chunk is merged with its free neighbours.
+- If no chunk is large enough, the allocator requests a region from the sub-allocator.  The first has the whole limit, or with
+  `allow_growth` 2 MiB, and each further one twice the size.  A refused region is requested again, each time a tenth smaller.
+- If that does not help and `garbage_collection` is set, unused regions are returned to the driver.  After that, the allocation
+  fails.
+- With a timing counter, a freed chunk is not merged until the safe frontier has passed the count of its release.
 
-`TF_BFC_MEMORY_DUMP` is not read: no file is written.  An allocator takes no lock: who shares one between threads holds his own.
+`TF_BFC_MEMORY_DUMP` is ignored: no file is written.  An allocator takes no lock, so threads that share one need their own.
 """
 
 from __future__ import annotations
@@ -29,26 +30,26 @@ from placesim.machine.memory.chunk_table import ChunkTable
 from placesim.machine.memory.sub_allocator import SubAllocator
 
 FIRST_REGION_BYTES = 2 << 20
-"""With growth, the first region has this size or that of the limit."""
+"""Size of the first region with `allow_growth`, unless the limit is smaller."""
 _SINGLE = struct.Struct("f")
 _SINGLE_BITS = 24
 _NINE_TENTHS_NUMERATOR, _NINE_TENTHS_DENOMINATOR = 15099494, 1 << 24
-"""0.9 in single precision."""
+"""The single-precision value of 0.9, as a fraction."""
 
 
 class BfcAllocator:
-    """One allocator: `allocate` returns a Chunk, or None if there is no room, and `deallocate` frees it.
+    """A BFC allocator: `allocate` returns a Chunk, or None if there is no room, and `deallocate` frees it.
 
-    name: as it stands in the log, such as `GPU_0_bfc`.
-    memory_limit: bytes; what is no multiple of 256 is never used.
-    sub_allocator: where regions come from.
-    failures: the process's; allocators that shall count together are given the same.
-    log: takes each line as it is logged; without it no text is made.
-    wait_for_memory: called where TensorFlow waits for memory to be freed; says whether any was within the 10 s.  Without it
-    nothing is.
-    timing_counter: with it the allocator works with timestamps (`timestamped_allocator`).
+    - name: the name in the log, such as `GPU_0_bfc`.
+    - memory_limit: bytes; only a multiple of 256 is used.
+    - sub_allocator: the source of regions.
+    - failures: the failure count of the process, shared by all its allocators.
+    - log: receives each line; without it, no lines are made.
+    - wait_for_memory: called when TensorFlow would wait for memory; returns whether some was freed within 10 s.  Without it,
+      none is.
+    - timing_counter: makes the allocator work with timestamps (`timestamped_allocator`).
 
-    Raises InvalidArgumentError for a negative limit, and for a fraction of the limit that is less than one byte.
+    The constructor raises InvalidArgumentError for a negative limit, or a fraction of the limit that is less than a byte.
     """
 
     __slots__ = (
@@ -114,14 +115,14 @@ class BfcAllocator:
         self._peak_pool_bytes = 0
 
     def allocate(self, num_bytes: int, *, retry: bool = True, freed_by: int = 0, operation_name: str = "") -> Chunk | None:
-        """Allocate a chunk of at least `num_bytes`; None if there is no room, and for 0 bytes.
+        """Allocate a chunk of at least `num_bytes`.  Return None if there is no room, and for 0 bytes.
 
-        retry: whether the caller would wait for memory (`retry_on_failure`), as it would for a tensor, but not for scratch
-        space that it can do without; where nobody waits, what is logged of a failure depends on it.
-        freed_by: with a timing counter, only chunks that were freed up to this count; 0: any.
-        operation_name: the node for the log.
+        - retry: whether the caller needs the memory and would wait for it (`retry_on_failure`).  It is False for optional
+          scratch space.  It also decides how a failure is logged.
+        - freed_by: with a timing counter, use only chunks that were freed up to this count; 0 allows all.
+        - operation_name: the node for the log.
 
-        Raises InvalidArgumentError for a negative size.
+        Raise InvalidArgumentError for a negative size.
         """
         if num_bytes > 0 and self.timing_counter is None:
             rounded = rounded_up(num_bytes)
@@ -141,9 +142,9 @@ class BfcAllocator:
         return chunk
 
     def deallocate(self, chunk: Chunk | None) -> None:
-        """Takes back a chunk that `allocate` gave; None is allowed.
+        """Free a chunk that `allocate` returned; None is ignored.
 
-        Raises DefectError for a chunk that is not in use.
+        Raise DefectError for a chunk that is not in use.
         """
         if chunk is None:
             return
@@ -159,17 +160,17 @@ class BfcAllocator:
             self._chunks.put(chunk)
 
     def advance_safe_frontier(self, count: int) -> None:
-        """Chunks that were freed before this count may be joined and used by anybody; a frontier never goes back."""
+        """Allow chunks that were freed before this count to be merged and used by all; a smaller count is ignored."""
         self._safe_frontier = max(self._safe_frontier, count)
 
     def clear_statistics(self) -> None:
-        """ClearStats: restart the counts, with the current use as the peak; the pool's own are kept."""
+        """Reset the counters, and set the peak to the current use, like TensorFlow's ClearStats; those of the pool are kept."""
         self._num_allocs = 0
         self._peak_bytes_in_use = self._bytes_in_use
         self._largest_alloc_size = 0
 
     def statistics(self) -> Statistics:
-        """Current statistics."""
+        """Return the current statistics."""
         return Statistics(
             num_allocs=self._num_allocs,
             bytes_in_use=self._bytes_in_use,
@@ -181,9 +182,9 @@ class BfcAllocator:
         )
 
     def fragmentation(self) -> float:
-        """Share of the free bytes that lies outside the largest free chunk; NaN if no bytes are free.
+        """Return the share of the free bytes that lies outside the largest free chunk; NaN if no bytes are free.
 
-        In single precision, as a memory map has it (MemAllocatorStats.fragmentation_metric).
+        It has single precision, like MemAllocatorStats.fragmentation_metric in a memory profile.
         """
         free = self._pool_bytes - self._bytes_in_use
         if not free:
@@ -192,7 +193,7 @@ class BfcAllocator:
         return share
 
     def pool(self) -> Pool:
-        """Current regions, chunks and statistics, valid until the next use of the allocator."""
+        """Return the current regions, chunks and statistics, which are valid until the next use of the allocator."""
         return Pool(
             name=self.name,
             memory_limit=self.memory_limit,
@@ -210,7 +211,7 @@ class BfcAllocator:
     # One allocation
 
     def _allocate_with_retry(self, num_bytes: int, freed_by: int, operation_name: str) -> Chunk | None:
-        """Tries twice, and again whenever memory was freed; after 10 s twice more, and the last time the failure is logged."""
+        """Try twice, and again whenever memory is freed.  After 10 s try twice more, and log the last failure."""
         chunk = self._attempt(num_bytes, freed_by, operation_name, dump=False)
         if chunk is not None or num_bytes == 0:
             return chunk
@@ -279,7 +280,7 @@ class BfcAllocator:
         address = self._sub_allocator.allocate(size)
         while address is None:
             refused, size = size, _nine_tenths(size)
-            # TensorFlow would ask for the same size for ever where a tenth less is rounded up to it
+            # TensorFlow would request the same size forever if nine tenths are rounded up to it
             if size < rounded or size == refused:
                 return False
             address = self._sub_allocator.allocate(size)
@@ -358,7 +359,7 @@ class BfcAllocator:
         return satisfied
 
     def _queued_chunks(self) -> Iterator[Chunk]:
-        """Queued chunks that are still free: since a chunk was queued, its record may have been used or deleted."""
+        """Return the queued chunks that are still free, since a record may have been reused or deleted after it was queued."""
         return (chunk for chunk in self._timestamped if chunk.size and chunk.allocation_id == FREE)
 
     def _still_chunks(self, addresses: Iterable[int]) -> Iterator[Chunk]:
@@ -370,12 +371,12 @@ class BfcAllocator:
 
 
 def _nine_tenths(size: int) -> int:
-    """The size to ask for after this one was refused: TensorFlow multiplies by 0.9 in single precision."""
+    """Return the size to request after this one was refused: 0.9 times it in single precision, like TensorFlow."""
     return rounded_up(_single(_single(size) * _NINE_TENTHS_NUMERATOR) // _NINE_TENTHS_DENOMINATOR)
 
 
 def _single(value: int) -> int:
-    """The nearest single-precision number to a whole number, ties to even."""
+    """Round an integer to the nearest single-precision number, ties to even."""
     drop = max(0, value.bit_length() - _SINGLE_BITS)
     whole, rest = value >> drop, value & ((1 << drop) - 1)
     half = (1 << drop) >> 1

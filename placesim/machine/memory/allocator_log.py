@@ -1,7 +1,7 @@
 """Log of a BFC allocator in TensorFlow's words: warnings, statistics, and the dump after a failed allocation.
 
-The texts, the blanks missing or too many in them included, and the line numbers are those of `bfc_allocator.cc` in TensorFlow
-2.21, `HumanReadableNumBytes` of `numbers.cc` and `AllocatorStats::DebugString` of `allocator.cc`.
+The texts come from `bfc_allocator.cc` in TensorFlow 2.21, `HumanReadableNumBytes` of `numbers.cc` and
+`AllocatorStats::DebugString` of `allocator.cc`.  Line numbers and faulty spaces are TensorFlow's too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DumpLine(NamedTuple):
 
 
 def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name: str) -> Iterator[DumpLine]:
-    """Lines logged when an allocation of `num_bytes` fails: the request, the dump and the picture."""
+    """Yield the lines logged when an allocation of `num_bytes` fails: the request, the dump and the picture."""
     yield _warning(
         502,
         f"Allocator ({pool.name}) ran out of memory trying to allocate {human_readable_bytes(num_bytes)} "
@@ -43,7 +43,7 @@ def failure_lines(pool: Pool, num_bytes: int, rounded_bytes: int, operation_name
 
 
 def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[DumpLine]:
-    """Dump of a pool after a failed search for `rounded_bytes`."""
+    """Yield the dump of a pool after a failed search for `rounded_bytes`."""
     yield _info(1049, f"BFCAllocator dump for {pool.name}")
     yield from _bin_lines(pool, bin_of(rounded_bytes), rounded_bytes)
     yield from _region_lines(pool)
@@ -51,7 +51,7 @@ def dump_lines(pool: Pool, rounded_bytes: int) -> Iterator[DumpLine]:
 
 
 def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: bool) -> DumpLine:
-    """The warning of each failure; one that is not important has another way to go on."""
+    """Return the warning for a failed allocation; it is not `important` if the caller can continue without the memory."""
     asked = human_readable_bytes(num_bytes)
     text = f"Allocator ({name}) ran out of memory trying to allocate {asked} with freed_by_count={freed_by}."
     if not important:
@@ -63,7 +63,7 @@ def out_of_memory_line(name: str, num_bytes: int, freed_by: int, *, important: b
 
 
 def collection_line() -> DumpLine:
-    """Warning that unused regions are returned to the driver."""
+    """Return the warning that unused regions are returned to the driver."""
     return _warning(
         383,
         "Garbage collection: deallocate free memory regions (i.e., allocations) so that we can re-allocate a larger region to "
@@ -74,7 +74,7 @@ def collection_line() -> DumpLine:
 
 
 def statistics_text(statistics: Statistics) -> str:
-    """Eight lines, each with its end."""
+    """Return the statistics as eight lines, each with a newline."""
     rows = (
         ("Limit", human_readable_bytes(statistics.bytes_limit)),
         ("InUse", human_readable_bytes(statistics.bytes_in_use)),
@@ -89,7 +89,7 @@ def statistics_text(statistics: Statistics) -> str:
 
 
 def occupancy(pool: Pool) -> str:
-    """Picture of all regions in 100 characters: `*` requested, `x` allocated beyond the request, `_` free."""
+    """Return a picture of all regions in 100 characters: `*` requested, `x` allocated beyond the request, `_` free."""
     total = sum(region.size for region in pool.regions)
     if not total:
         return "<allocator contains no memory>"

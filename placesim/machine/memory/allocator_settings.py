@@ -1,4 +1,4 @@
-"""Settings of an allocator: its options, and the state that it shares with others of its process."""
+"""Settings of an allocator: its options, and state that it shares with other allocators of its process."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MAX_FAILURE_LOGS = 10
 
 @dataclass(frozen=True, slots=True)
 class BfcOptions:
-    """BFCAllocator::Options, with its defaults.
+    """Options of an allocator, with the defaults of TensorFlow's BFCAllocator::Options.
 
-    allow_growth: regions as they are needed, not all of the limit with the first allocation.
-    allow_retry_on_failure: who finds no room waits up to 10 s for others to free some.
-    garbage_collection: regions in which nothing is used are given back before an allocation fails.
-    fragmentation_fraction: above 0, the share of the limit that one allocation may waste before its chunk is cut.
+    - allow_growth: request regions as they are needed, instead of the whole limit with the first allocation.
+    - allow_retry_on_failure: if there is no room, wait up to 10 s until memory is freed.
+    - garbage_collection: return unused regions to the driver before an allocation fails.
+    - fragmentation_fraction: above 0, the share of the limit by which a chunk may exceed the request before it is split.
     """
 
     allow_growth: bool = True
@@ -29,7 +29,7 @@ class BfcOptions:
 
 
 class FailureLog:
-    """Number of failures that a process has logged: one for all its allocators, which stop logging together."""
+    """Number of failures that a process has logged; its allocators share the count and its maximum."""
 
     __slots__ = ("logged",)
 
@@ -42,7 +42,7 @@ class FailureLog:
 
 
 class TimingCounter:
-    """The count that frees are stamped with (SharedCounter): shared between an allocator and those who wait for its device."""
+    """Counter of releases (TensorFlow's SharedCounter), shared between an allocator and the users of its device."""
 
     __slots__ = ("value",)
 
@@ -56,7 +56,10 @@ class TimingCounter:
 
 
 def max_waste_bytes(name: str, memory_limit: int, fraction: float) -> int:
-    """Largest excess of a chunk over the requested size, in bytes."""
+    """Return the largest excess of a chunk over the requested size, in bytes.
+
+    Raise InvalidArgumentError for a fraction of the limit that is less than one byte.
+    """
     if not fraction > 0:
         return DEFAULT_MAX_WASTE_BYTES
     waste = fraction * memory_limit

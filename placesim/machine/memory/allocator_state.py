@@ -1,6 +1,6 @@
-"""Contents of an allocator's memory, as values: chunks in regions, figures by bin, statistics.
+"""State of an allocator's memory, as values: chunks in regions, figures by bin, and statistics.
 
-The names are those of TensorFlow's `bfc_allocator.h`.  All sizes are bytes.
+The names are those of TensorFlow's `bfc_allocator.h`.  All sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MIN_ALLOCATION_BYTES = 256
-"""Every size is a multiple of this."""
+"""All chunk sizes are multiples of this."""
 NUM_BINS = 21
 FREE = -1
-"""The allocation id of a chunk that nobody has."""
+"""Allocation id of a free chunk."""
 
 
 class Chunk:
-    """Part of a region, used or free.  A used chunk belongs to its holder and does not change.
+    """A part of a region, either free or in use.
 
-    `address` and `size`; `requested_size`, what was asked for when it was last handed out; `allocation_id`, counted from 1 over
-    the allocations that succeeded, FREE for a free one; `freed_at_count`, the count at which it was freed where the allocator
-    has a timing counter, else 0; `handle`, its place in the allocator's table.  A record that is in no region has the size 0.
+    - `address`, `size`: the position and the size, which is 0 for a record that is in no region.
+    - `requested_size`: the size requested in the last allocation of the chunk.
+    - `allocation_id`: the number of the successful allocation, from 1 on; FREE for a free chunk.
+    - `freed_at_count`: the count of the release if the allocator has a timing counter, else 0.
+    - `handle`: the index in the allocator's table.
     """
 
     __slots__ = ("address", "allocation_id", "freed_at_count", "handle", "next", "prev", "requested_size", "size")
@@ -42,7 +44,7 @@ class Chunk:
 
     @property
     def bin_num(self) -> int:
-        """Number of the bin that holds it; -1 for a used chunk."""
+        """Number of the bin that contains the chunk; -1 for a chunk in use."""
         return -1 if self.in_use else bin_of(self.size)
 
     def __repr__(self) -> str:
@@ -51,7 +53,7 @@ class Chunk:
 
 
 class Region:
-    """A range that came from the sub-allocator in one piece, or in pieces that adjoin; cut into chunks without a gap."""
+    """One or several adjoining ranges from the sub-allocator, divided into chunks without gaps."""
 
     __slots__ = ("address", "first", "size")
 
@@ -65,7 +67,7 @@ class Region:
         return self.address + self.size
 
     def chunks(self) -> Iterator[Chunk]:
-        """Its chunks, by address."""
+        """Yield the chunks of the region by address."""
         chunk: Chunk | None = self.first
         while chunk is not None:
             following = chunk.next
@@ -85,9 +87,9 @@ class BinFigures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """An AllocatorStats; sizes are those of whole chunks, and failures change nothing.
+    """Statistics of an allocator (TensorFlow's AllocatorStats).
 
-    The last three fields are for other allocators; a BFC allocator never sets them.
+    Sizes are those of whole chunks; failed allocations change nothing.  A BFC allocator never sets the last three fields.
     """
 
     num_allocs: int
@@ -104,9 +106,9 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Current state of an allocator, which shares its regions: read it before the allocator is used again.
+    """The current state of an allocator.  It shares the allocator's regions, so read it before the allocator is used again.
 
-    `next_region_bytes` is the size of the next region to request; `timed` says whether frees are counted.
+    `next_region_bytes` is the size of the next region to request; `timed` says whether releases are counted.
     """
 
     name: str
@@ -117,17 +119,17 @@ class Pool:
     timed: bool
 
     def chunks(self) -> Iterator[Chunk]:
-        """All chunks, by address."""
+        """Yield all chunks by address."""
         for region in self.regions:
             yield from region.chunks()
 
     def free_chunks(self, bin_num: int) -> list[Chunk]:
-        """The free chunks of a bin, by size and address."""
+        """Return the free chunks of a bin, sorted by size and address."""
         free = (chunk for chunk in self.chunks() if chunk.bin_num == bin_num)
         return sorted(free, key=lambda chunk: (chunk.size, chunk.address))
 
     def bins(self) -> tuple[BinFigures, ...]:
-        """The figures of the 21 bins."""
+        """Return the figures of all 21 bins."""
         figures = [[0] * len(BinFigures._fields) for _ in range(NUM_BINS)]
         for chunk in self.chunks():
             row = figures[bin_of(chunk.size)]
@@ -141,7 +143,7 @@ class Pool:
 
 
 def rounded_up(num_bytes: int) -> int:
-    """The next multiple of 256."""
+    """Round up to the next multiple of 256."""
     return num_bytes + (MIN_ALLOCATION_BYTES - 1) & -MIN_ALLOCATION_BYTES
 
 
@@ -150,10 +152,10 @@ def rounded_down(num_bytes: int) -> int:
 
 
 def bin_of(size: int) -> int:
-    """Bin of a size: bin i holds sizes from 256 * 2^i bytes; the last one has no upper limit."""
+    """Return the bin of a size: bin i holds sizes from 256 * 2^i bytes on; the last one has no upper limit."""
     return min(NUM_BINS - 1, max(size // MIN_ALLOCATION_BYTES, 1).bit_length() - 1)
 
 
 def bin_bytes(bin_num: int) -> int:
-    """The size that a bin is named by."""
+    """Return the smallest size of a bin, which also is its name."""
     return MIN_ALLOCATION_BYTES << bin_num

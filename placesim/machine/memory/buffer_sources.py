@@ -1,4 +1,4 @@
-"""Sources of devices' buffers: an allocator with a limit, or a count without one; and their contents at the peak."""
+"""Sources of device buffers: memory behind an allocator with a limit, or counted memory without one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from placesim.machine.memory.allocator_log import DumpLine
 from placesim.machine.memory.buffers import Buffer, OutOfMemory
 
 MAX_BYTES = (1 << 63) - 1
-"""Sizes are signed numbers of 64 bits."""
+"""Maximum size of a buffer: sizes are signed 64-bit numbers."""
 
 
 class Clock:
-    """Clock for the journals of several sources: the current `node`, and a `moment`, which only a recorder advances."""
+    """Clock shared by the journals of several sources: the current `node`, and a `moment` that only a recorder advances."""
 
     __slots__ = ("moment", "node")
 
@@ -24,12 +24,12 @@ class Clock:
         self.moment = 0
 
     def now(self) -> int:
-        """The moment."""
+        """Return the current moment."""
         return self.moment
 
 
 class JournalEntry(NamedTuple):
-    """A buffer was made, or freed, while a node ran, at a moment of its clock's."""
+    """A record that a buffer was allocated (`is_made`) or freed while a node ran, at a moment of the clock."""
 
     buffer: Buffer
     is_made: bool
@@ -38,10 +38,10 @@ class JournalEntry(NamedTuple):
 
 
 class DeviceSource:
-    """Buffers of one device's allocator: `limit` in bytes or None, current use and peak.
+    """The buffers of one device: the `limit` in bytes or None, the current use and the peak.
 
-    `handed_out` counts all allocated bytes since it was reset.  `live` has the buffers in use, in order of allocation.  If
-    `journal` is a list, it records each allocation and release for the memory curve of a step.
+    `handed_out` is the number of bytes allocated since the last reset.  `live` has the buffers in use, in order of allocation.
+    If `journal` is a list, it records each allocation and release for the memory curve of a step.
     """
 
     name: str
@@ -58,11 +58,14 @@ class DeviceSource:
         self.journal: list[JournalEntry] | None = None
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """Allocate a buffer with one reference.  Raises OutOfMemory, and InvalidArgumentError for an impossible size."""
+        """Allocate a buffer with one reference.
+
+        Raise OutOfMemory if there is no room, and InvalidArgumentError for an impossible size.
+        """
         raise NotImplementedError
 
     def free(self, buffer: Buffer) -> None:
-        """Take back a buffer of this source's."""
+        """Free a buffer of this source."""
         del self.live[buffer]
         self.in_use -= buffer.allocated
         if self.journal is not None:
@@ -89,7 +92,7 @@ class DeviceSource:
 
 
 class CountedMemory(DeviceSource):
-    """Memory without a limit, of which every byte is counted: the host's."""
+    """Memory without a limit whose use is counted, such as a host's."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, None)
@@ -100,10 +103,10 @@ class CountedMemory(DeviceSource):
 
 
 class AllocatedMemory(DeviceSource):
-    """Memory behind a BFC allocator: a buffer's `allocated` is its chunk's size, its `place` the chunk."""
+    """Memory behind a BFC allocator: `allocated` of a buffer is the size of its chunk, and `place` is the chunk."""
 
     def __init__(self, allocator: BfcAllocator, limit: int | None = None) -> None:
-        """Make a source; `limit` is the reported limit if it differs from the allocator's."""
+        """Make a source for an allocator; `limit` is the reported limit if it differs from the allocator's."""
         super().__init__(allocator.name, allocator.memory_limit if limit is None else limit)
         self.allocator = allocator
 

@@ -1,7 +1,7 @@
 """Reference-counted buffers of device memory, like TensorFlow's TensorBuffer.
 
-A tensor is a shape and a buffer.  A buffer lives as long as anything holds it: a tensor that still must be read, a variable,
-a constant, a fetch.  A view is a part of another buffer and keeps all of it alive.  Source: TensorFlow's framework/tensor.cc.
+A tensor is a shape and a buffer.  A buffer lives as long as something refers to it: a tensor that will be read, a variable, a
+constant or a fetch.  A view is a part of another buffer and keeps all of it alive.  Source: TensorFlow's framework/tensor.cc.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class OutOfMemory(Exception):
-    """A source lacks room for an allocation."""
+    """Raised when a source lacks room for an allocation."""
 
     def __init__(self, size: int, source: BufferSource | None = None) -> None:
         super().__init__(size)
@@ -19,21 +19,21 @@ class OutOfMemory(Exception):
 
 
 class BufferSource(Protocol):
-    """Source of buffers."""
+    """Interface of a source of buffers."""
 
     def allocate(self, size: int, owner: str) -> Buffer:
-        """Allocate a buffer of `size` bytes with one reference, for the node `owner`.  Raises OutOfMemory."""
+        """Allocate a buffer of `size` bytes with one reference, for the node `owner`.  Raise OutOfMemory if it lacks room."""
 
     def free(self, buffer: Buffer) -> None:
-        """Take back a buffer that nobody holds any more."""
+        """Free a buffer that has no references any more."""
 
 
 class Buffer:
     """A piece of memory: `size` bytes requested, `allocated` bytes given, at `place` in its source.
 
-    `holders` counts the tensors and keepers that refer to it.  A view has the whole buffer as `root`; any other is its own.
-    Without a source it is memory that no allocator knows, such as what a client feeds.  `contents`: the tensors of a tensor
-    list that lies in it, which it holds; None for one that was never set or has no elements.
+    `holders` counts the references to it.  `root` is the whole buffer of a view, and for other buffers the buffer itself.  A
+    buffer without a source is memory that no allocator manages, such as a client's feed.  `contents` holds the tensors of a
+    tensor list; an element is None if it was never set or has no elements.
     """
 
     __slots__ = ("_whole", "allocated", "contents", "holders", "owner", "place", "size", "source")
@@ -46,22 +46,22 @@ class Buffer:
         self.place = place
         self.holders = 1
         self.contents: list[Buffer | None] | None = None
-        self._whole: Buffer | None = None  # a buffer that held itself would stay until garbage is collected
+        self._whole: Buffer | None = None  # a buffer that referred to itself would only be freed by the garbage collector
 
     @property
     def root(self) -> Buffer:
-        """The whole that it is a part of, or itself."""
+        """The whole buffer if this is a view, else the buffer itself."""
         return self if self._whole is None else self._whole
 
     @property
     def is_sole(self) -> bool:
-        """Whether exactly one tensor refers to it, so that a kernel may write its output there."""
+        """Whether exactly one tensor refers to the buffer, so that a kernel may write its output there."""
         root = self.root
         return self.holders == root.holders == 1 and root.source is not None
 
     @property
     def is_shared(self) -> bool:
-        """Whether more than one tensor refers to it, or to the buffer that it is a part of."""
+        """Whether more than one tensor refers to the buffer, or to the whole that it is a view of."""
         return self.holders > 1 or self.root.holders > 1
 
     def view(self, size: int = 0) -> Buffer:
@@ -72,12 +72,12 @@ class Buffer:
         return part
 
     def hold(self) -> Buffer:
-        """One more holder."""
+        """Add a reference and return the buffer."""
         self.holders += 1
         return self
 
     def release(self) -> None:
-        """Remove a holder; the last one frees the memory."""
+        """Remove a reference; the last one frees the memory."""
         self.holders -= 1
         if self.holders:
             return
@@ -92,5 +92,5 @@ class Buffer:
 
 
 def foreign_buffer(size: int) -> Buffer:
-    """Memory owned by a client: kernels never write to it, and it is not freed here."""
+    """Return a buffer for memory owned by a client, which kernels never write to and which is not freed here."""
     return Buffer(None, size)

@@ -9,7 +9,7 @@ from placesim.machine.memory.free_chunks import FreeChunks
 class ChunkTable:
     """All chunks by address, and the free ones in bin order.
 
-    A record that is given up is the first to be used again, so that handles in a dump are TensorFlow's.
+    The record deleted last is reused first, so that a dump shows the same handles as TensorFlow's.
     """
 
     __slots__ = ("_at", "_free", "_length", "_unused")
@@ -22,15 +22,15 @@ class ChunkTable:
 
     @property
     def largest_free(self) -> int:
-        """Size of the largest free chunk; 0 if there is none."""
+        """Size of the largest free chunk in bytes; 0 if there is none."""
         return self._free.largest
 
     def chunk_at(self, address: int) -> Chunk | None:
-        """The chunk that begins there."""
+        """Return the chunk that begins at an address; None if there is none."""
         return self._at.get(address)
 
     def new_chunk(self, address: int, size: int, freed_at_count: int = 0) -> Chunk:
-        """A chunk with no neighbours, in no bin; its record keeps the requested size of its life before."""
+        """Add a chunk that has no neighbours and is in no bin.  A reused record keeps its old requested size."""
         if self._unused:
             chunk = self._unused.pop()
         else:
@@ -43,12 +43,12 @@ class ChunkTable:
         return chunk
 
     def take(self, size: int) -> Chunk | None:
-        """Remove the first free chunk of at least this size from its bin, and return it."""
+        """Remove the first free chunk of at least this size from its bin and return it; None if there is none."""
         address = self._free.take(size)
         return self._at[address] if address >= 0 else None
 
     def take_freed_by(self, size: int, count: int) -> Chunk | None:
-        """The same, of those that were freed at this count or before."""
+        """Do the same as `take`, but only for chunks that were freed at this count or before."""
         for address in self._free.of_at_least(size):
             chunk = self._at[address]
             if chunk.freed_at_count <= count:
@@ -61,9 +61,10 @@ class ChunkTable:
         self._free.add(chunk.size, chunk.address)
 
     def put_joined(self, chunk: Chunk, *, whenever_freed: bool = False) -> Chunk:
-        """Merge a free chunk, which is in no bin, with its free neighbours, and put the result into its bin.
+        """Merge a free chunk, which is in no bin, with its free neighbours, put the result into its bin and return it.
 
-        The first of them is what is left.  Chunks with a count of when they were freed are left alone unless `whenever_freed`.
+        The record of the first chunk remains.  Chunks with a count of their release are not merged unless `whenever_freed` is
+        set.
         """
         if whenever_freed or not chunk.freed_at_count:
             following, before = chunk.next, chunk.prev
@@ -78,7 +79,7 @@ class ChunkTable:
         return chunk
 
     def rejoin(self, chunk: Chunk, *, whenever_freed: bool) -> Chunk:
-        """Like `put_joined`, for a chunk that is in its bin."""
+        """Do the same as `put_joined`, for a chunk that already is in its bin."""
         self._free.remove(chunk.size, chunk.address)
         return self.put_joined(chunk, whenever_freed=whenever_freed)
 

@@ -1,7 +1,7 @@
-"""The free chunks of an allocator in the order in which TensorFlow's bins are searched: by size, then by address.
+"""Free chunks of an allocator, in the order in which TensorFlow searches its bins: by size, then by address.
 
-A bin holds the sizes of one power of two, so that the bins one after another are this one order: `best fit within the first
-bin that has one` is the first chunk that is large enough.
+A bin holds the sizes of one power of two, so the sequence of all bins has this order too.  TensorFlow's best fit is therefore
+the first chunk that is large enough.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _FEW = _MOST // 8
 
 
 class FreeChunks:
-    """Pairs of size and address, in order; each change costs the same with one chunk and with a million.
+    """A sorted collection of pairs of size and address, whose changes stay cheap with a million chunks.
 
-    A key is the size above the address, one integer.  The keys lie in blocks, each block in order, and beside them the last key
-    of each block; a full block is halved, and one with few keys joins its neighbour.
+    A key is one integer: the size above the bits of the address.  Keys are stored in sorted blocks, next to a list of the last
+    key of each block.  A full block is halved, and a block with few keys is merged with its neighbour.
     """
 
     __slots__ = ("_blocks", "_lasts")
@@ -30,7 +30,7 @@ class FreeChunks:
         self._lasts: list[int] = []
 
     def add(self, size: int, address: int) -> None:
-        """Puts in a chunk that is not in it."""
+        """Add a chunk that is not present."""
         key = size << ADDRESS_BITS | address
         lasts = self._lasts
         at = bisect_left(lasts, key)
@@ -69,7 +69,7 @@ class FreeChunks:
         return found & _ADDRESS
 
     def of_at_least(self, size: int) -> Iterator[int]:
-        """The addresses of all chunks of at least this size, in order."""
+        """Yield the addresses of all chunks of at least this size, in order."""
         key = size << ADDRESS_BITS
         start = bisect_left(self._lasts, key)
         for at in range(start, len(self._blocks)):

@@ -1,4 +1,4 @@
-"""Source of an allocator's regions: the driver's memory of a device, simulated as ranges of addresses."""
+"""Sources of an allocator's regions: the memory that a device's driver provides, simulated as ranges of addresses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PAGE_BYTES = 4096
 
 
 class SubAllocator(Protocol):
-    """Driver interface of an allocator."""
+    """Interface of the driver that provides an allocator's regions."""
 
     @property
     def coalesces(self) -> bool:
-        """Whether a range that begins where another ends may be used with it as one."""
+        """Whether a range that begins at the end of another may be merged with it."""
 
     def allocate(self, num_bytes: int) -> int | None:
         """Return the address of a new range, or None if the driver refuses it."""
@@ -25,10 +25,10 @@ class SubAllocator(Protocol):
 
 
 class AddressRanges:
-    """A driver that hands out ranges one after another and never the same address twice.
+    """A driver that allocates ranges one after another and never the same address twice.
 
-    `supply` is the most it has out at once, in bytes.  Ranges lie `gap` bytes apart, and go up from `base`, or down to it: the
-    first one then ends a gap below it.
+    `supply` is the maximum number of bytes allocated at once.  Ranges lie `gap` bytes apart.  They start at `base` and go up,
+    or go down from one gap below it.
     """
 
     __slots__ = ("_coalesces", "_gap", "_next", "_order", "_out", "_supply")
@@ -55,7 +55,7 @@ class AddressRanges:
 
     @property
     def bytes_out(self) -> int:
-        """Number of bytes not returned yet."""
+        """Number of bytes that are allocated and not freed yet."""
         return self._out
 
     def allocate(self, num_bytes: int) -> int | None:
@@ -74,15 +74,18 @@ class AddressRanges:
 
 
 def gpu_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
-    """A GPU driver as TensorFlow 2.21 uses it (DeviceMemAllocator): each range is a separate region."""
+    """Make a GPU driver as TensorFlow 2.21 uses it (DeviceMemAllocator): each range is a separate region."""
     return AddressRanges(supply, coalesces=False)
 
 
 def host_memory(supply: int = UNLIMITED_BYTES) -> AddressRanges:
-    """The host's memory beneath an allocator of a CPU (BasicCPUAllocator): ranges that adjoin become one region."""
+    """Make the host memory beneath a CPU's allocator (BasicCPUAllocator): adjoining ranges become one region."""
     return AddressRanges(supply, coalesces=True)
 
 
 def mapped_memory() -> AddressRanges:
-    """Host memory whose ranges malloc maps separately: each lies below the previous one and a page apart, so none adjoin."""
+    """Make host memory whose ranges malloc maps separately.
+
+    Each range lies below the previous one and a page apart, so none adjoin.
+    """
     return AddressRanges(coalesces=True, base=BASE_ADDRESS, order="down", gap=PAGE_BYTES)

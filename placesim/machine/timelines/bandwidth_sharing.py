@@ -1,11 +1,10 @@
 """End times of transfers over shared links.
 
-A transfer waits for the sum of its route's latencies, then shares every link of its route with the other current transfers by
-max-min fairness: repeatedly, the link with the smallest rate per transfer is filled, and the rates of its transfers are
-subtracted from their other links (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
-
-Transfers on one route have equal rates and are kept together: one number is the amount that each has moved since the first
-began.  A start or end therefore costs work proportional to the connected routes, not to their transfers.
+A transfer waits for the sum of its route's latencies, and then shares the links of its route by max-min fairness.  The links
+are filled one after another, that with the smallest rate per transfer first.  The rates of its transfers are then subtracted
+from their other links (progressive filling; Bertsekas and Gallager, Data Networks, 6.5.2).
+Transfers on one route have equal rates and are kept together.  One number is the amount that each has moved since the first
+began.  The cost of a start or end is therefore proportional to the number of connected routes, not of their transfers.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from typing import NamedTuple
 from placesim.core.errors import InvalidArgumentError
 
 ROUTE_ENDS = -1
-"""Entry in the list of changes, instead of a transfer's number, for the end of a route's first transfer."""
+"""Takes the place of a transfer's number in the list of changes, for the end of a route's first transfer."""
 
 
 class Link(NamedTuple):
-    """A link; `bandwidth` in bytes per second (infinite: transfers never wait for it), `latency` in seconds."""
+    """A link: `bandwidth` in bytes per second (infinite: transfers never wait for it), `latency` in seconds."""
 
     name: str
     bandwidth: float
@@ -31,14 +30,17 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """Bytes carried by a link, and the seconds during which at least one transfer was on it, without latencies."""
+    """Bytes carried by a link, and the seconds during which it carried at least one transfer, without latencies."""
 
     bytes: float
     busy_seconds: float
 
 
 class Flow(NamedTuple):
-    """Bytes that set out at `start` (seconds) over links, by their numbers; a link named twice is taken twice."""
+    """A transfer of bytes that begins at `start` (seconds) over links, given by number.
+
+    A link that the route names twice is used twice.
+    """
 
     start: float
     bytes: float
@@ -46,7 +48,7 @@ class Flow(NamedTuple):
 
 
 def check_links(links: Sequence[Link]) -> None:
-    """Raises InvalidArgumentError if a bandwidth is not above 0 or a latency is not a finite number of at least 0."""
+    """Raise InvalidArgumentError if a bandwidth is not above 0, or a latency is not a finite number of at least 0."""
     for link in links:
         if not link.bandwidth > 0:
             raise InvalidArgumentError(f"link {link.name!r} has a bandwidth of {link.bandwidth} bytes/s: it must be above 0")
@@ -55,25 +57,25 @@ def check_links(links: Sequence[Link]) -> None:
 
 
 def check_bytes(transfer: int, num_bytes: float) -> None:
-    """Raises InvalidArgumentError for a size that is not finite or below 0."""
+    """Raise InvalidArgumentError if a size is not finite or is below 0."""
     if not 0 <= num_bytes < math.inf:
         raise InvalidArgumentError(f"transfer {transfer} has {num_bytes} bytes: it must be a finite number, 0 or more")
 
 
 def check_route(transfer: int, route: Sequence[int], links: Sequence[Link]) -> None:
-    """Raises InvalidArgumentError for a link that isn't there."""
+    """Raise InvalidArgumentError if a route names a link that does not exist."""
     for number in route:
         if not 0 <= number < len(links):
             raise InvalidArgumentError(f"transfer {transfer} takes link {number}: there are {len(links)}, numbered from 0")
 
 
 def route_latency(route: Sequence[int], links: Sequence[Link]) -> float:
-    """The seconds that a transfer waits before its first byte moves."""
+    """Return the seconds that a transfer waits before its first byte moves."""
     return math.fsum(links[number].latency for number in route)
 
 
 def byte_seconds(route: Sequence[int], links: Sequence[Link]) -> float:
-    """Seconds per byte of a transfer that shares no links."""
+    """Return the seconds per byte of a transfer that shares no links."""
     return max((times / links[number].bandwidth for number, times in Counter(route).items()), default=0.0)
 
 
@@ -85,7 +87,7 @@ class _Crossing(NamedTuple):
 
 
 class _LinkState:
-    """A link at work: the routes that have transfers on it now, and the scratch figures of a share-out."""
+    """State of a link: the routes whose transfers use it now, and scratch values for dividing its bandwidth."""
 
     __slots__ = ("bandwidth", "busy_seconds", "busy_since", "free", "number", "routes", "takers")
 
@@ -100,10 +102,12 @@ class _LinkState:
 
 
 class _Route:
-    """The transfers under way on one route: at `at`, each has moved `moved` bytes since the first of them began, at `rate`.
+    """The current transfers of one route.
 
-    `due` has for each the value of `moved` at which it is through.  `next_end` is when the first is, at this rate.  `bytes` is
-    what the route was ever given.
+    - At time `at`, each has moved `moved` bytes since the first of them began, and moves on at `rate`.
+    - `due` has an entry per transfer with the value of `moved` at which it ends.
+    - `next_end` is the time at which the first transfer ends at this rate.
+    - `bytes` is the total of all transfers that the route ever got.
     """
 
     __slots__ = ("at", "bytes", "crossings", "due", "latency", "moved", "next_end", "rate", "settled")
@@ -120,15 +124,15 @@ class _Route:
         self.settled = False
 
     def move_to(self, time: float) -> None:
-        """Count the bytes moved up to `time`."""
+        """Update the moved bytes to a time."""
         self.moved += self.rate * (time - self.at)
         self.at = time
 
 
 class SharedLinks:
-    """Links and the transfers on them, moved on in time from change to change.
+    """Links and their current transfers, simulated from change to change.
 
-    Raises InvalidArgumentError as `check_links` does.
+    The constructor raises InvalidArgumentError as `check_links` does.
     """
 
     def __init__(self, links: Sequence[Link]) -> None:
@@ -149,9 +153,9 @@ class SharedLinks:
         return self._now
 
     def begin(self, time: float, transfer: int, num_bytes: float, route: Sequence[int]) -> None:
-        """Sends bytes out at `time`, no earlier than the last change that was advanced to; `transfer`, 0 or more, names them.
+        """Begin a transfer at `time`, which may not be before the last simulated change; `transfer` is its number, 0 or more.
 
-        Raises InvalidArgumentError for a link that isn't there, a time that is over, and a size that is not finite or below 0.
+        Raise InvalidArgumentError for a link that does not exist, a time that is past, or a size that is not finite or below 0.
         """
         check_bytes(transfer, num_bytes)
         if not self._now <= time < math.inf:
@@ -166,17 +170,17 @@ class SharedLinks:
             self._share(time, taken, transfer, num_bytes)
 
     def next_change(self) -> float:
-        """Time of the next end of a latency or transfer, if nothing begins before; infinity if nothing is under way."""
+        """Return the time of the next end of a latency or transfer if nothing begins before; infinity if there is none."""
         return self._ended[0][0] if self._ended else self._next()
 
     def advance(self, until: float) -> list[tuple[float, int]]:
-        """Every transfer that ends by then, if nothing begins before: when, and its name, in the order of their ends."""
+        """Simulate up to a time.  Return the end and number of each transfer that ended, in order of their ends."""
         self._run(until)
         ended, self._ended = self._ended, []
         return ended
 
     def traffic(self) -> tuple[Traffic, ...]:
-        """Bytes that each link was given to carry, and the time it was in use until the last change."""
+        """Return the bytes assigned to each link, and the time that it was in use until the last change."""
         num_bytes = [0.0] * len(self._links)
         for numbers, route in self._routes.items():
             for number in numbers:
@@ -199,7 +203,7 @@ class SharedLinks:
         heappush(self._changes, (time, self._count, route, transfer, num_bytes))
 
     def _next(self) -> float:
-        """The time of the next change, the links shared out for the time until then."""
+        """Divide the links if needed, and return the time of the next change."""
         if self._alone:
             self._give_all()
         if self._changed:
@@ -210,10 +214,10 @@ class SharedLinks:
         return changes[0][0] if changes else math.inf
 
     def _run(self, until: float) -> None:
-        """Makes every change up to then."""
+        """Simulate all changes up to a time."""
         changes = self._changes
         while (time := self._next()) <= until and changes:
-            # all changes of one moment are made before the links are shared out for what follows
+            # all changes of one moment are made before the links are divided again
             while changes and changes[0][0] == time:
                 _, _, route, transfer, num_bytes = heappop(changes)
                 if transfer != ROUTE_ENDS:
@@ -222,7 +226,7 @@ class SharedLinks:
                     self._end(time, route)
 
     def _share(self, time: float, route: _Route, transfer: int, num_bytes: float) -> None:
-        """A transfer's latency is over: from now on it has a share of the links."""
+        """Give a transfer whose latency is over a share of its links."""
         self._now = time
         if not num_bytes or not route.crossings:
             self._ended.append((time, transfer))
@@ -241,7 +245,10 @@ class SharedLinks:
         self._change(route)
 
     def _end(self, time: float, route: _Route) -> None:
-        """The first transfers of a route are through; each has moved what they were due, so that no rounding gathers."""
+        """End the first transfers of a route.
+
+        The amount moved is set to the amount that they were due, so that rounding errors do not accumulate.
+        """
         self._now = time
         due = route.due
         route.moved, route.at, route.next_end = due[0][0], time, math.inf
@@ -258,7 +265,7 @@ class SharedLinks:
                 link.busy_seconds += time - link.busy_since
 
     def _change(self, route: _Route) -> None:
-        """Notes that a route has other transfers now: where nothing else is on its links, that concerns no other route."""
+        """Note that a route's transfers have changed.  If it shares none of its links, no other route is affected."""
         for link, _ in route.crossings:
             if len(link.routes) > 1:
                 self._changed.update([(link, None) for link, _ in route.crossings])
@@ -269,7 +276,7 @@ class SharedLinks:
         """Give routes that are alone on their links the full bandwidth."""
         for route in self._alone:
             count = len(route.due)
-            # another that has come since is heeded when its links are shared out
+            # a route that has joined since then is considered when its links are divided
             rate = min([link.bandwidth / (times * count) for link, times in route.crossings]) if count else 0.0
             if count and (rate != route.rate or route.next_end == math.inf):
                 self._set_rate(route, rate)
@@ -286,7 +293,7 @@ class SharedLinks:
             full = self._states[number]
             if not full.takers or share != full.free / full.takers:
                 continue
-            # what a link gives each never falls while others are filled: where it seems to, that is rounding
+            # the rate per transfer never falls while links are filled; a smaller one is a rounding error
             level = max(level, share)
             for route in full.routes:
                 if route.settled:
@@ -304,7 +311,9 @@ class SharedLinks:
             route.settled = False
 
     def _connected(self) -> tuple[list[_LinkState], list[_Route]]:
-        """The links that share transfers with a changed one, over any number of others, all free yet; and their routes."""
+        """Return the links that are connected with a changed one through shared routes, reset for a new division, and these
+        routes.
+        """
         links = [link for link in self._changed if link.routes]
         found = set(links)
         self._changed = {}
@@ -332,7 +341,7 @@ class SharedLinks:
 
 
 def transfer_ends(links: Sequence[Link], flows: Sequence[Flow]) -> list[float]:
-    """End of each flow, in seconds; raises as `SharedLinks` does."""
+    """Return the end of each flow in seconds.  Raise InvalidArgumentError as `SharedLinks` does."""
     shared = SharedLinks(links)
     for number in sorted(range(len(flows)), key=lambda number: flows[number].start):
         start, num_bytes, route = flows[number]

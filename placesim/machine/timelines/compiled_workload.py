@@ -1,7 +1,7 @@
-"""Checked workload in columns, which can be simulated repeatedly with different times.
+"""A checked workload in columns, which can be simulated repeatedly with different times.
 
-A row is a phase: the run of each task, by the task's number, and, where a stream has a host, also the launch of each task, by
-the number of all tasks more (that of a task without a launch stays unused).
+Each row is a phase.  The run of a task has the task's number.  If a stream has a host, the launch of a task has that number
+plus the number of all tasks; the row of a task without a launch is unused.
 """
 
 from __future__ import annotations
@@ -23,22 +23,25 @@ from placesim.machine.timelines.bandwidth_sharing import (
 from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Resource, SerialStream, Task, host_of
 
 SENT = -2
-"""The place of a transfer over links that it may have to share, or on more than one stream."""
+"""Place of a transfer that may share its links, or that uses more than one stream."""
 SHARED = -1.0
-"""Duration of a transfer on links that may be shared, which only the simulation determines."""
+"""Duration of a transfer on links that it may share; only the simulation determines it."""
 CIRCLE_SHOWN = 10
-"""Maximum tasks of a cycle named in an error."""
+"""Maximum number of tasks of a cycle shown in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPlan:
-    """Workload in columns by phase; constant during a simulation.
+    """A workload in columns by phase, which a simulation does not change.
 
-    `places` has each phase's resource, NOWHERE where it needs none or isn't, SENT for most transfers; `seconds` what it takes,
-    SHARED where links decide.  `hosts` has the host of each place, negative ones too.  `consumers` are the phases that wait for
-    a phase, beside the run that waits for its launch, and `missing` for how many a phase waits.  `asked` are the cores of each
-    phase, and `most_asked` the largest of them on a resource.  `streams` are those of each transfer, once each.  `order` has
-    all tasks behind their inputs, None if the numbers do.
+    - `places`: the resource of each phase; NOWHERE if it uses none or is unused, SENT for most transfers.
+    - `seconds`: the duration of each phase, or SHARED if links determine it.
+    - `hosts`: the host of each place, also of the negative ones.
+    - `consumers`: the phases that wait for a phase, except the run that waits for its launch.
+    - `missing`: the number of phases that a phase waits for.
+    - `asked`: the cores that each phase requests; `most_asked` is the maximum for each resource.
+    - `streams`: the distinct streams of each transfer.
+    - `order`: all tasks in topological order; None if their numbers have it.
     """
 
     tasks: Sequence[Task | LinkTransfer]
@@ -56,11 +59,11 @@ class WorkloadPlan:
 
     @property
     def count(self) -> int:
-        """The number of tasks and transfers."""
+        """Number of tasks and transfers."""
         return len(self.tasks)
 
     def without_inputs(self) -> list[int]:
-        """The phases that wait for nothing."""
+        """Return the phases that wait for no other."""
         count = self.count
         launches = self.places[count:] or [NOWHERE] * count
         waiting = zip(self.tasks, launches, strict=True)
@@ -69,7 +72,7 @@ class WorkloadPlan:
         ]
 
     def work(self) -> tuple[list[float], list[float]]:
-        """Total seconds of each resource's phases run one after another, and the single-core part of them."""
+        """Return for each resource the total seconds of its phases, and the total core-seconds."""
         seconds = [0.0] * len(self.hosts)
         core_seconds = [0.0] * len(self.hosts)
         for place, takes, cores in zip(self.places, self.seconds, self.asked, strict=True):
@@ -79,7 +82,7 @@ class WorkloadPlan:
         return seconds[:count], core_seconds[:count]
 
     def traffic(self) -> list[Traffic]:
-        """Total traffic of each link from transfers that share no links."""
+        """Return the traffic of each link from transfers that share no links."""
         num_bytes = [0.0] * len(self.links)
         busy = [0.0] * len(self.links)
         routes: dict[tuple[int, ...], float] = {}
@@ -95,29 +98,29 @@ class WorkloadPlan:
         return [Traffic(*row) for row in zip(num_bytes, busy, strict=True)]
 
     def routes(self) -> set[tuple[int, ...]]:
-        """Routes of all transfers."""
+        """Return the distinct routes of all transfers."""
         return {self.transfer(number).route for number in self.streams}
 
     def transfer(self, number: int) -> LinkTransfer:
-        """One of those that have `streams`."""
+        """Return the transfer with this number, which must be one."""
         transfer = self.tasks[number]
         assert isinstance(transfer, LinkTransfer)
         return transfer
 
     def with_seconds(self, runs: Sequence[float]) -> WorkloadPlan:
-        """Copy with other run times of tasks (finite, at least 0); entries for transfers are ignored."""
+        """Return a copy with other run times of tasks (finite, at least 0); entries for transfers are ignored."""
         seconds = [*runs, *self.seconds[self.count :]]
         for number in self.streams:
             seconds[number] = self.seconds[number]
         return replace(self, seconds=seconds)
 
     def with_free_resource(self, resource: int) -> WorkloadPlan:
-        """Copy in which a resource's tasks take no time; for cores, launches take none either."""
+        """Return a copy in which the tasks of a resource take no time; for cores, neither do the launches on them."""
         free = [0.0 if place == resource else s for place, s in zip(self.places, self.seconds, strict=True)]
         return replace(self, seconds=free).with_seconds(free[: self.count])
 
     def with_free_tasks(self, numbers: Sequence[int]) -> WorkloadPlan:
-        """The same with these tasks and their launches taking no time."""
+        """Return a copy in which these tasks and their launches take no time."""
         seconds, count = self.seconds.copy(), self.count
         has_launches = len(seconds) > count
         for number in numbers:
@@ -127,7 +130,7 @@ class WorkloadPlan:
         return replace(self, seconds=seconds)
 
     def with_free_link(self, number: int) -> WorkloadPlan:
-        """The same with a link of endless bandwidth and no latency."""
+        """Return a copy in which a link has infinite bandwidth and no latency."""
         links = list(self.links)
         links[number] = Link(links[number].name, math.inf)
         found = replace(self, links=links, seconds=self.seconds.copy(), places=self.places.copy())
@@ -135,9 +138,9 @@ class WorkloadPlan:
         return found
 
     def settle_transfers(self) -> None:
-        """Compute the times of transfers that never share a link, and treat those with one stream like its tasks.
+        """Compute the times of transfers that never share a link; those with one stream are then treated like its tasks.
 
-        A link is never shared if there is a stream that all its transfers take.
+        A link is never shared if all its transfers use a common stream.
         """
         ways = {(self.transfer(number).route, streams) for number, streams in self.streams.items()}
         guards: dict[int, set[int]] = {}
@@ -164,10 +167,10 @@ class WorkloadPlan:
 def make_plan(
     tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
 ) -> WorkloadPlan:
-    """Compile a workload.  Raises InvalidArgumentError for invalid figures and cyclic tasks."""
+    """Compile a workload.  Raise InvalidArgumentError for invalid figures and cyclic tasks."""
     check_links(links)
     hosts = [_checked_host(number, resources) for number in range(len(resources))]
-    # a place of NOWHERE or SENT finds no host
+    # the negative places NOWHERE and SENT have no host
     hosts += [NOWHERE, NOWHERE]
     count = len(tasks)
     phases = count * 2 if max(hosts) != NOWHERE else count
@@ -218,9 +221,9 @@ def make_plan(
 def _waits(
     tasks: Sequence[Task | LinkTransfer], places: Sequence[int], hosts: Sequence[int], phases: int
 ) -> tuple[list[list[int]], list[int], bool]:
-    """Waiting phases of each phase, the number that each waits for, and whether all wait only for smaller numbers.
+    """Return the phases that wait for each phase, how many each waits for, and whether all wait only for smaller numbers.
 
-    Where there is a launch it is what waits, for the inputs; for those on the same stream only until they are launched.
+    If a task has a launch, that waits for the inputs; for inputs on the same stream, it waits only for their launches.
     """
     count, in_order = len(tasks), True
     consumers: list[list[int]] = [[] for _ in range(phases)]
@@ -251,7 +254,10 @@ def _streams(number: int, transfer: LinkTransfer, resources: Sequence[Resource])
 
 
 def _checked_host(number: int, resources: Sequence[Resource]) -> int:
-    """The cores that launch a resource's tasks, NOWHERE if none do; raises where its figures or its host make no sense."""
+    """Return the cores that launch a resource's tasks; NOWHERE if there are none.
+
+    Raise InvalidArgumentError if the figures or the host of the resource are invalid.
+    """
     resource = resources[number]
     if isinstance(resource, Cores):
         if resource.cores < 1 or resource.threads < 1:
@@ -266,7 +272,7 @@ def _checked_host(number: int, resources: Sequence[Resource]) -> int:
 
 
 def _order(tasks: Sequence[Task | LinkTransfer]) -> list[int]:
-    """All tasks in topological order."""
+    """Return all tasks in topological order.  Raise InvalidArgumentError if there is a cycle."""
     missing = [len(task.inputs) for task in tasks]
     consumers: list[list[int]] = [[] for _ in tasks]
     for number, task in enumerate(tasks):

@@ -1,10 +1,9 @@
-"""Event simulation of dependent tasks on streams, cores and links: their start and end times.
+"""Event simulation of dependent tasks on streams, cores and links, which determines their start and end times.
 
-A task is ready when its last input has ended.  Ready tasks run first come, first served, and simultaneous ones in order of
-their numbers; running tasks are not interrupted.  Times are seconds from the beginning.
-
-Times that differ by less than a fraction `MOMENT` count as equal, since sums of the same times in another order or unit differ
-by less, and must not change the order.
+A task is ready when its last input has ended.  Ready tasks run in order of arrival, and simultaneous ones in order of their
+numbers.  Running tasks are not interrupted.  Times are seconds from the beginning.
+Times whose relative difference is below `MOMENT` count as equal.  Sums of the same times in another order or unit differ by
+less, and must not change the order of tasks.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Re
 
 MOMENT = 2.0**-40
 LINKS = -1
-"""Event of a change on the links.  Event -2 - r belongs to the cores that are resource r; a phase's event is its number."""
+"""Event of a change on the links.  Event -2 - r is a change on the cores of resource r; the event of a phase is its number."""
 
 
 def simulate(
     tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()
 ) -> WorkloadTimeline:
-    """Run a workload; raises InvalidArgumentError for invalid figures and cyclic tasks."""
+    """Simulate a workload and return its timeline.  Raise InvalidArgumentError for invalid figures and cyclic tasks."""
     with collector_paused():
         return simulate_plan(make_plan(tasks, resources, links))
 
 
 def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
-    """Simulate a plan and return the times of its phases; raises InvalidArgumentError for invalid link figures and sizes."""
+    """Simulate a plan and return its timeline.  Raise InvalidArgumentError for invalid link figures and sizes."""
     with collector_paused():
         loop = _Loop(plan)
         with report_stage("simulating", loop.look):
@@ -44,7 +43,7 @@ def simulate_plan(plan: WorkloadPlan) -> WorkloadTimeline:
 
 
 def plan_seconds(plan: WorkloadPlan) -> float:
-    """Duration of a whole plan; raises as `simulate_plan` does."""
+    """Return the duration of a whole plan in seconds.  Raise InvalidArgumentError as `simulate_plan` does."""
     with collector_paused():
         loop = _Loop(plan)
         with report_stage("simulating", loop.look):
@@ -53,9 +52,10 @@ def plan_seconds(plan: WorkloadPlan) -> float:
 
 
 class _CrowdedCores:
-    """Tasks on oversubscribed cores: at time `at`, each task has run for `done` of its seconds since the cores were last idle.
+    """Tasks on cores that may be oversubscribed; all of them proceed at the same `speed`.
 
-    All of them proceed at one `speed`, so that `due` has for each the value of `done` at which it is through, the first on top.
+    At time `at`, each task has run for `done` of its seconds since the cores were last idle.  `due` is a heap with the value of
+    `done` at which each task ends.
     """
 
     __slots__ = ("at", "cores", "demand", "done", "due", "next_end", "speed")
@@ -70,7 +70,7 @@ class _CrowdedCores:
         self.next_end = math.inf
 
     def begin(self, time: float, phase: int, seconds: float, asked: int) -> None:
-        """Start a task next to the running ones."""
+        """Start a task next to the running ones; it requests `asked` cores."""
         if self.due:
             if time > self.at:
                 self.done += (time - self.at) * self.speed
@@ -81,7 +81,7 @@ class _CrowdedCores:
         self._ask(asked)
 
     def end(self, until: float) -> list[tuple[float, int]]:
-        """Tasks that end by then, if nothing begins before: time and phase."""
+        """Return the time and phase of each task that ends up to a time, if nothing begins before."""
         ended = []
         while self.due and (time := self.end_of_first()) <= until:
             self.done, phase, asked = heappop(self.due)
@@ -91,7 +91,7 @@ class _CrowdedCores:
         return ended
 
     def end_of_first(self) -> float:
-        """Time at which the next task ends, if nothing begins before."""
+        """Return the time at which the next task ends, if nothing begins before."""
         return self.at + max(0.0, self.due[0][0] - self.done) / self.speed if self.due else math.inf
 
     def _ask(self, cores: int) -> None:
@@ -100,9 +100,9 @@ class _CrowdedCores:
 
 
 class _Loop:
-    """The simulation of a plan under way, in columns by phase and by resource.
+    """A running simulation of a plan, in columns by phase and by resource.
 
-    Of each resource, `free` says for how many more there is room, `since` since when it isn't idle.
+    For each resource, `free` is the number of tasks that it has room for, and `since` the time since when it is busy.
     """
 
     def __init__(self, plan: WorkloadPlan) -> None:
@@ -130,11 +130,11 @@ class _Loop:
         self.now = 0.0
 
     def look(self) -> tuple[int, int]:
-        """Numbers of begun phases and of all phases, for progress displays."""
-        return sum(start == start for start in self.starts), len(self.starts)  # what has not begun is no number
+        """Return the numbers of begun phases and of all phases, for progress displays."""
+        return sum(start == start for start in self.starts), len(self.starts)  # the start of a phase that has not begun is NaN
 
     def run(self) -> None:
-        """The events, moment after moment, until nothing is left to happen."""
+        """Process the events, moment after moment, until none is left."""
         plan, count = self.plan, self.plan.count
         places, seconds, consumers = plan.places, plan.seconds, plan.consumers
         missing, waited_for, starts, ends = self.missing, self.waited_for, self.starts, self.ends
@@ -144,7 +144,7 @@ class _Loop:
         ended: list[int] = []
         while True:
             now = self.now
-            # what waits for a resource takes the room that there is again, before what has become ready in this moment
+            # queued phases get freed resources before phases that have become ready at this moment
             for phase in ended:
                 place = places[phase]
                 if place >= 0:
@@ -232,7 +232,7 @@ class _Loop:
             self._watch_cores(place, cores)
 
     def _share_cores(self, place: int, phase: int) -> None:
-        """Begins a phase on cores that may be crowded."""
+        """Start a phase on cores that may be oversubscribed."""
         cores = self.crowded[place]
         assert cores is not None
         cores.begin(self.now, phase, self.plan.seconds[phase], self.plan.asked[phase])
@@ -246,7 +246,7 @@ class _Loop:
                 heappush(self.events, (time, -2 - place))
 
     def _depart(self, phase: int) -> None:
-        """A transfer is ready: it waits for its streams, if it has any."""
+        """Send a ready transfer, or queue it at its streams until all are free."""
         streams = self.plan.streams[phase]
         if all(self.free[stream] and not self.queues[stream] for stream in streams):
             self._take(streams)
@@ -289,7 +289,7 @@ class _Loop:
         self.links_changed = True
 
     def _arrive(self, phase: int) -> None:
-        """A transfer has ended: its streams are free."""
+        """Free the streams of a transfer that has ended, and start the tasks that wait for them."""
         streams = self.plan.streams[phase]
         for stream in streams:
             self.ended_last[stream] = phase
@@ -329,11 +329,11 @@ class _Loop:
         return last
 
     def seconds(self) -> float:
-        """End of the last phase."""
+        """Return the end of the last phase in seconds."""
         return max(self.ends[: self.plan.count], default=0.0)
 
     def timeline(self) -> WorkloadTimeline:
-        """The resulting timeline."""
+        """Return the resulting timeline."""
         plan, count = self.plan, self.plan.count
         launched = [place != NOWHERE for place in plan.places[count:]]
         runs = self.starts[:count]

@@ -1,4 +1,4 @@
-"""Lower bounds of a simulated time that hold for every order."""
+"""Lower bounds of the simulated duration of a workload that hold for every order of its tasks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from placesim.machine.timelines.workload import NOWHERE, Cores, LinkTransfer, Re
 
 
 class Bounds(NamedTuple):
-    """Seconds that all of it takes at the least, each for another reason, and the resource and the link that say so.
+    """Lower bounds in seconds, each for another reason, with the resource and the link that cause them.
 
-    `longest_path` has transfers free and a resource for each task; the numbers are NOWHERE if there is none.
+    `longest_path` ignores transfers and waiting for resources.  `busiest_resource` and `most_loaded_link` are numbers, or
+    NOWHERE if there is none.
     """
 
     longest_path: float
@@ -25,13 +26,13 @@ class Bounds(NamedTuple):
 
 
 def bounds(tasks: Sequence[Task | LinkTransfer], resources: Sequence[Resource] = (), links: Sequence[Link] = ()) -> Bounds:
-    """Lower bounds for the arguments of `simulate`, with the same errors."""
+    """Return lower bounds for a workload.  The arguments and errors are those of `simulate`."""
     with collector_paused():
         return plan_bounds(make_plan(tasks, resources, links))
 
 
 def plan_bounds(plan: WorkloadPlan) -> Bounds:
-    """The bounds of a plan that can be simulated."""
+    """Return the lower bounds for a plan."""
     loads = link_seconds(plan)
     work = resource_seconds(plan)
     busiest, most_loaded = _largest(work), _largest(loads)
@@ -49,9 +50,9 @@ def _largest(figures: Sequence[float]) -> int:
 
 
 def path_seconds(plan: WorkloadPlan) -> float:
-    """Longest path through a plan with free transfers.
+    """Return the seconds of the longest path through a plan whose transfers take no time.
 
-    The launch of a task waits for the launches of its inputs on its stream, and its run for their runs.
+    The launch of a task waits for the launches of its inputs on the same stream, and its run waits for their runs.
     """
     count, hosts, places, seconds = plan.count, plan.hosts, plan.places, plan.seconds
     ends = [0.0] * count
@@ -77,7 +78,7 @@ def path_seconds(plan: WorkloadPlan) -> float:
 
 
 def link_seconds(plan: WorkloadPlan) -> list[float]:
-    """Time of each link for its bytes without waiting."""
+    """Return the seconds that each link needs for its bytes without waiting."""
     carried = [0.0] * len(plan.links)
     for number in plan.streams:
         transfer = plan.transfer(number)
@@ -87,7 +88,7 @@ def link_seconds(plan: WorkloadPlan) -> list[float]:
 
 
 def resource_seconds(plan: WorkloadPlan) -> list[float]:
-    """Busy time of each resource without waiting: all threads of cores in use, and each transfer alone."""
+    """Return the seconds that each resource is busy without waiting, with all threads in use and each transfer alone."""
     seconds, core_seconds = plan.work()
     figures = {route: (route_latency(route, plan.links), byte_seconds(route, plan.links)) for route in plan.routes()}
     for number, streams in plan.streams.items():

@@ -12,7 +12,7 @@ from placesim.machine.timelines.workload import NOWHERE, LinkTransfer, Task
 
 
 class ResourceUsage(NamedTuple):
-    """For how many seconds a resource ran at least one thing, and how many seconds of one core that made."""
+    """The seconds in which a resource ran at least one task, and the core-seconds that its tasks used."""
 
     busy_seconds: float
     core_seconds: float
@@ -22,10 +22,12 @@ class ResourceUsage(NamedTuple):
 class WorkloadTimeline:
     """Start and end of each task and transfer, by number.
 
-    `starts` and `ends` are those of the run; `launch_starts` and `launch_ends` those of the launch, which are the start of the
-    run if there is none, and empty if no task has one.  `usage` has a row for each resource, `traffic` one for each link.
-    `waited_for` says what let it begin, as a phase: a task's number for its run, the number of all tasks more for its launch,
-    NOWHERE where it waited for nothing; first for all runs, then, where there are launches, for those.
+    - `starts`, `ends`: the times of the runs.
+    - `launch_starts`, `launch_ends`: the times of the launches, or the start of the run for a task without one.  They are empty
+      if no task has one.
+    - `usage` has a row for each resource, `traffic` one for each link.
+    - `waited_for`: for each phase, the phase whose end let it begin, or NOWHERE.  Runs come first, then launches if there are
+      any.  A run has the number of its task, and a launch that number plus the number of all tasks.
     """
 
     seconds: float
@@ -39,7 +41,7 @@ class WorkloadTimeline:
 
 
 class Wait(Enum):
-    """Reason for the start time of something."""
+    """Reason why a phase began at its time and not before."""
 
     NOTHING = "nothing"
     INPUT = "input"
@@ -48,7 +50,7 @@ class Wait(Enum):
 
 
 class PathStep(NamedTuple):
-    """Segment of the critical path: the run or launch of a task, and its reason for waiting, which is the segment before."""
+    """A segment of the critical path: the run or launch of a task, and the reason why it waited for the previous segment."""
 
     task: int
     is_launch: bool
@@ -58,7 +60,7 @@ class PathStep(NamedTuple):
 
 
 class TaskSlice(NamedTuple):
-    """A task on a resource."""
+    """The time that a task or transfer occupies a resource."""
 
     task: int
     resource: int
@@ -67,10 +69,9 @@ class TaskSlice(NamedTuple):
 
 
 def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[PathStep, ...]:
-    """From the beginning to the last end (of several, the smallest number's) without a gap; each step ends as the next begins.
+    """Return the chain of phases from the beginning to the last end without gaps; of equal ends, the smallest number counts.
 
-    A step waited for an input, for its own launch, or for its turn, which the end of the step before gave it: on the same
-    stream, or on the same cores.
+    Each phase waited for the end of the previous one: an input, its own launch, or a free place on its stream or cores.
     """
     count = len(tasks)
     if not count:
@@ -94,7 +95,10 @@ def critical_path(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeli
 
 
 def slices(tasks: Sequence[Task | LinkTransfer], timeline: WorkloadTimeline) -> tuple[TaskSlice, ...]:
-    """Task slices on streams and cores, by resource and start; a transfer once for each of its streams, without launches."""
+    """Return the slices of tasks on streams and cores without launches, sorted by resource and start.
+
+    A transfer has a slice for each of its streams.
+    """
     found = []
     for number, (task, start, end) in enumerate(zip(tasks, timeline.starts, timeline.ends, strict=True)):
         on = (task.resource,) if isinstance(task, Task) else tuple(dict.fromkeys(task.streams))

@@ -1,6 +1,6 @@
-"""Contents of a trace, as values: slices on tracks, arrows between them, counters.
+"""Contents of a trace, as values: slices on tracks, arrows between them, and counters.
 
-Times are whole nanoseconds from the beginning of the trace.  Slices of a track do not overlap, unless one lies in the other.
+Times are whole nanoseconds from the beginning of the trace.  Slices of a track do not overlap, but one may contain another.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 NANOSECONDS = 1_000_000_000
 ALLOCATORS = "Allocators"
-"""The process of the counters of memory, by TensorFlow's name."""
+"""Process of the memory counters, named as in TensorFlow."""
 STEPS = "Steps"
 IN_USE = "bytes in use"
 
@@ -35,7 +35,7 @@ class TraceSlice(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """From a moment of a slice on one track to one of a slice on another."""
+    """An arrow from a moment of a slice on one track to a moment of a slice on another."""
 
     name: str
     source: Track
@@ -45,7 +45,7 @@ class Arrow(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Value of a counter from a moment on; `series` names the counted quantity."""
+    """The value of a counter from a moment on; `series` names the counted quantity."""
 
     process: str
     name: str
@@ -55,9 +55,9 @@ class Count(NamedTuple):
 
 
 def arrow(name: str, source: tuple[Track, int, int], target: tuple[Track, int, int]) -> Arrow:
-    """Arrow from one span to another.
+    """Return an arrow from one slice to another, each given as its track, start and end.
 
-    Its ends lie inside the spans, so that viewers don't attach it to an adjoining span.
+    Its ends lie inside the slices, so that viewers don't attach it to an adjoining slice.
     """
     (source_track, began, ended), (target_track, start, end) = source, target
     reached = max(start, min(start + 1, end - 1))
@@ -68,7 +68,7 @@ TraceRecord: TypeAlias = Track | TraceSlice | Arrow | Count
 
 
 class TrackLanes:
-    """Rows for overlapping slices: each slice gets the first free row, in order of start."""
+    """Assigns rows to overlapping slices: each slice gets the first free row, in order of start."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -76,7 +76,7 @@ class TrackLanes:
         self._busy: list[tuple[int, int]] = []
 
     def take(self, start: int, end: int) -> int:
-        """Reserve a lane from `start` to `end`; `start` must not decrease between calls."""
+        """Reserve a row from `start` to `end` and return its number; `start` must not decrease between calls."""
         while self._busy and self._busy[0][0] <= start:
             heapq.heappush(self._free, heapq.heappop(self._busy)[1])
         lane = heapq.heappop(self._free) if self._free else self.count
@@ -91,12 +91,12 @@ def nanoseconds(seconds: float) -> int:
 
 
 def memory_counts(device: str, changes: Iterable[tuple[int, int]]) -> Iterator[Count]:
-    """The counter of a device's memory: from when on how many bytes were in use."""
+    """Yield the counts of a device's memory, from pairs of a time and the bytes in use from then on."""
     task, _, own = device.partition("/device:")
-    name = f"{own} of {task}" if own else device  # viewers cut off the end of what is long
+    name = f"{own} of {task}" if own else device  # viewers cut off the end of long names
     return (Count(ALLOCATORS, name, IN_USE, time, held) for time, held in changes)
 
 
 def node_args(name: str, op: str, inputs: Iterable[str]) -> dict[str, Any]:
-    """Arguments of a node in TensorFlow's timeline."""
+    """Return the arguments of a node in TensorFlow's timeline."""
     return {"name": name, "op": op} | {f"input{number}": given for number, given in enumerate(inputs)}

@@ -1,6 +1,6 @@
-"""Workload description, as values: tasks, transfers, streams and cores.
+"""Description of a workload, as values: tasks, transfers, streams and cores.
 
-Tasks and transfers stand in one sequence, and resources in another: a number is a place in it, from 0 on.
+Tasks and transfers are in one sequence, and resources in another; each is identified by its position there, from 0 on.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ NOWHERE = -1
 
 
 class SerialStream(NamedTuple):
-    """Runs one task at a time, in the order of submission.
+    """A stream, which runs one task at a time, in the order of submission.
 
-    With a `host`, the number of a `Cores`, its tasks are launched there: a launch needs a thread and a core for as long as the
-    task says, and then the task joins the stream.  A launch waits for the task's inputs, but those on the same stream need only
-    be launched before it, since the stream keeps that order.
+    `host` is the number of the `Cores` that launch its tasks, if any.  A launch uses a thread and a core, and then the task
+    joins the stream.  A launch waits for the task's inputs; inputs on the same stream need only be launched before, since the
+    stream keeps the order.
     """
 
     name: str
@@ -24,7 +24,10 @@ class SerialStream(NamedTuple):
 
 
 class Cores(NamedTuple):
-    """Cores shared by at most `threads` tasks at once; if these request more cores than exist, all slow down in proportion."""
+    """Cores shared by at most `threads` tasks at once.
+
+    If the tasks request more cores than exist, all slow down in proportion.
+    """
 
     name: str
     cores: int
@@ -35,15 +38,15 @@ Resource = SerialStream | Cores
 
 
 def host_of(resource: Resource) -> int:
-    """Cores that launch a resource's tasks, NOWHERE if there are none."""
+    """Return the number of the cores that launch a resource's tasks; NOWHERE if there are none."""
     return NOWHERE if isinstance(resource, Cores) or resource.host is None else resource.host
 
 
 class Task(NamedTuple):
-    """Work of a duration in seconds on a resource, which starts when all inputs (tasks or transfers, by number) have ended.
+    """Work of a duration in seconds on a resource; it starts when all inputs (tasks or transfers, by number) have ended.
 
-    On `Cores` it asks for `cores` of them, and the seconds are those that it takes where it gets them; on a stream with a host,
-    `launch` is how many seconds the launch takes.
+    On `Cores` it requests `cores` of them, and `seconds` is its duration if it gets them.  On a stream with a host, `launch` is
+    the duration of the launch in seconds.
     """
 
     seconds: float
@@ -54,9 +57,9 @@ class Task(NamedTuple):
 
 
 class LinkTransfer(NamedTuple):
-    """Bytes over links, by number, once every input has ended and it is the transfer's turn on each of its streams, by number.
+    """A transfer of bytes over links; it starts when its inputs have ended and its streams are free, all given by number.
 
-    It takes all of its streams at once, until it ends; none of them may have a host.
+    It occupies all its streams until it ends; none of them may have a host.
     """
 
     bytes: float

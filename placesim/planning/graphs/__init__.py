@@ -1,1 +1,1 @@
-"""Plans of graphs: a placed graph as a planning problem, and a plan as annotations."""
+"""Plans of graphs: conversion of a placed graph to a planning problem, and of a plan to annotations."""

@@ -1,4 +1,4 @@
-"""Convert between devices of a placement's nodes and devices of tasks."""
+"""Conversion between devices of a placement's nodes and devices of tasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def planned_devices(drawn: GraphProblem, devices: Sequence[int]) -> dict[str, str]:
-    """The device of each node that can be moved, by name."""
+    """Return the device of each movable node, by name."""
     found: dict[str, str] = {}
     for tasks, group in zip(drawn.problem.groups, drawn.groups, strict=True):
         found.update((name, drawn.devices[devices[tasks[0]]].name) for name in group.nodes)
@@ -21,8 +21,9 @@ def planned_devices(drawn: GraphProblem, devices: Sequence[int]) -> dict[str, st
 
 
 def assignment_of(drawn: GraphProblem, file: GraphFile) -> tuple[int, ...] | None:
-    """TensorFlow's placement of a graph as an assignment; None if it refuses the graph, or places a group on an excluded
-    device.
+    """Return TensorFlow's placement of a graph as an assignment.
+
+    Return None if TensorFlow rejects the graph or places a group on an excluded device.
     """
     placement = SessionPlacer(drawn.device_set, drawn.is_soft).place(file.graph)
     if placement.error is not None:

@@ -8,12 +8,12 @@ from placesim.planning.graphs.problem_building import GraphProblem
 
 
 def one_device(drawn: GraphProblem, device: int) -> tuple[int, ...]:
-    """Assignment of everything possible to one device; the rest goes to its preferred device."""
+    """Return the assignment of everything possible to one device; other groups go to their preferred device."""
     return _by_group(drawn, lambda number: device)
 
 
 def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
-    """Group after group to the next GPU; without GPUs to the next device."""
+    """Return the assignment of each group to the next GPU in turn or, without GPUs, to the next device."""
     paying = [number for number, device in enumerate(drawn.problem.devices) if device.pays]
     turn = paying or list(range(len(drawn.problem.devices)))
     first = {task: place for place, task in enumerate(drawn.problem.order)}
@@ -24,7 +24,7 @@ def round_robin(drawn: GraphProblem) -> tuple[int, ...]:
 
 
 def named_baselines(drawn: GraphProblem) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """One device of each kind, and round robin."""
+    """Yield labels with assignments: all groups on one device of each kind, and round robin."""
     devices = drawn.problem.devices
     for kind in dict.fromkeys(device.kind for device in devices):
         first = next(number for number, device in enumerate(devices) if device.kind == kind)
@@ -44,5 +44,5 @@ def _by_group(drawn: GraphProblem, choose: Callable[[int], int]) -> tuple[int, .
 
 
 def _usual(choices: Sequence[int], drawn: GraphProblem) -> int:
-    """A GPU if one is allowed, as TensorFlow prefers."""
+    """Return a GPU if one is allowed, as TensorFlow prefers it, else the first choice."""
     return next((choice for choice in choices if drawn.problem.devices[choice].pays), choices[0])

@@ -1,7 +1,7 @@
 """Lifetimes of the tensors of dry-run steps, and lower bounds of peaks over all orders and placements.
 
-What the walk's journals tell is each buffer's maker, its readers and its size.  Copies on other devices are looked through:
-they are made again wherever a plan has readers.
+The journals of a dry run tell the producer, the readers and the size of each buffer.  Copies on other devices are merged with
+their originals, since a plan makes new ones wherever it has readers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 ROUNDING = 256
 """Granularity of a GPU allocator in bytes (`machine/memory/allocator`)."""
 MAX_ORDERED = 4000
-"""Maximum tasks of a step for which the partial order is computed."""
+"""Maximum number of tasks of a step for which the partial order is computed."""
 _Array = np.ndarray
 
 
 class StepTasks(NamedTuple):
-    """A dry-run step: its start, its executions, and the tasks of each execution."""
+    """A dry-run step: its first moment, its executions, and the tasks of each execution."""
 
     first: int
     executions: Sequence[Execution]
@@ -44,10 +44,11 @@ class StepTasks(NamedTuple):
 
 @dataclass
 class MemoryLifetimes:
-    """Memory that tasks hold from the start, in bytes by task, and the tensors of all steps; moments are the session's.
+    """Memory in dry-run steps, in bytes; moments are those of the session.
 
-    `kept_since` has the allocation moments and requested bytes of memory that each task keeps; `asked` the requested bytes of
-    each tensor.
+    - `kept`: memory that each task holds from the start.
+    - `kept_since`: the task, allocation moment and requested size of all memory that tasks keep.
+    - `tensors`: the tensors of all steps; `asked` has the requested size of each.
     """
 
     kept: dict[int, float] = field(default_factory=dict)
@@ -57,17 +58,20 @@ class MemoryLifetimes:
 
 
 def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
-    """Executions of the dry-run steps, by the moment at which each step began."""
+    """Return the executions of the dry-run steps, by the moment at which each step began."""
     return dict(zip(recorder.moments, recorder.steps, strict=True))
 
 
 def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
-    """Lifetimes in the steps; `constants` are the tasks of constants by their names, whose buffers are made before any step."""
+    """Return the lifetimes in the steps.
+
+    `constants` has the tasks of constants by name; their buffers are allocated before any step.
+    """
     return _Finder(recorder, steps, constants).find()
 
 
 def scratch_sizes(recorder: ExecutionRecorder) -> dict[str, Counter[int]]:
-    """Sizes of each node's temporary buffers, freed when it ended."""
+    """Return the sizes of each node's temporary buffers, which are freed before the node ends."""
     read = {buffer for buffer, _, _ in recorder.reads}
     found: dict[str, Counter[int]] = {}
     for journal in recorder.journals.values():
@@ -86,7 +90,7 @@ def add_scratch(
     known: Mapping[int, Counter[int]],
     only_on: frozenset[int],
 ) -> None:
-    """Add tasks' temporary memory on some devices beyond the `known` part, which is the same on all devices."""
+    """Add the temporary memory of tasks on the devices `only_on`, beyond the `known` part that exists on all devices."""
     runs = {task: step.first + n for step in steps for n, tasks in reversed(list(enumerate(step.tasks))) for task in tasks}
     for task, found in sizes.items():
         more = found - known.get(task, Counter())
@@ -97,7 +101,7 @@ def add_scratch(
 
 
 class _Place(NamedTuple):
-    """An execution: the step's number and its own."""
+    """An execution, given by the number of its step and its own number there."""
 
     step: int
     number: int
@@ -120,11 +124,11 @@ class _Finder:
         self._reads: dict[Buffer, list[tuple[str, int]]] = {}
         for buffer, node, moment in recorder.reads:
             self._reads.setdefault(buffer, []).append((node, moment))
-        # which tensors a transfer may be of
+        # tensors that each transfer may carry
         self._sent: dict[_Place, list[int]] = {}
 
     def find(self) -> MemoryLifetimes:
-        """Find lifetimes: first of original tensors, then of copies."""
+        """Find the lifetimes of original tensors first, and then of copies."""
         copies = []
         for device, journal in self._recorder.journals.items():
             freed = {entry.buffer: entry for entry in journal if not entry.is_made}
@@ -147,7 +151,7 @@ class _Finder:
         return self._found
 
     def _place(self, node: str, moment: int) -> _Place | None:
-        """Execution that ran at a moment, or had just been reported; see `lifetimes`."""
+        """Return the execution of a node at a moment, or the one reported just before; None before the first step."""
         step = bisect_right(self._firsts, moment) - 1
         if step < 0:
             return None
@@ -180,12 +184,12 @@ class _Finder:
         return list(dict.fromkeys(place for place in held if place is not None))
 
     def _is_over(self, end: JournalEntry) -> bool:
-        """Whether the buffer was freed by the end of the step."""
+        """Return whether the buffer was freed by the end of the step."""
         step = bisect_right(self._firsts, end.moment) - 1
         return end.moment >= self._steps[step].end
 
     def _is_kept(self, made: _Place, end: JournalEntry | None) -> bool:
-        # the moment after the last is that in which a step gives back all that is left
+        # at the moment after the last, a step frees all remaining buffers
         return end is None or end.moment > self._steps[made.step].end + 1
 
     def _readers(self, holders: Sequence[_Place], tensor: int | None) -> list[tuple[int, int]]:
@@ -210,7 +214,7 @@ class _Finder:
                 reads.append((task, self._steps[made.step].end))
             self._append(entry.buffer, task, self._moment(made), reads)
             return
-        # a variable may take over what it is given
+        # a variable may take over the buffer of its new value
         others = (place for place in holders if self._op(place) in ASSIGNMENTS)
         keeper = next((place for place in others if self._task(place) not in {None, task}), None)
         own = None if keeper is None else self._task(keeper)
@@ -219,7 +223,7 @@ class _Finder:
             self._append(entry.buffer, own, self._moment(made), [(task, self._moment(keeper))], is_kept=True)
 
     def _keep(self, buffer: Buffer, task: int, moment: int, holders: Sequence[_Place]) -> None:
-        """Record a buffer that outlives the steps, and its copies, each of which lives for a step at most."""
+        """Record a buffer that outlives the steps, and its copies, each of which lives for at most one step."""
         self._found.kept_since.append((task, moment, buffer.size))
         if moment < self._firsts[0]:
             self._found.kept[task] = self._found.kept.get(task, 0.0) + _rounded(buffer.size)
@@ -228,7 +232,7 @@ class _Finder:
         for step in dict.fromkeys(place.step for place in holders):
             reads = self._readers([place for place in holders if place.step == step], None)
             if reads:
-                # it is sent as soon as it can be
+                # it is sent as early as possible
                 first = self._first_runs[step].get(task, self._steps[step].end)
                 self._append(buffer, task, min([first, *(at for _, at in reads)]), reads, is_kept=True)
 
@@ -237,7 +241,7 @@ class _Finder:
         self._found.asked.append(buffer.size)
 
     def _add_copy(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
-        """Add a copy, which has its tensor's readers; its source was made for it, or is kept."""
+        """Add the readers of a copy to its original tensor; if there is none, the original is kept and the copy counts."""
         reads = self._readers(self._holders(entry.buffer, end), None)
         for number in self._sent.get(made, ()):
             if self._found.asked[number] == entry.buffer.size:
@@ -257,7 +261,10 @@ def _rounded(size: int) -> float:
 
 
 class StepOrder(NamedTuple):
-    """A step's tasks with those that each waits for; whether all that a task reads, and all it makes, is on its device."""
+    """A step's tasks with the tasks that each waits for.
+
+    `reads` and `makes` say for each task whether all its inputs, and all its outputs, are in its device's memory.
+    """
 
     step: StepTasks
     waits: Mapping[int, set[int]]
@@ -268,10 +275,10 @@ class StepOrder(NamedTuple):
 def bound_peak(
     held: MemoryLifetimes, orders: Sequence[StepOrder], groups: Sequence[int], homes: Sequence[frozenset[int]]
 ) -> float:
-    """Lower bound of the highest peak over all placements and task orders; `groups` has the group of each task.
+    """Return a lower bound of the highest peak over all placements and task orders; `groups` has the group of each task.
 
-    While a task runs, all is there that was made before it in any order and is read by it or behind it.  What it makes may lie
-    where something of that size lay that it read.
+    While a task runs, memory holds everything that must be made before it and is read by it or after it.  An output may reuse
+    the memory of an input of the same size.
     """
     return max((_of_step(held, order, groups, homes) for order in orders), default=0.0)
 
@@ -304,7 +311,7 @@ def _of_step(held: MemoryLifetimes, order: StepOrder, groups: Sequence[int], hom
             needed |= behind[:, place[reader]]
             needed[place[reader]] = True
         needed &= behind[place[tensor.task]]
-        # a copy may be all that is left of it
+        # a copy may outlive its original
         where = frozenset().union(homes[groups[tensor.task]], *(homes[groups[task]] for task, _ in tensor.reads))
         pieces.append(MemoryPiece(float(size), where))
         rows.append(needed)
@@ -314,7 +321,7 @@ def _of_step(held: MemoryLifetimes, order: StepOrder, groups: Sequence[int], hom
 def _alone(
     own: Sequence[tuple[int, ProblemTensor]], order: StepOrder, groups: Sequence[int], before: Mapping[int, float]
 ) -> list[float]:
-    """Memory of each task on its device while it runs."""
+    """Return the memory that each task needs on its device while it runs."""
     read: dict[int, list[int]] = {}
     made: dict[int, list[int]] = {}
     for size, tensor in own:
@@ -337,7 +344,7 @@ def _alone(
 
 
 def _behind(order: StepOrder, tasks: Sequence[int], place: Mapping[int, int]) -> _Array:
-    """A matrix: which tasks run after each, in any order."""
+    """Return a matrix that marks the tasks that run after each task in every order."""
     found = np.zeros((len(tasks), len(tasks)), bool)
     readers: dict[int, list[int]] = {task: [] for task in tasks}
     for task, sources in order.waits.items():

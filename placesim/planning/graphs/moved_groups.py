@@ -1,4 +1,4 @@
-"""Groups that a plan moves, and the cost of leaving each in place."""
+"""Groups that a plan moves, and the loss if each stayed in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.objectives import measure
 
 MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
-"""Of a plan of so many tasks one group's move is measured, and simulated, with the group put back; of a smaller one more."""
+"""Number of tasks up to which one group's move is evaluated, or simulated; for smaller plans, more groups are."""
 
 
 def find_moves(
@@ -22,9 +22,9 @@ def find_moves(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement] | None,
 ) -> list[PlanMove]:
-    """Groups that the plan moves, largest gain first, then by size.
+    """Return the groups that the plan moves, largest gain first, then by size.
 
-    `value` is the plan's value; with `simulate`, some groups get the loss if they alone stayed.
+    `value` is the plan's value.  With `simulate`, some moves get the loss that results if only that group stays.
     """
     names = short_names([device.name for device in drawn.devices])
     moved = [
@@ -50,8 +50,9 @@ def _losses(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
-    """Increase of the plan's value with a group put back: simulated as a graph, for the groups with the largest expected
-    increase.
+    """Yield the increase of the plan's value if a group stays in place, simulated as a graph.
+
+    Only the groups with the largest expected increase are simulated.
     """
     problem, measured = drawn.problem, measure(drawn.problem)
 
@@ -65,7 +66,7 @@ def _losses(
         times = (seconds for task in problem.groups[group] for seconds in problem.tasks[task].seconds)
         return sum(seconds for seconds in times if math.isfinite(seconds))
 
-    # what may no longer be where it was can't be put back
+    # a group cannot go back to a device that it may no longer use
     able = [group for group in moved if before[problem.groups[group][0]] in drawn.groups[group].choices]
     size = max(1, len(problem.tasks))
     able = sorted(able, key=work, reverse=True)[: MEASURED_TASKS // size]

@@ -17,18 +17,21 @@ from placesim.planning.portfolio import FEW_TASKS, MANY_TASKS, Effort, PlanResul
 from placesim.planning.problem import PlanningProblem, are_apart, can_run_all, find_overfull_devices
 
 MOST_TASKS = 600
-"""Approximate maximum number of clusters: an evaluation costs microseconds per task."""
+"""Approximate maximum number of clusters, since an evaluation costs microseconds per task."""
 REFINED_TASKS = 20_000
 """Maximum number of tasks for improving a plan of clusters task by task."""
 SIMULATED = 2
-"""So many of the plans that a search finds are simulated as graphs, those first that the problem's own measure prefers."""
+"""Maximum number of found plans that are simulated as graphs; those with the best value in the problem come first."""
 PEAK_TASKS, MORE_PEAKS = 600, 10
-"""Of so small a problem of peaks more are simulated: in which order devices run their nodes, transfers change."""
+"""Maximum number of tasks of a memory problem for which more plans are simulated, and that number.
+
+Transfers change the order in which devices run nodes, and so the peaks.
+"""
 _LESS = 0.97
 
 
 class Candidate(NamedTuple):
-    """A device for each task, under a name; `method` found it."""
+    """A device for each task, with a label and the method that found it."""
 
     label: str
     devices: tuple[int, ...]
@@ -43,7 +46,7 @@ def search_plans(
     aim: Aim,
     tell: Callable[[PlanResult], None],
 ) -> tuple[list[Candidate], PlanResult]:
-    """New plans that were not simulated yet, and the search's result."""
+    """Return new plans that were not simulated yet, and the result of the search."""
     measured = measure(drawn.problem)
     if len(drawn.problem.tasks) > MANY_TASKS:
         known = ()
@@ -52,7 +55,7 @@ def search_plans(
     start = min((measured.plan(devices) for devices in allowed), key=lambda plan: plan.value, default=None)
     found: list[Candidate] = []
     planned = PlanResult(None, bound, "", 0.0)
-    # passes over all tasks make clusters of their own
+    # dispatch passes over all tasks make their own clusters
     is_dispatched = drawn.problem.layout is not None and len(drawn.problem.tasks) > FEW_TASKS
     stages = [identity_problem(drawn.problem)] if is_dispatched else coarsen_levels(drawn.problem, MOST_TASKS, REFINED_TASKS)
     best: tuple[int, ...] | None = None
@@ -77,7 +80,7 @@ def search_plans(
             bound = planned.bound
         if planned.is_interrupted:
             break
-    # the last is the finest, and often the best; of the others the simulation of the drawn problem chooses
+    # the finest level comes last and often is the best; simulation of the whole problem selects among the others
     if len(found) > 1:
         values = {candidate.devices: measured.plan(candidate.devices).value for candidate in found}
         is_peak = aim.sought is PlanMeasure.MEMORY and len(drawn.problem.tasks) <= PEAK_TASKS
@@ -89,9 +92,10 @@ def search_plans(
 def _telling(
     tell: Callable[[PlanResult], None], better: list[tuple[int, ...]] | None, bound: Bound | None
 ) -> Callable[[PlanResult], None]:
-    """Report each better plan; with the memory objective, all are added to `better`, since equal plans can differ as graphs.
+    """Return a function that reports each better plan.
 
-    A bound for clusters does not hold for plans that divide clusters, so `bound` is reported instead.
+    It adds all plans to `better` if that is a list, since equal plans can differ as graphs.  It reports `bound` if given, since
+    a bound for clusters does not hold for plans that divide clusters.
     """
 
     def told(planned: PlanResult) -> None:
@@ -103,19 +107,19 @@ def _telling(
 
 
 def meets_constraints(drawn: GraphProblem, devices: Sequence[int], aim: Aim) -> bool:
-    """Whether an assignment satisfies the requested contiguity and separation of groups."""
+    """Return whether an assignment satisfies the requested contiguity and separation of groups."""
     is_whole = not aim.needs_contiguous or is_contiguous(drawn.problem, devices)
     return is_whole and are_apart(drawn.problem, devices)
 
 
 def share_effort(effort: Effort, share: float) -> Effort:
-    """Fraction `share` of the seconds, or of the evaluations."""
+    """Return an effort with a fraction `share` of the seconds and evaluations."""
     counted = None if effort.evaluations is None else max(1, round(effort.evaluations * share))
     return replace(effort, seconds=effort.seconds * share, evaluations=counted)
 
 
 def has_room_for_all(problem: PlanningProblem) -> bool:
-    """Whether all would find room on any device, so that no capacity keeps groups apart."""
+    """Return whether any device has room for all groups, so that no capacity matters."""
     total = math.fsum(problem.held)
     return all(total <= device.capacity for device in problem.devices)
 

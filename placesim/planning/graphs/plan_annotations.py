@@ -1,4 +1,4 @@
-"""A plan as annotations of a graph: as few as make TensorFlow place every node as planned."""
+"""Annotations for a plan: as few as make TensorFlow place every node as planned."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ MAX_ROUNDS = 20
 
 
 def clear_requests(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
-    """Graph without the device requests of nodes that match a pattern; `*` matches all."""
+    """Return the graph without the device requests of nodes that match a pattern; `*` matches all."""
     fits = matcher(patterns, file.graph.handles)
     return assign_devices(file, {node.name: "" for node in file.graph.nodes if node.device and fits(node.name)})
 
 
 def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> dict[str, str]:
-    """Minimal device requests, by node, that make the placer follow the plan.
+    """Return the fewest device requests, by node, that make the placer follow the plan.
 
-    `planned` are full device names by node.  The placer is asked: what goes elsewhere is annotated, of a group one node, until
-    nothing does.  Raises InternalError if the placer keeps a node elsewhere, and TensorFlow's error where it places nothing.
+    `planned` has full device names by node.  Each round places the graph and requests the device of one node of each misplaced
+    group, until all nodes are as planned.
+    Raise InternalError if the placer never follows, and TensorFlow's error if it rejects the graph.
     """
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):
@@ -33,7 +34,7 @@ def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet,
         wrong = [name for name in find_misplaced_nodes(placement, planned) if name in file.graph.ids]
         if not wrong:
             return asked
-        # whatever the placer prefers, a node that asks for its device by itself has it
+        # a node with its own request gets that device, whatever the placer prefers
         leaders = _leaders(placement, wrong) if number < MAX_ROUNDS // 2 else wrong
         asked.update((name, planned[name]) for name in leaders)
     raise InternalError(f"{wrong[0]} cannot be placed on {planned[wrong[0]]}, its planned device")
@@ -47,7 +48,7 @@ def _place(file: GraphFile, device_set: DeviceSet, *, soft: bool) -> Placement:
 
 
 def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> list[str]:
-    """The planned nodes that are elsewhere, in the graph's order."""
+    """Return the planned nodes that are on another device, in the graph's order."""
     found = []
     for node, device in zip(placement.graph.nodes, placement.devices, strict=True):
         wanted = planned.get(node.name)
@@ -57,7 +58,7 @@ def find_misplaced_nodes(placement: Placement, planned: Mapping[str, str]) -> li
 
 
 def _leaders(placement: Placement, wrong: Sequence[str]) -> list[str]:
-    """First node of each group, which the others follow."""
+    """Return the first node of each group, which the others follow."""
     graph, groups = placement.graph, placement.groups
     found: dict[int, str] = {}
     for name in wrong:

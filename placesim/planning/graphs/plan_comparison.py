@@ -18,21 +18,23 @@ DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
 
 
 class PlanMeasure(Enum):
-    """Measure of a plan of a graph; less is better."""
+    """Measure of a graph's plan; smaller values are better."""
 
     LATENCY = "latency"
-    """A step's seconds, one step after the other."""
+    """Seconds of a step if steps run one after another."""
     THROUGHPUT = "throughput"
-    """Steps overlap with each device as a stage: seconds of the busiest device, including its transfers."""
+    """Seconds of the busiest device per step, including its transfers, if steps overlap with each device as a stage."""
     MEMORY = "memory"
-    """The highest peak of any device, in bytes."""
+    """Highest peak of any device, in bytes."""
 
 
 class Aim(NamedTuple):
-    """Objective of a search; `needs_contiguous` if no path may leave a device and come back, `explains` if gains are reported.
+    """Objective and requirements of a search for a plan.
 
-    With `is_traced` the simulations of placements keep what their traces are made from.
-    Of groups with nodes whose names fit one pattern of `apart` no two share a device.
+    - `needs_contiguous`: no path may leave a device and come back to it.
+    - `explains`: gains of moves are reported.
+    - `is_traced`: simulations of placements keep the data for traces.
+    - `apart`: node name patterns; two groups with nodes that match the same pattern may not share a device.
     """
 
     sought: PlanMeasure = PlanMeasure.LATENCY
@@ -45,9 +47,9 @@ class Aim(NamedTuple):
 class SimulatedPlacement(NamedTuple):
     """A placement that was simulated as a graph.
 
-    `study` is None if TensorFlow refuses it; `error` is its error, or that of a device that runs out of memory.  `asked` are
-    the devices that its nodes ask for, beside what holds.  Where `is_allowed` is false, what asks for a device would must be
-    freed for it, or groups that are to be apart share one.
+    `study` is None if TensorFlow rejects the placement.  `error` is TensorFlow's error, or that of a device that runs out of
+    memory.  `asked` are the device requests of its nodes, in addition to those that the graph keeps.  `is_allowed` is False if
+    the placement overrides requests that the graph keeps, or if groups that must be apart share a device.
     """
 
     label: str
@@ -58,7 +60,7 @@ class SimulatedPlacement(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether it runs, and in the memory that there is."""
+        """Whether the placement runs within the available memory."""
         return self.study is not None and self.error is None
 
     @property
@@ -67,7 +69,7 @@ class SimulatedPlacement(NamedTuple):
         return self.study.step.seconds if self.study is not None else math.inf
 
     def value(self, sought: PlanMeasure) -> float:
-        """Value of the objective for this placement; infinite if it does not run."""
+        """Return the value of a measure for this placement; infinite if it does not run."""
         if self.study is None:
             return math.inf
         match sought:
@@ -80,7 +82,7 @@ class SimulatedPlacement(NamedTuple):
 
 
 def device_loads(study: TimeStudy) -> dict[str, float]:
-    """Seconds of each device's nodes and transfers; transfers count for GPUs only, since host memory does not work."""
+    """Return the seconds of each device's nodes and transfers; a transfer counts only for GPUs."""
     found = {device.device: 0.0 for device in study.devices}
     for run in study.nodes:
         found[run.device] += run.seconds
@@ -92,15 +94,15 @@ def device_loads(study: TimeStudy) -> dict[str, float]:
 
 
 def is_gpu(device: str) -> bool:
-    """Whether a full device name is a GPU's."""
+    """Return whether a full device name is a GPU's."""
     return "/device:GPU:" in device
 
 
 class PlanMove(NamedTuple):
-    """Nodes placed together that the plan moves.
+    """Nodes of one group that the plan moves.
 
-    `loss` is the increase of the objective if they alone stayed, by simulation; None if it was not requested, is not allowed,
-    or in a large plan is probably small.
+    `loss` is the increase of the objective if only they stayed, by simulation.  It is None if it was not requested, is not
+    allowed, or is probably small in a large plan.
     """
 
     nodes: tuple[str, ...]
@@ -113,10 +115,12 @@ class PlanMove(NamedTuple):
 class PlanStudy:
     """A plan, the placements compared with it, and the lower bound.
 
-    `placements` are those that were simulated, and `plan` the best that fits, None if nothing does.  `asked` are the devices
-    to ask for by node, `bound` is of what is sought, and `method` what found the plan.  `movable` is how many groups of nodes
-    could be elsewhere, `is_held` whether any node asks for a device that was not freed, and `ways_out` what would let a plan
-    fit where none does.
+    - `placements`: those that were simulated; `plan` is the best that fits, None if none does.
+    - `bound`: the lower bound of the objective `sought`; `method` is the method that found the plan.
+    - `asked`: the device requests of the plan, by node.
+    - `movable`: the number of groups that could be on another device.
+    - `is_held`: whether any node has a device request that was kept.
+    - `ways_out`: changes that would let a plan fit if none does.
     """
 
     name: str
@@ -134,12 +138,12 @@ class PlanStudy:
 
     @property
     def value(self) -> float:
-        """The plan's objective value; infinite without a plan."""
+        """Objective value of the plan; infinite without a plan."""
         return math.inf if self.plan is None else self.plan.value(self.sought)
 
     @property
     def before(self) -> SimulatedPlacement | None:
-        """The graph's current placement if it runs; if the search found nothing better, the best of the others."""
+        """The graph's current placement if it runs and is not the plan; else the best of the others."""
         runs = [placed for placed in self.placements if placed.study is not None]
         for label in (ANNOTATED, DEFAULT):
             own = next((placed for placed in runs if placed.label == label), None)
@@ -159,5 +163,5 @@ class PlanStudy:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether nothing can be better."""
+        """Whether no plan can be better."""
         return self.plan is not None and self.gap <= OPTIMAL

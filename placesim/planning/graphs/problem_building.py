@@ -1,7 +1,7 @@
-"""Planning problem of a dry-run step and the allowed devices of its nodes.
+"""Conversion of a dry-run step, and the allowed devices of its nodes, to a planning problem.
 
-Tasks are executed nodes with all their runs; groups are the placer's.  A cycle (a loop) is one task, and nodes that annotations
-can't reach (function bodies, lowered nodes) keep their device.
+Tasks are executed nodes with all their runs; groups are those of the placer.  A cycle (a loop) is one task.  Nodes that
+annotations cannot reach (in function bodies, or lowered) keep their device.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ GRADIENTS = "gradients"
 
 
 class NodeGroup(NamedTuple):
-    """Nodes of the graph that are placed together, by name, and the devices that they may be on, by number."""
+    """Names of nodes that are placed together, and the numbers of the devices that may run them."""
 
     nodes: tuple[str, ...]
     choices: tuple[int, ...]
@@ -59,8 +59,8 @@ class NodeGroup(NamedTuple):
 class GraphProblem:
     """A planning problem and the nodes of its groups: `groups[n]` for group n, empty if nothing can move it.
 
-    `start` is the assignment that the walk had, and `devices` are the problem's, in the order of `device_set`.  `least_peak` is
-    what the highest peak of any device can't be below.
+    `start` is the assignment in the dry run.  `devices` are the problem's devices, in the order of `device_set`.  `least_peak`
+    is a lower bound of the highest peak of any device.
     """
 
     problem: PlanningProblem
@@ -73,7 +73,7 @@ class GraphProblem:
 
 
 def possible_devices(placement: Placement) -> list[NodeGroup]:
-    """Colocation groups of a placed graph with their allowed devices, by number in the device set."""
+    """Return the colocation groups of a placed graph with their allowed devices, by number in the device set."""
     graph, device_set = placement.graph, placement.device_set
     groups = ColocationGraph(graph, placement.order, device_set, placement.groups.soft)
     build_groups(groups)
@@ -91,7 +91,7 @@ def possible_devices(placement: Placement) -> list[NodeGroup]:
 
 
 class _Part(NamedTuple):
-    """Cost of a task on a kind of device: see `ProblemTask`; `alone` is the sum of its kernels' times."""
+    """Cost of a task on a kind of device, as in `ProblemTask`; `alone` is the sum of its kernels' times."""
 
     alone: float
     seconds: float
@@ -102,7 +102,7 @@ class _Part(NamedTuple):
 
 
 class _Draft(NamedTuple):
-    """A task with the bytes that it keeps and produces, before the counted share is known."""
+    """A task with the bytes that it keeps and makes, before the share of `made` that counts is known."""
 
     name: str
     parts: tuple[_Part, ...]
@@ -112,9 +112,9 @@ class _Draft(NamedTuple):
 
 
 class ProblemRequest(NamedTuple):
-    """Request for a planning problem; `peak` is the largest number of bytes held by all devices together during the dry run.
+    """Request for a planning problem; `peak` is the largest number of bytes that all devices together held during the dry run.
 
-    Where the least memory is sought, `recorder` knows what all steps held, and `on_host` what they did with all of it on a CPU.
+    For the objective memory, `recorder` has the memory of all steps, and `on_host` that of the same steps on a CPU.
     """
 
     sought: PlanMeasure
@@ -127,10 +127,10 @@ class ProblemRequest(NamedTuple):
 def build_problem(
     graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
 ) -> GraphProblem:
-    """The problem of a step; `graph` is the one that annotations can be written to.
+    """Return the planning problem of a step; annotations can be written to the nodes of `graph`.
 
-    What lives as long as the session is held whole, and of what a step makes the share that was held at once.  Where the least
-    memory is sought, nothing takes any time, and all steps of the `recorder` count, with their tensors.
+    Memory that lives as long as the session counts in full; outputs of the step count by the share that was alive at once.  For
+    the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
     """
     return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
 
@@ -170,7 +170,7 @@ class _ProblemBuilder:
         self._task_of = found.joined()
 
     def draw(self) -> GraphProblem:
-        """The problem."""
+        """Return the problem."""
         joined = self._task_of
         count = 1 + max(joined, default=-1)
         members: list[list[int]] = [[] for _ in range(count)]
@@ -225,7 +225,7 @@ class _ProblemBuilder:
     # --- memory
 
     def _held(self) -> MemoryLifetimes | None:
-        """Memory lifetimes of all steps, if the objective is memory."""
+        """Return the memory lifetimes of all steps; None if the objective is not memory."""
         if self._wanted.recorder is None:
             return None
         constants = {
@@ -241,7 +241,7 @@ class _ProblemBuilder:
         return held
 
     def _scratch(self, recorder: ExecutionRecorder) -> dict[int, Counter[int]]:
-        """Scratch memory by task, once per task even if it runs repeatedly."""
+        """Return the scratch memory by task, once per task even if it runs repeatedly."""
         found, tasks = scratch_sizes(recorder), zip(self._nodes, self._task_of, strict=True)
         return {task: found[node.name] for node, task in tasks if node.is_own and node.name in found}
 
@@ -253,7 +253,7 @@ class _ProblemBuilder:
         ]
 
     def _least_peak(self, held: MemoryLifetimes, problem: PlanningProblem, movable: Sequence[NodeGroup]) -> float:
-        """Lower bound of the peak of any placement; see `bound_peak`."""
+        """Return a lower bound of the peak of any placement; see `bound_peak`."""
         reads, makes = [True] * len(problem.tasks), [True] * len(problem.tasks)
         for node, task in enumerate(self._task_of):
             on_host = self._on_host(self._nodes[node])
@@ -271,7 +271,7 @@ class _ProblemBuilder:
         return bound_peak(held, orders, problem.group_of, homes)
 
     def _on_host(self, node: StepNode) -> MemoryTypes:
-        """Inputs and outputs that a node would have in host memory on a GPU; all for a node outside the graph."""
+        """Return the inputs and outputs that a node would have in host memory on a GPU; all for a node outside the graph."""
         graph = self._prepared.placement.graph
         if not node.is_own or node.name not in graph.ids:
             return MemoryTypes((True,), (True,))
@@ -289,7 +289,7 @@ class _ProblemBuilder:
         return _Draft(nodes[0].name, parts, kept, math.fsum(sizes), is_divided)
 
     def _parts(self, nodes: Sequence[StepNode]) -> tuple[_Part, ...]:
-        """Costs of nodes on each kind of device, computed once for equal single nodes."""
+        """Return the costs of nodes on each kind of device; equal single nodes are computed once."""
         node, execution = nodes[0], nodes[0].executions[0]
         site = execution.site
         key: tuple[object, ...] | None = None
@@ -305,7 +305,7 @@ class _ProblemBuilder:
         return found
 
     def _task(self, draft: _Draft, share: float) -> ProblemTask:
-        """Make the task; its outputs count by the share that is in use at once."""
+        """Make a task from a draft; its outputs count by the share that is alive at once."""
         holds, parts = draft.kept + share * draft.made, draft.parts
         match self._wanted.sought:
             case PlanMeasure.MEMORY:
@@ -325,7 +325,7 @@ class _ProblemBuilder:
         )
 
     def _sent(self, members: Sequence[Sequence[int]]) -> list[float]:
-        """Bytes of each task that are certainly transferred to any other device that reads them; see `ProblemTask.sends`.
+        """Return the bytes of each task that are certainly moved to any other device that reads them; see `ProblemTask.sends`.
 
         Nothing is certain for repeated tasks, control edges, and outputs that a GPU keeps in host memory.
         """
@@ -342,7 +342,7 @@ class _ProblemBuilder:
         return [UNSURE if len(rows) > 1 or math.isinf(found[rows[0]]) else found[rows[0]] for rows in members]
 
     def _read_bytes(self, source: int, reader: int) -> float:
-        """The bytes of the tensors that a node reads of another."""
+        """Return the bytes that one node reads from another; UNSURE if a transfer is not certain."""
         graph, maker, taker = self._prepared.client.graph, self._nodes[source], self._nodes[reader]
         made = maker.executions[0].outputs
         if not taker.is_own or len(maker.executions) > 1 or len(taker.executions) > 1:
@@ -367,7 +367,7 @@ class _ProblemBuilder:
         groups: Sequence[Sequence[int]],
         movable: Sequence[NodeGroup],
     ) -> None:
-        """Mark the parts that need not be contiguous: gradients and their readers, and tasks that cannot move."""
+        """Mark tasks that need not be contiguous: gradients, their direct and indirect readers, and tasks that cannot move."""
         if not self._wanted.needs_contiguous:
             return
         waiting = [task for task, rows in enumerate(members) if any(_is_gradient(self._nodes[row].name) for row in rows)]
@@ -385,16 +385,16 @@ class _ProblemBuilder:
             tasks[task] = tasks[task]._replace(is_backward=True)
 
     def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
-        """All that nodes do, as if at this place."""
+        """Return the cost of nodes with all their runs, as if they were at this place."""
         kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
         own = place.cores if place.gpu is None else place.gpu.compute
         seconds = [kernel.predicted.seconds for kernel in kernels]
-        # what runs for a node of a GPU on the host, runs beside the GPU's stream
+        # the host's work for a node of a GPU overlaps with the GPU's stream
         busy = [kernel.predicted.seconds * kernel.cores for kernel in kernels if kernel.resource == own]
-        # a stream runs one after another, a host's cores may not
+        # a stream runs kernels one after another, but a host's cores may overlap them
         path = max(seconds, default=0.0) if place.gpu is None else max(math.fsum(busy), max(seconds, default=0.0))
         launching = [kernel.launch for kernel in kernels]
-        # before the first is launched nothing runs, and the launches of the others go on beside what runs
+        # nothing runs before the first launch, and the other launches overlap with running kernels
         first = min(launching, default=0.0)
         together = max(math.fsum(seconds), math.fsum(launching) - first)
         return _Part(
@@ -413,7 +413,10 @@ class _ProblemBuilder:
     # --- groups
 
     def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
-        """Groups of tasks, joined if a task has nodes of several; nodes that can't be annotated keep their device."""
+        """Return the groups of tasks, merged if a task has nodes of several, and the nodes and allowed devices of each.
+
+        Nodes that cannot be annotated keep their device.
+        """
         of_name: dict[str, int] = {}
         placed = possible_devices(self._prepared.placement)
         for number, known in enumerate(placed):
@@ -450,7 +453,7 @@ class _ProblemBuilder:
             names = tuple(name for number in numbers for name in placed[number].nodes)
             choices = set(range(len(self._devices)))
             for number in numbers:
-                # where a body's nodes go follows from who calls it: both stay where they are
+                # the placement of a body's nodes depends on the caller, so both keep their devices
                 choices &= {callers[number]} if number in callers else set(placed[number].choices)
             if key in fixed or not numbers or not any(name in self._graph.ids for name in names):
                 movable.append(NodeGroup((), (devices_of[found[key][0]],)))
@@ -465,7 +468,7 @@ class _ProblemBuilder:
         movable: Sequence[NodeGroup],
         choices: Sequence[tuple[int, frozenset[int]]],
     ) -> Iterable[ProblemTask]:
-        """Tasks with endless times on the devices that their groups may not be on; see `_choice_kinds`."""
+        """Yield the tasks with infinite times on the devices that their groups may not use; see `_choice_kinds`."""
         of_task = [0] * len(tasks)
         for number, group in enumerate(groups):
             for member in group:
@@ -489,7 +492,7 @@ class _ProblemBuilder:
             yield ProblemDevice(device.name, kind, math.inf if limit is None else float(limit), pays)
 
     def _ways(self) -> tuple[tuple[DeviceLink, ...], ...]:
-        """Each transfer alone on its route."""
+        """Return the transfer times between all devices, with each transfer alone on its route."""
         layout = self._layout()
         return tuple(
             tuple(DeviceLink(route_latency(links, layout.links), byte_seconds(links, layout.links)) for links, _ in row)
@@ -510,9 +513,9 @@ class _ProblemBuilder:
 
 
 def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[str, Sequence[str]]) -> GraphProblem:
-    """Forbid groups with nodes that match one pattern to share a device; raises UsageError for a pattern without matches.
+    """Forbid groups with nodes that match the same pattern to share a device.
 
-    `handles` are the graph file's ids.
+    `handles` are the ids of nodes in the graph file.  Raise UsageError for a pattern without matches.
     """
     rows = []
     for pattern in patterns:
@@ -525,18 +528,19 @@ def keep_apart(drawn: GraphProblem, patterns: Sequence[str], handles: Mapping[st
 
 
 def _calls(node: StepNode) -> bool:
-    """Whether a node calls functions, whose nodes are separate executions."""
+    """Return whether a node calls functions, whose nodes are separate executions."""
     return any(execution.site is not None and execution.site.calls for execution in node.executions)
 
 
 def _is_gradient(name: str) -> bool:
-    """Whether a node is in a scope that `tf.gradients` made."""
+    """Return whether a node is in a scope that `tf.gradients` made."""
     return any(part == GRADIENTS or part.startswith(GRADIENTS + "_") for part in name.split("/")[:-1])
 
 
 def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> PlanningProblem:
-    """Relax capacities, since the memory of groups is an estimate: a group without room anywhere is judged by its simulation,
-    and not excluded here.
+    """Reduce the memory of groups that no allowed device has room for, so that they are not excluded.
+
+    Their memory is only an estimate, and the simulation decides whether they fit.
     """
     tasks = list(problem.tasks)
     for members, held, known in zip(problem.groups, problem.held, movable, strict=True):
@@ -548,7 +552,7 @@ def relax_capacities(problem: PlanningProblem, movable: Sequence[NodeGroup]) -> 
 
 
 def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tuple[int, frozenset[int]]]:
-    """Devices of a kind, divided until each group may be on all of a part or on none."""
+    """Divide the devices of each kind until every group may use all or none of the devices of each part."""
     parts: list[tuple[int, frozenset[int]]] = [
         (kind, frozenset(n for n, own in enumerate(kinds) if own == kind)) for kind in dict.fromkeys(kinds)
     ]
@@ -561,7 +565,7 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
 
 
 def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
-    """Each task's device: that of the first task of its group that nodes are in; signals have none of their own."""
+    """Return the device of each task: that of the first task of its group that has nodes, since signals have none."""
     found: dict[int, int] = {}
     for group in groups:
         device = next((devices_of[task] for task in group if task < len(devices_of)), 0)
@@ -572,7 +576,9 @@ def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]
 def _with_signals(
     tasks: list[ProblemTask], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
 ) -> tuple[list[ProblemTask], list[set[int]], list[list[int]]]:
-    """A task of nothing for each that others only wait for: to wait costs a message, and no tensor is moved for it."""
+    """Add a signal for each task that others only wait for: a task without work, since waiting costs a message but moves no
+    tensor.
+    """
     group_of = {task: number for number, group in enumerate(groups) for task in group}
     signals: dict[int, int] = {}
     for task, sources in enumerate(controls):

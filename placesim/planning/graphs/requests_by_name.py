@@ -1,4 +1,4 @@
-"""A plan as device requests by node name, for plans that the scopes and nodes of a graph file's text can't express."""
+"""Device requests by node name for plans that the scopes and nodes of a graph file's text cannot express."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_DEPTH = 64
 
 
 def request(name: str, device_set: DeviceSet) -> DeviceName:
-    """Request that yields a device: with a single task, only its type and number."""
+    """Return the request that yields a device; if there is only one task, it has only type and number."""
     full = parse_runtime_name(name)
     assert full is not None
     tasks = {device.name.partition("/device:")[0] for device in device_set.devices}
@@ -28,16 +28,16 @@ def request(name: str, device_set: DeviceSet) -> DeviceName:
 
 
 def request_text(spec: DeviceName) -> str:
-    """A request as people write it."""
+    """Return a request in its short form, such as `/gpu:0`."""
     if spec.job is None and spec.task is None and spec.type in ("CPU", "GPU"):
         return f"/{spec.type.lower()}:{spec.id}"
     return format_spec(spec)
 
 
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
-    """Text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
+    """Return the text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
-    Raises Unclear for a text that can't be changed, and GraphFileError for one that says something else.
+    Raise UneditableText for a text that cannot be changed, and GraphFileError for one that is invalid.
     """
     places = zip(planned.graph.nodes, planned.devices, strict=True)
     where = {node.name: device.name for node, device in places if device is not None and node.name in base.graph.ids}
@@ -57,8 +57,9 @@ def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) 
 
 
 def placement_rows(moved: Collection[str], where: Mapping[str, str]) -> dict[str, str]:
-    """Fewest rows of `placement` (names and name scopes) that give each node of `moved` its device and leave all others; the
-    last matching row counts.
+    """Return the fewest rows of `placement` that give each node of `moved` its device and leave all others.
+
+    Rows are names and name scopes; the last matching row counts.
     """
     root = _Scope()
     for name in where:
@@ -71,7 +72,7 @@ def placement_rows(moved: Collection[str], where: Mapping[str, str]) -> dict[str
 
 
 class _Scope:
-    """A name scope: the names of its nodes, and the scopes in it."""
+    """A name scope: the names of its nodes, and its inner scopes."""
 
     __slots__ = ("inner", "names")
 
@@ -87,7 +88,7 @@ class _Scope:
 
 
 class _Choice:
-    """Choice of scopes to request as one: of a scope and of the row around it, the cheapest."""
+    """Chooses the scopes that get a row, so that the number of rows is minimal."""
 
     def __init__(self, moved: AbstractSet[str], where: Mapping[str, str]) -> None:
         self._moved = moved
@@ -96,7 +97,7 @@ class _Choice:
         self._least: dict[tuple[str, str | None], tuple[int, str | None]] = {}
 
     def cost(self, path: str, scope: _Scope, given: str | None) -> int:
-        """Number of rows for a scope's contents, its own among them, if a row around it requests this device."""
+        """Return the number of rows for a scope and its contents if a row around it requests the device `given`."""
         found = self._least.get((path, given))
         if found is None:
             options = [(self._inside(path, scope, given), given)]
@@ -112,7 +113,7 @@ class _Choice:
         return name in self._moved if given is None else self._where[name] != given
 
     def write(self, path: str, scope: _Scope, given: str | None, rows: dict[str, str]) -> None:
-        """Add the chosen rows, a scope's before those of its contents."""
+        """Add the chosen rows; that of a scope comes before those of its contents."""
         own = self._least[path, given][1]
         if own is not None and own != given:
             rows[path] = own

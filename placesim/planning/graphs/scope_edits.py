@@ -1,6 +1,6 @@
-"""A plan as devices of a graph file's scopes and nodes: the fewest that put every node on its planned device.
+"""Conversion of a plan to devices in a graph file's scopes and nodes, as few as put every node on its planned device.
 
-The text and its comments are kept; if it can't express the plan, the result is None, and the raw form is written.
+The text and its comments are kept.  If it cannot express the plan, the result is None, and the raw form is written.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from placesim.planning.graphs.problem_building import possible_devices
 from placesim.planning.graphs.requests_by_name import request, request_text
 
 MAX_CHARACTERS = 20_000_000
-"""Longer texts are written in the raw form: each try reads and places all of it."""
+"""Maximum length of an edited text, since each attempt reads and places all of it; longer ones are written in raw form."""
 _ROUNDS = 12
 _CHANGED, _DEEPER = 1e-4, 1e-7
 """Tie-breaks for equal numbers of devices: existing devices first, then those of outer scopes."""
 _WRAP = 1 + 3 * _CHANGED
-"""A new scope is one more device."""
+"""Cost of a new scope: one more device."""
 _NEVER = 1e6
 _Context = DeviceName | None
-"""Request of the scopes around an entry; None inside of colocation, where other nodes' devices count."""
+"""Request of the scopes around an entry; None within a colocation, where the devices of other nodes count."""
 
 
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
-    """Text of a graph file with the devices of a plan; None if the text can't express it.
+    """Return the text of a graph file with the devices of a plan; None if the text cannot express it.
 
-    `base` is the text's graph after dropped requests and options; `asked` has the device requests, by node, that produce the
-    plan.  The returned text, when placed, gives the same device for every node.
+    `base` is the text's graph after dropped requests and options.  `asked` has the device requests, by node, that produce the
+    plan.  Placing the returned text gives the planned device for every node.
     """
     if base.is_raw or len(text) > MAX_CHARACTERS:
         return None
@@ -62,16 +62,16 @@ def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_
 
 
 class _Copy(NamedTuple):
-    """Uses of a list's entries in one place, and the requests around them."""
+    """The uses of a list's entries in one place, and the requests around them."""
 
     uses: list[_Use]
     context: _Context
 
 
 class _Use:
-    """One use of an entry; an alias or a list of devices uses it several times.
+    """One use of an entry; an alias or a list of devices uses an entry several times.
 
-    `nodes` are those made by the entry itself; `copies` are the uses of a scope's contents, once per device of a list.
+    `nodes` are those that the entry itself makes.  `copies` are the uses of a scope's contents, one for each device of a list.
     """
 
     __slots__ = ("copies", "depth", "entry", "nodes", "wanted")
@@ -85,9 +85,12 @@ class _Use:
 
 
 class _Rules(NamedTuple):
-    """Rules for requests: by node name the planned device, the requests that must stay, and the requests that are needed.
+    """Rules for requests, by node name.
 
-    `default` is where each node goes by itself, None if a request that can't be met may not be written.
+    - `target`: the planned device.
+    - `held`: requests that must stay.
+    - `required`: the nodes that need a request.
+    - `default`: the device without requests; None if no request may be written that cannot be satisfied.
     """
 
     target: Mapping[str, str]
@@ -113,7 +116,7 @@ class _ScopeEditor:
         if planned.error is not None:
             raise planned.error
         self._planned = planned
-        # where they wait is of no account, and follows from the variables
+        # the placement of initializer groups does not matter, and follows from the variables
         initializers = EditableText(text).initializers
         waits = {node.name for node in self._graph.nodes if node.location in initializers}
         self._target = {name: device for name, device in _devices(planned).items() if name not in waits}
@@ -123,7 +126,7 @@ class _ScopeEditor:
         for node in self._graph.nodes:
             if not _follows(node):
                 self._members.setdefault(self._group(node.name), []).append(node.name)
-        # what is planned for a node itself takes the place of what it asked for
+        # the planned request of a node replaces its own
         self._held = {
             node.name: parse_runtime_name(node.device) or ANY
             for node in base.graph.nodes
@@ -135,9 +138,9 @@ class _ScopeEditor:
         self._required |= {self._members[group][0] for group in groups if group in self._members}
 
     def written(self) -> str | None:
-        """The text, placed and compared."""
+        """Return the text, checked by placing it; None if no attempt succeeds."""
         if self._wrong(self._place(self._graph)) == []:
-            return self._text  # fewer devices could say it, and all that the writer knows by heart would change
+            return self._text  # fewer devices might suffice, but edits would change a text that its author knows
         for _ in range(_ROUNDS):
             edited = self._edited()
             wrong = self._wrong(self._place(self._read(edited)))
@@ -155,11 +158,11 @@ class _ScopeEditor:
         return None
 
     def _wrong(self, placement: Placement) -> list[str] | None:
-        """Nodes on another device than planned; None if nothing is placed."""
+        """Return the nodes on another device than planned; None if placing fails."""
         return None if placement.error is not None else find_misplaced_nodes(placement, self._target)
 
     def _require(self, wrong: Sequence[str]) -> bool:
-        """Add requests: for the first node of each group with a misplaced node, then for all."""
+        """Add requests for misplaced groups: for the first node of each, then for all.  Return whether any was added."""
         before = len(self._required)
         for group in {self._group(name) for name in wrong}:
             members = self._members.get(group, [])
@@ -169,7 +172,7 @@ class _ScopeEditor:
     # --- graphs
 
     def _read(self, text: str) -> Graph:
-        """Graph of the text.  Raises UneditableText if it differs from the planned one."""
+        """Return the graph of a text.  Raise UneditableText if it differs from the planned one."""
         graph = read_graph_file(text, self._file, self._base.graph.registry).graph
         if _differ(graph, self._base.graph):
             raise UneditableText
@@ -185,7 +188,7 @@ class _ScopeEditor:
     # --- the fewest devices
 
     def _edited(self) -> str:
-        """Text with the fewest devices for the known required requests."""
+        """Return the text with the fewest devices for the required requests."""
         for _ in range(_ROUNDS):
             texts = EditableText(self._text)
             rules = _Rules(self._target, self._held, frozenset(self._required), self._default, self._choices, self._specs)
@@ -208,7 +211,7 @@ class _Clash(NamedTuple):
 
 
 class _Choice:
-    """Choice of the entries that request devices, and of the runs of entries that get a scope with a request."""
+    """Chooses the entries that request devices, and the runs of entries that get a new scope with a request."""
 
     def __init__(self, texts: EditableText, graph: Graph, rules: _Rules, *, wraps: bool) -> None:
         self._texts = texts
@@ -247,7 +250,7 @@ class _Choice:
         return use
 
     def _made(self, entry: NodeEntry) -> tuple[Node, ...]:
-        """The nodes of an entry: what it reads as a literal or a variable comes before it, and has its place or none."""
+        """Return the nodes of an entry; literals and variables that it reads come before it, with its location or none."""
         start = end = self._next
         while end < len(self._nodes) and self._nodes[end].location in (0, entry.position):
             node = self._nodes[end]
@@ -264,7 +267,7 @@ class _Choice:
     # --- what is chosen
 
     def settle(self) -> list[_Clash]:
-        """Fill in `devices` and `runs`, and return the obstacles."""
+        """Fill in `devices` and `runs`.  Return the entries for which no choice works."""
         clashes: list[_Clash] = []
         self._settle_list(self._texts.entries, [_Copy(self._uses, ANY)], clashes)
         return clashes
@@ -289,13 +292,13 @@ class _Choice:
                 self._settle_list(entry.children, waiting, clashes)
 
     def _chosen_wraps(self, entries: list[NodeEntry], copies: list[_Copy]) -> list[str]:
-        """Device of a new scope around each entry of a list, ABSENT for none."""
+        """Return the device of the new scope around each entry of a list; ABSENT for no scope."""
         words = self._wrapping(entries, copies)
         if len(words) == 1:
             return words * len(entries)
         costs, came = [0.0, *([_WRAP] * (len(words) - 1))], []
         for number in range(len(entries)):
-            # a scope may begin or end in front of each entry
+            # a scope may begin or end before each entry
             open_at = min(range(len(words)), key=costs.__getitem__)
             begin = [costs[open_at] + (_WRAP if place else 0) for place in range(len(words))]
             came.append([place if costs[place] <= begin[place] else open_at for place in range(len(words))])
@@ -311,7 +314,7 @@ class _Choice:
         return found[::-1]
 
     def _wrapping(self, entries: list[NodeEntry], copies: Sequence[_Copy]) -> list[str]:
-        """The devices that a new scope around some of a list's entries could have; the first is that there is none."""
+        """Return the possible devices of a new scope around entries of a list; the first is ABSENT, for no scope."""
         if not self._wraps or any(copy.context is None for copy in copies) or not self._texts.can_wrap(entries):
             return [ABSENT]
         return [ABSENT, *map(self._word, sorted({device for copy in copies for use in copy.uses for device in use.wanted}))]
@@ -320,7 +323,7 @@ class _Choice:
         return request_text(self._rules.specs[device])
 
     def clashing_scopes(self, clash: _Clash) -> list[NodeEntry]:
-        """Scopes to write out so that an entry or its ancestors cover fewer nodes; none if that does not help."""
+        """Return the scopes to write out so that an entry or its ancestors cover fewer nodes; none if that does not help."""
         scopes = self._scopes_of.get(id(clash.entries), [])
         if len(scopes) > 1:
             return scopes[1:]
@@ -329,7 +332,7 @@ class _Choice:
         return next((scopes[1:] for scopes in self._scopes_of.values() if len(scopes) > 1), [])
 
     def _options(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Iterator[Own]:
-        """Possible requests of an entry: its current one, none, or a device that one of its nodes needs."""
+        """Yield the possible requests of an entry: its current one, none, or a device that one of its nodes needs."""
         yield entry.own
         if entry.is_colocated or any(context is None for _, context in uses):
             return
@@ -344,7 +347,7 @@ class _Choice:
                 yield word
 
     def _listed(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Own:
-        """The best device of each copy."""
+        """Return the best device for each copy."""
         assert isinstance(entry.own, list)
         words = [self._word(device) for device in sorted({device for use, _ in uses for device in use.wanted})]
 
@@ -358,7 +361,7 @@ class _Choice:
     # --- what it costs
 
     def _cost_of(self, uses: Sequence[tuple[_Use, _Context]], own: Own) -> float:
-        """Number of requests needed with this one at the entry; _NEVER more for each node that it puts on a wrong device."""
+        """Return the number of requests needed if the entry has this one, plus _NEVER for each node that it misplaces."""
         entry = uses[0][0].entry
         cost = 0.0
         if own != ABSENT:
@@ -374,7 +377,7 @@ class _Choice:
         return cost
 
     def _below(self, copy: list[_Use], context: _Context) -> float:
-        """Fewest devices that a list needs if nothing else shares its entries."""
+        """Return the fewest devices that a list needs if nothing else shares its entries."""
         key = id(copy), context
         found = self._known.get(key)
         if found is None:
@@ -395,13 +398,13 @@ class _Choice:
         return self._texts.list_with(copy[0].entry)
 
     def _inner(self, entry: NodeEntry, context: _Context, own: Own) -> list[_Context]:
-        """Requests inside of an entry, for each of its copies."""
+        """Return the requests inside an entry, for each of its copies."""
         if entry.is_colocated:
             context = None
         return [_within(text, context) for text in own] if isinstance(own, list) else [_within(own, context)]
 
     def _accepts(self, node: Node, asked: _Context) -> bool:
-        """Whether a node with this request is placed as planned, as far as known."""
+        """Return whether a node with this request is placed as planned, as far as known."""
         rules = self._rules
         if asked is None or _follows(node):
             return True
@@ -416,14 +419,17 @@ class _Choice:
             return False
         if asked == ANY or _fits(asked, target):
             return True
-        # with soft placement a device that it can't be on is not asked for
+        # with soft placement, a request for an impossible device has no effect
         choices = rules.choices.get(node.name, frozenset())
         is_vain = rules.default is not None and rules.default.get(node.name) == target
         return is_vain and not any(_fits(asked, device) for device in choices)
 
 
 def _literals(clash: _Clash) -> Literals:
-    """Literal inputs of an entry whose nodes go to several devices.  Raises UneditableText unless all are literals."""
+    """Return the literal inputs of an entry whose nodes go to several devices.
+
+    Raise UneditableText unless all of them are literals.
+    """
     if len(clash.uses) != 1 or clash.entry.op is None:
         raise UneditableText
     *literals, node = clash.uses[0].nodes
@@ -435,7 +441,7 @@ def _literals(clash: _Clash) -> Literals:
 
 
 def _runs(wraps: Sequence[str]) -> Iterator[tuple[int, int, str]]:
-    """The first and the last place of each run of one device, and that."""
+    """Yield the first and the last position of each run with the same device, and that device."""
     first = 0
     for number, word in enumerate(wraps):
         if number + 1 == len(wraps) or wraps[number + 1] != word:
@@ -457,12 +463,12 @@ def _fits(asked: DeviceName, device: str) -> bool:
 
 
 def _follows(node: Node) -> bool:
-    """Whether a node copies another's request, regardless of its scopes: that of a reference's owner or a variable's handle."""
+    """Return whether a node ignores the requests of its scopes, since it follows a reference's owner or a variable's handle."""
     return True in node.signature.input_is_ref or not node.location
 
 
 def _differ(graph: Graph, other: Graph) -> bool:
-    """Whether two graphs differ in more than devices, and in the nodes that initializers have for them."""
+    """Return whether two graphs differ in more than devices and the resulting nodes of initializers."""
     groups, others = _initializer_groups(graph), _initializer_groups(other)
     names = graph.ids.keys() - groups
     if names != other.ids.keys() - others:
@@ -480,7 +486,7 @@ def _differ(graph: Graph, other: Graph) -> bool:
 
 
 def _initializer_groups(graph: Graph) -> set[str]:
-    """Groups that run initializers on several devices, with one `NoOp` per device."""
+    """Return the groups that run initializers on several devices, with one `NoOp` per device."""
     found = set()
     for node in graph.nodes:
         if node.op == "NoOp" and node.location:
@@ -491,7 +497,7 @@ def _initializer_groups(graph: Graph) -> set[str]:
 
 
 def _through(graph: Graph, inputs: Sequence[str], groups: AbstractSet[str]) -> Iterator[str]:
-    """Inputs with each group replaced by its own inputs."""
+    """Yield inputs; each group is replaced by its own inputs."""
     for text in inputs:
         if text.startswith("^") and text[1:] in groups:
             yield from _through(graph, graph.input_texts(graph.node(text[1:])), groups)
@@ -500,7 +506,7 @@ def _through(graph: Graph, inputs: Sequence[str], groups: AbstractSet[str]) -> I
 
 
 def _choices(placement: Placement) -> dict[str, frozenset[str]]:
-    """Possible devices of each node."""
+    """Return the possible devices of each node."""
     devices = placement.device_set.devices
     return {
         name: frozenset(devices[number].name for number in group.choices)

@@ -1,4 +1,4 @@
-"""Convert a step's executions to its nodes and the dependencies between them."""
+"""Conversion of a step's executions to its nodes and the dependencies between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from placesim.runtime.recording.recorder import Execution
 
 @dataclass
 class StepNode:
-    """Execution of a node in the step; `is_own` if it belongs to the graph and not to a function's body."""
+    """A node that runs in the step, with its executions.
+
+    `is_own` is set if it belongs to the graph, and not to a function's body.
+    """
 
     name: str
     op: str
@@ -27,9 +30,9 @@ class StepNode:
 
 
 class StepNodes(NamedTuple):
-    """Nodes by number, and for each those whose tensors it reads, and those that it only waits for.
+    """Nodes by number, with the nodes whose tensors each reads (`inputs`), and those that it only waits for (`controls`).
 
-    `of_execution` has the nodes of each execution; of a transfer those that it comes from.
+    `of_execution` has the nodes of each execution; for a transfer, those that it comes from.
     """
 
     nodes: list[StepNode]
@@ -38,7 +41,7 @@ class StepNodes(NamedTuple):
     of_execution: list[tuple[int, ...]]
 
     def joined(self) -> list[int]:
-        """Number of each node's cycle: nodes that wait for each other share a number."""
+        """Return the number of each node's cycle; nodes that wait for each other share a number."""
         pairs = [(node, source) for node, row in enumerate(self.inputs) for source in (*row, *self.controls[node])]
         if not pairs:
             return list(range(len(self.nodes)))
@@ -49,7 +52,7 @@ class StepNodes(NamedTuple):
 
 
 def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
-    """The nodes that ran, in the order of their first runs; transfers are looked through."""
+    """Return the nodes that ran, in the order of their first runs; transfers are replaced by their sources."""
     client = prepared.client.graph
     own = {id(node) for part in prepared.partitions.parts for node in part.graph.nodes if node.name in client.ids}
     found = StepNodes([], [], [], [])
@@ -85,9 +88,9 @@ def find_nodes(prepared: PreparedStep, step: Sequence[Execution]) -> StepNodes:
 
 
 def merge_steps(steps: Sequence[StepNodes]) -> tuple[StepNodes, list[list[int]]]:
-    """The nodes of several steps, each once, and for each step the numbers that its nodes have there.
+    """Merge the nodes of several steps.  Return them, and for each step the new number of each of its nodes.
 
-    `of_execution` is that of no step.
+    `of_execution` of the result is empty.
     """
     merged = StepNodes([], [], [], [])
     numbers: dict[tuple[str, str], int] = {}

@@ -1,1 +1,1 @@
-"""Ways to plan, each `(Problem, Search) -> plans, better and better`."""
+"""Planning methods: functions of a problem and a search that yield better and better plans."""

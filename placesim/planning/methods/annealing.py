@@ -1,7 +1,7 @@
-"""Simulated annealing of a pipeline's loads: groups move to devices, or exchange places with a neighbour.
+"""Simulated annealing of a pipeline's loads: groups move to other devices, or swap places with a neighbour.
 
-The cost is a p-norm of the loads, since the maximum alone does not rank most moves.  Each round starts warm from the best plan
-and is longer than the previous one.
+The cost is a p-norm of the loads, since the maximum alone does not rank most moves.  Each round starts from the best plan at a
+high temperature, and is longer than the previous one.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from placesim.planning.search_budget import Search
 FIRST_ROUND = 150_000
 LONGER = 2
 WARM, COLD = 0.02, 1e-5
-"""Temperatures as shares of the load at the round's beginning."""
+"""Temperatures as shares of the load at the beginning of a round."""
 NORM = 24
 FIRST_SHARE = 0.2
-"""Of the time at most that is spent on a first cut."""
+"""Maximum share of the time for the first cut."""
 _LOOK = 512
 _TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
 
 
 def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Rounds of annealing from the search's start, or from one cut of the natural order."""
+    """Yield plans from rounds of annealing, which begin with the search's start or a cut of the natural order."""
     best = search.start or _first(problem, search)
     if best is None:
         return
@@ -40,7 +40,7 @@ def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     while not search.is_over and not search.is_met(best.value):
         began = time.monotonic()
         if speed and math.isfinite(search.deadline):
-            # a last round that the time cuts off would never be cold
+            # a last round that the deadline cuts off would never reach the low temperature
             left = int(search.seconds_left * speed)
             length = left if left < length * (1 + LONGER) else length
         length = min(length, search.evaluations_left)
@@ -65,9 +65,9 @@ def _first(problem: PlanningProblem, search: Search) -> Plan | None:
 
 
 def _fill(problem: PlanningProblem) -> list[int] | None:
-    """Assign groups, largest memory first, to the least loaded device with room; None if one finds none.
+    """Assign groups, largest memory first, to the least loaded device with room.  Return None if a group finds no room.
 
-    Where parts must be contiguous, all is on one device.
+    If parts must be contiguous, all groups go to one device.
     """
     loads, left = [0.0] * len(problem.devices), [device.capacity for device in problem.devices]
     found = [0] * len(problem.tasks)
@@ -91,7 +91,7 @@ def _fill(problem: PlanningProblem) -> list[int] | None:
 
 
 class _Round:
-    """One cooling."""
+    """One round of annealing, from a high to a low temperature."""
 
     def __init__(self, problem: PlanningProblem, start: Plan, search: Search) -> None:
         self._problem = problem
@@ -150,14 +150,14 @@ class _Round:
         scale = 1 / self._reference
         total = 0.0
         for load in self._loads.loads:
-            if load > 0:  # what is left of sums that cancel may lie below
+            if load > 0:  # rounding errors of cancelling sums may be below 0
                 total += (load * scale) ** NORM
         norm: float = self._reference * total ** (1 / NORM)
         return norm
 
 
 def neighbours(problem: PlanningProblem, group: int) -> Sequence[int]:
-    """The groups that a group reads from, or that read from it."""
+    """Return the groups that read from a group or are read by it."""
     found = {
         problem.group_of[other] for task in problem.groups[group] for other in (*problem.inputs[task], *problem.readers[task])
     }
@@ -167,7 +167,7 @@ def neighbours(problem: PlanningProblem, group: int) -> Sequence[int]:
 class _Stages:
     """Order of devices along the pipeline: forward tensors go only to the same or later devices.
 
-    This keeps every part contiguous; plans without such an order are not considered.
+    This keeps every part contiguous.  Plans without such an order are not considered.
     """
 
     def __init__(self, problem: PlanningProblem, loads: Loads) -> None:
@@ -184,7 +184,7 @@ class _Stages:
         self._stage = _stage_order(problem, loads, self._after)
 
     def allows(self, group: int, device: int) -> bool:
-        """Whether all that the group reads is on no later device, and all that reads it on no earlier one."""
+        """Return whether all inputs of the group are on no later device, and all its readers on no earlier one."""
         stage, of_group = self._stage, self._loads.of_group
         here = stage[device]
         for other in self._before[group]:
@@ -194,7 +194,7 @@ class _Stages:
 
 
 def _stage_order(problem: PlanningProblem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
-    """Position of each device such that all edges go forward, as in partitions cut from one order."""
+    """Return the position of each device such that all edges go forward, as in partitions cut from one order."""
     edges: dict[int, set[int]] = {device: set() for device in range(len(problem.devices))}
     for group, readers in enumerate(after):
         own = loads.of_group[group]

@@ -1,4 +1,4 @@
-"""Plans of calls: a chain of calls cut from an order, improved by annealing."""
+"""Planning method for calls: a sequence of calls cut from an order, improved by annealing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDERS = 6
 
 
 def anneal_calls(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """All alone, then the best cuts of orders, then rounds of annealing from the best."""
+    """Yield plans: all tasks on their own, then the best cuts of orders, then rounds of annealing from the best."""
     calls = Calls(problem)
     best, value = [ALONE] * len(problem.tasks), math.inf
     for number in range(1 + _ORDERS):
@@ -44,7 +44,7 @@ def _order(problem: PlanningProblem, search: Search, number: int) -> list[int]:
 
 
 def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> list[int]:
-    """Best cut of an order into one call per device with tasks between, assuming sequential execution."""
+    """Return the best cut of an order into one call per device with single tasks between, assuming sequential execution."""
     segment, size, most = Segment(problem, order), len(order), len(calls.paying)
     paying = problem.devices[calls.paying[0]] if most else None
     rooms = [problem.devices[device].capacity for device in calls.paying]
@@ -89,7 +89,10 @@ def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> l
 def _anneal(
     problem: PlanningProblem, calls: Calls, start: Sequence[int], length: int, search: Search
 ) -> tuple[list[int], float]:
-    """One annealing run: a group joins a neighbour's call or another call, or runs alone."""
+    """Anneal once and return the best calls with their seconds.
+
+    A move lets a group join a neighbour's call or another call, or run alone.
+    """
     draw, groups = search.random, problem.groups
     count = len(calls.paying) * CALLS_PER_DEVICE
     devices = max(1, len(calls.paying))

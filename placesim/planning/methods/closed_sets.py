@@ -1,7 +1,8 @@
-"""Optimal contiguous split of a pipeline: dynamic programming over all sets of groups closed under inputs.
+"""Optimal contiguous split of a pipeline, by dynamic programming over all sets of groups that are closed under inputs.
 
-The difference of two closed sets is contiguous, and every contiguous split with an order of stages is a chain of closed sets
-(Tarnawski and others, "Efficient Algorithms for Device Placement of DNN Graph Operators", 2020); the best chain is found.
+The difference of two closed sets is contiguous.  Every contiguous split with an order of stages is a chain of closed sets, and
+the best chain is found.  Source: Tarnawski and others, "Efficient Algorithms for Device Placement of DNN Graph Operators",
+2020.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from placesim.planning.search_budget import Search
 
 MAX_SETS = 4000
 MAX_WORK = 12_000_000_000
-"""Of the square of the sets times the edges: about twenty seconds."""
+"""Maximum of the square of the number of sets times the number of edges: about twenty seconds."""
 _Array = np.ndarray
 
 
 def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Find the optimal contiguous plan; nothing if there are too many closed sets, or transfer times differ by path."""
+    """Yield the optimal contiguous plan; nothing if there are too many closed sets, or transfer times depend on the devices."""
     if problem.ways is not None or not problem.tasks:
         return
     blocks, edges = _blocks(problem)
@@ -33,15 +34,15 @@ def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan
     devices = _best_chain(problem, blocks, sets, search)
     if devices is not None:
         plan = load_plan(problem, devices)
-        # of parts that read from each other in turn none is in a chain: where all blocks are in one order there are none
+        # chains exclude parts that read from each other; if all blocks are in one order, there are no such parts
         if problem.needs_contiguous and len(sets) == len(blocks) + 1:
             search.prove(plan.value)
         yield plan
 
 
 def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
-    """Groups that wait for each other in a circle, as one; and the blocks that each reads from, by forward tasks."""
-    from scipy.sparse import csr_array  # takes longer to import than a process that searches to start
+    """Return blocks, each of the groups of one cycle, and the blocks that each reads from, by forward tasks."""
+    from scipy.sparse import csr_array  # takes longer to import than a search process takes to start
     from scipy.sparse.csgraph import connected_components
 
     pairs = {
@@ -65,7 +66,7 @@ def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
 
 
 def closed_sets(blocks: list[list[int]], inputs: list[set[int]], search: Search) -> list[int]:
-    """All sets of blocks closed under inputs, as bit masks by size; none if there are more than `MAX_SETS`."""
+    """Return all sets of blocks closed under inputs, as bit masks by size; none if there are more than `MAX_SETS`."""
     needs = [sum(1 << source for source in sources) for sources in inputs]
     found, layer = [0], {0}
     for _ in blocks:
@@ -122,7 +123,7 @@ def _best_chain(problem: PlanningProblem, blocks: list[list[int]], sets: list[in
 
 
 class _Parts:
-    """Measures parts of the problem, given as rows of tasks."""
+    """Measures parts of the problem, given as rows that mark tasks."""
 
     def __init__(self, problem: PlanningProblem) -> None:
         from scipy.sparse import csr_array
@@ -140,7 +141,7 @@ class _Parts:
         self._readers = np.array([len(readers) for readers in problem.readers], np.float32)
 
     def measure(self, parts: _Array) -> tuple[_Array, _Array, _Array]:
-        """Seconds by device kind, moved bytes and memory of parts `[number, tasks]`."""
+        """Return the seconds by device kind, the transfer seconds, and the memory of parts `[number, tasks]`."""
         dense = parts.astype(float)
         seconds = dense @ self._times
         seconds[np.asarray(dense @ self._never) > 0] = math.inf

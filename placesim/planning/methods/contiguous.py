@@ -1,7 +1,7 @@
-"""Contiguous splits of a pipeline: dynamic programming over an order of the groups.
+"""Contiguous splits of a pipeline, by dynamic programming over an order of the groups.
 
-A device's part is contiguous where no path leaves it and comes back; of a training graph only the forward tasks count, and
-backward ones follow their groups.  Cutting one order into segments gives contiguous parts at once, the best for that order.
+A device's part is contiguous if no path leaves it and comes back.  In a training graph only forward tasks count, and backward
+ones follow their groups.  Cutting an order into segments gives contiguous parts, the best ones for that order.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
-"""Orders with up to this many groups are cut completely, even when the time is over (some seconds)."""
+"""Maximum number of groups of an order that is cut completely, even if the time is over (some seconds)."""
 
 
 def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Cuts one order after another into segments: the natural one, then others at random, until the search is over."""
+    """Yield better cuts of orders into segments: the natural order first, then random ones until the search is over."""
     best = math.inf
     while True:
         order = group_order(problem, search if best < math.inf else None)
@@ -33,10 +33,10 @@ def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def group_order(problem: PlanningProblem, search: Search | None = None) -> list[int]:
-    """The groups in an order of their forward tasks, each as late as its readers allow, so that little is under way.
+    """Return the groups in an order of their forward tasks, each as late as its readers allow, so that few tensors are alive.
 
-    With a search, which of a task's inputs comes first is drawn.  Groups without forward tasks stand behind the median of those
-    that they are connected with.
+    With a search, the order of each task's inputs is random.  Groups without forward tasks follow the median of the groups that
+    they are connected with.
     """
     tasks, group_of = problem.tasks, problem.group_of
     depth = [0] * len(tasks)
@@ -70,7 +70,7 @@ def group_order(problem: PlanningProblem, search: Search | None = None) -> list[
 
 
 def _late_order(problem: PlanningProblem, depth: Sequence[int], keys: Sequence[float]) -> Iterator[int]:
-    """The forward tasks, each right before the first that reads it."""
+    """Yield the forward tasks, each just before the first task that reads it."""
     tasks, seen = problem.tasks, set()
     forward = [task for task in range(len(tasks)) if not tasks[task].is_backward]
     ends = [task for task in forward if all(tasks[reader].is_backward for reader in problem.readers[task])]
@@ -100,7 +100,7 @@ class DeviceClass(NamedTuple):
 
 
 def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
-    """Group devices by the tasks that they can run and their memory."""
+    """Group devices with equal kind, capacity and payment of transfers."""
     found: dict[tuple[int, float, bool], list[int]] = {}
     for number, device in enumerate(problem.devices):
         found.setdefault((device.kind, device.capacity, device.pays), []).append(number)
@@ -108,9 +108,9 @@ def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
 
 
 class Segment:
-    """Load of a device with a run of groups in an order, while the run grows by one group after another.
+    """Load of a device with a segment of an order of groups, to which one group after another is added.
 
-    `seconds` by kind of device, `moved` seconds for what crosses its ends, `held` of the capacity.
+    `seconds` are by device kind, `moved` are the seconds of transfers across its ends, and `held` is the capacity in use.
     """
 
     def __init__(self, problem: PlanningProblem, order: Sequence[int]) -> None:
@@ -128,7 +128,7 @@ class Segment:
         self.held = 0.0
 
     def begin(self, first: int) -> None:
-        """Empty again, from this place on."""
+        """Clear the segment; it begins at this position."""
         self._first = first
         self._read.clear()
         self._outside.clear()
@@ -136,7 +136,7 @@ class Segment:
         self.moved = self.held = 0.0
 
     def grow(self, at: int, group: int) -> None:
-        """The group at the next place joins."""
+        """Add the group at the next position."""
         problem, place = self._problem, self._place
         self.seconds = [a + b for a, b in zip(self.seconds, problem.group_seconds[group], strict=True)]
         self.held += problem.held[group]
@@ -167,9 +167,9 @@ class Segment:
 
 
 def split_order(problem: PlanningProblem, order: Sequence[int], search: Search | None = None) -> list[int] | None:
-    """The best cut of an order of groups into a segment for each device, as devices by task.
+    """Return the best cut of an order of groups into a segment for each device, as devices by task.
 
-    None if nothing fits, and, of more groups than `MAX_WHOLE`, where the search's time is over before.
+    Return None if nothing fits, or if there are more than `MAX_WHOLE` groups and the search's time ends first.
     """
     kinds, segment = group_devices(problem), Segment(problem, order)
     used = used_counts(kinds)
@@ -212,7 +212,9 @@ def split_order(problem: PlanningProblem, order: Sequence[int], search: Search |
 
 
 def _usual_pace(problem: PlanningProblem) -> float:
-    """Seconds for a unit between paying devices; where ways differ, their mean: the plan is evaluated with the true ones."""
+    """Return the seconds per unit between paying devices; if links differ, their mean, since plans are evaluated with the true
+    ones.
+    """
     if problem.ways is None:
         return 1.0
     paying = [n for n, device in enumerate(problem.devices) if device.pays]
@@ -221,7 +223,7 @@ def _usual_pace(problem: PlanningProblem) -> float:
 
 
 def used_counts(kinds: Sequence[DeviceClass]) -> list[tuple[int, ...]]:
-    """Possible numbers of devices of each kind, none first."""
+    """Return the possible numbers of used devices of each class; none comes first."""
     found: list[tuple[int, ...]] = [()]
     for kind in kinds:
         found = [(*counts, n) for counts in found for n in range(len(kind.devices) + 1)]
@@ -229,7 +231,7 @@ def used_counts(kinds: Sequence[DeviceClass]) -> list[tuple[int, ...]]:
 
 
 def increment_count(counts: tuple[int, ...], kind: int) -> tuple[int, ...]:
-    """The counts with one more device of a kind."""
+    """Return the counts with one more device of a class."""
     return (*counts[:kind], counts[kind] + 1, *counts[kind + 1 :])
 
 

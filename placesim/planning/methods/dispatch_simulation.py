@@ -1,9 +1,9 @@
-"""Greedy plans made during simulation: each ready task goes to the device where it would end first.
+"""Greedy plans made during a simulation: each ready task goes to the device where it would end first.
 
-List scheduling uses a fixed order of tasks; the machine takes them as they become ready, and launches ahead of its streams.  A
-pass costs about as much as a simulation, so many are made: with clusters of several sizes, with varied weights of transfers,
-and from the second pass on with the readers' devices of the previous plan.  Then parts of the best plan are decided again while
-the rest is fixed.
+List scheduling uses a fixed order of tasks.  A machine runs tasks as they become ready, and launches ahead of its streams.
+A pass costs about as much as a simulation, so many are made.  They vary the size of clusters and the weight of transfers.  From
+the second pass on, they also know the readers' devices in the best plan.  Finally, parts of the best plan are decided again
+while the rest is fixed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
 
 MOVED = (0.0, 0.1, 0.3, 1.0, 3.0)
-"""Weight of a second of transfers to a task, in seconds of the task's end."""
+"""Weights of a second of transfers to a task, in seconds of the task's end."""
 AHEAD = (0.0, 0.3, 1.0)
-"""Weight of transfers to the readers, at their devices in the previous plan."""
+"""Weights of transfers to the readers, at their devices in the best plan."""
 NOISES = (0.0, 0.0, 0.1, 0.5)
 SPARES = (True, False)
 ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
-"""The chances that a part is decided anew, that it is one of the step's time, and that a weight is another."""
+"""Probabilities that a part of the best plan is decided again, that this part is a time interval, and that a weight changes."""
 WORSE, WORSE_PINNED = 1.02, 1.003
-"""Ratio of a pass's estimate to the best estimate above which it is not simulated; estimates are better if most tasks are
-pinned.
+"""Ratios of a pass's estimate to the best estimate above which it is not simulated.
+
+Estimates are better if most tasks are pinned.
 """
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Shares of a plan that are decided again."""
@@ -46,7 +47,7 @@ _LOOK = 4096
 class Weights(NamedTuple):
     """Weights added to a task's end time: transfers to it and to its readers, and noise.
 
-    If the host is spared, tasks that a device with its own stream could run don't go there.
+    With `spares_host`, tasks that a device with its own stream can run don't go to the host.
     """
 
     moved: float = 0.0
@@ -59,7 +60,7 @@ FIRST = (Weights(0.3), Weights(0.3, spares_host=False))
 
 
 class _Way(NamedTuple):
-    """From a device to another: seconds before, and for each unit; the ports that are taken meanwhile."""
+    """A transfer from one device to another: seconds before it, seconds per unit, and the ports that it occupies."""
 
     delay: float
     pace: float
@@ -82,7 +83,7 @@ class Dispatcher:
         self.rank = [0] * len(problem.tasks)
         for place, task in enumerate(problem.order):
             self.rank[task] = place
-        # a device is a stream that a host launches, or cores; hosts have so many threads and cores
+        # a device is a stream that a host launches, or a host's cores; `room` has threads and cores
         self.hosts: list[int] = []
         self.streams: list[int] = []
         if layout is None:
@@ -110,7 +111,9 @@ class Dispatcher:
         ]
 
     def units(self, clusters: Sequence[int]) -> Units | None:
-        """Tasks of one cluster, and of one group, as units; None if one of them could be nowhere."""
+        """Return the units that move together: tasks of one cluster or group.  Return None if no device can run and hold one of
+        them.
+        """
         problem = self.problem
         of_task = join_groups(problem, clusters)
         count = 1 + max(of_task, default=-1)
@@ -139,15 +142,19 @@ class Dispatcher:
         pinned: Sequence[int] = (),
         is_over: Callable[[], bool] = lambda: False,
     ) -> tuple[float, list[int]] | None:
-        """Simulate a dispatch: the approximate end, and a device for each task; None if a unit finds no room, or it `is_over`.
+        """Simulate a dispatch.  Return the approximate end and a device for each task.
 
-        `before` are devices of tasks that readers may be expected on, `pinned` those of units that are decided, or -1.
+        Return None if a unit finds no room or `is_over` returns true.  `before` has the devices of tasks in an earlier plan, at
+        which readers are expected.  `pinned` has the devices of units that are decided already, or -1.
         """
         return _Pass(self, units, weights, draw, before, pinned, is_over).run()
 
 
 class Units(NamedTuple):
-    """Units that move together: the unit of each task; its seconds by device, the memory it holds, and its allowed devices."""
+    """Units that move together: the unit of each task, and for each unit its seconds by device, memory and allowed devices.
+
+    `streams` has the allowed devices with their own stream, or all allowed ones if there are none.
+    """
 
     of_task: Sequence[int]
     seconds: list[list[float]]
@@ -157,7 +164,7 @@ class Units(NamedTuple):
 
 
 class _Pass:
-    """One run of the machine."""
+    """One simulated pass."""
 
     def __init__(
         self,
@@ -177,17 +184,17 @@ class _Pass:
         self.before = before
         problem = machine.problem
         count, ports, resources = len(problem.tasks), machine.ports, len(machine.room)
-        # where nothing is decided before its turn, nothing can be moved before
+        # if no unit is decided before its tasks are ready, no output can be moved early
         self.foresees = bool(pinned) or len(units.held) < len(problem.groups)
         self.pinned = pinned or [_NONE] * len(units.held)
         self.of_unit = [_NONE] * len(units.held)
         self.left = [device.capacity for device in problem.devices]
         self.devices = [_NONE] * count
         self.joined, self.ends = [0.0] * count, [0.0] * count
-        # for how many tensors a task waits once it is decided, and who waits for a task's end, or (below 0) to move its output
+        # tensors that a decided task waits for; tasks that wait for a task's end, or (below 0) devices that get its output
         self.missing = [0] * count
         self.after: dict[int, list[int]] = {}
-        # by task and device: None once it is there, or who waits for it
+        # by task and device: None if the output is there, else the tasks that wait for it
         self.moves: dict[tuple[int, int], list[int] | None] = {}
         self.free, self.pending = [0.0] * resources, [0.0] * resources
         self.threads = [threads for threads, _ in machine.room]
@@ -199,7 +206,7 @@ class _Pass:
         self.now = 0.0
 
     def run(self) -> tuple[float, list[int]] | None:
-        """See `Dispatcher.run`."""
+        """Run the pass; see `Dispatcher.run`."""
         machine, events, rank = self.machine, self.events, self.machine.rank
         readers, waiting = machine.problem.readers, machine.waiting[:]
         ready = [task for task in machine.problem.order if not waiting[task]]
@@ -263,7 +270,7 @@ class _Pass:
         return True
 
     def _best(self, task: int, unit: int, choices: Sequence[int]) -> int:
-        """Device with the earliest end, with the other weights counted."""
+        """Return the device with the lowest score: the earliest end, with the other weights added."""
         machine, now, joined, ends, devices = self.machine, self.now, self.joined, self.ends, self.devices
         inputs, makes, moves, backlog = machine.problem.inputs[task], machine.makes, self.moves, self.backlog
         seconds, launches = machine.seconds[task], machine.launches[task]
@@ -312,7 +319,7 @@ class _Pass:
         return found
 
     def _ahead(self, task: int, device: int, readers: Sequence[int]) -> float:
-        """Seconds of transfers to the readers' previous devices."""
+        """Return the seconds of transfers to the readers' devices in the earlier plan."""
         made, ways = self.machine.makes[task], self.machine.ways[device]
         others = {self.before[reader] for reader in readers}
         return sum([ways[other].delay + ways[other].pace * made for other in others if other != device])
@@ -348,7 +355,7 @@ class _Pass:
             self._start(task)
 
     def _foresee(self, source: int, device: int, waiting: list[int]) -> None:
-        """An output will be moved."""
+        """Note that an output will be moved to a device."""
         self.moves[source, device] = waiting
         way = self.machine.ways[self.devices[source]][device]
         takes = way.delay + way.pace * self.machine.makes[source]
@@ -356,7 +363,7 @@ class _Pass:
             self.backlog[port] += takes
 
     def _move_early(self, source: int, device: int) -> None:
-        """The machine moves an output at once to each device that reads it, whatever else the reader waits for."""
+        """Move an output to each device that reads it as soon as it is made, whatever else its readers wait for."""
         for reader in self.machine.problem.readers[source]:
             unit = self.units.of_task[reader]
             other = self.of_unit[unit]
@@ -372,7 +379,7 @@ class _Pass:
             self._start(task)
 
     def _start(self, task: int) -> None:
-        """Launch or run a task whose inputs have arrived, when the host has a thread."""
+        """Launch or run a task whose inputs have arrived, or queue it until the host has a free thread."""
         host = self.machine.hosts[self.devices[task]]
         if self.threads[host]:
             self._occupy(task, host)
@@ -380,7 +387,7 @@ class _Pass:
             self.queued[host].append(task)
 
     def _occupy(self, task: int, host: int) -> None:
-        """Occupy cores; their speed at the task's start counts until its end."""
+        """Occupy cores; their speed at the task's start applies until its end."""
         machine, device, now = self.machine, self.devices[task], self.now
         self.threads[host] -= 1
         is_launched = machine.streams[device] != _NONE
@@ -394,7 +401,7 @@ class _Pass:
         self.joined[task] = now
         self.ends[task] = end = now + takes * slower
         heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
-        # who reads it is decided now
+        # its readers are decided now
         heappush(self.events, (now, machine.rank[task], _BEGUN, task, device))
 
     def _release(self, host: int, cores: float) -> None:
@@ -404,7 +411,7 @@ class _Pass:
             self._occupy(self.queued[host].popleft(), host)
 
     def _join(self, task: int, device: int) -> None:
-        """It is launched: its turn on the stream is settled."""
+        """Add a launched task to its stream, which determines its end."""
         machine, now = self.machine, self.now
         stream, takes = machine.streams[device], machine.seconds[task][device]
         self.joined[task] = now
@@ -413,7 +420,7 @@ class _Pass:
         heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
 
     def _request(self, source: int, device: int) -> None:
-        """An output waits for its turn in all ports of its way."""
+        """Queue an output at all ports of its transfer."""
         ports = self.machine.ways[self.devices[source]][device].ports
         if not ports:
             self._send(source, device)
@@ -423,7 +430,7 @@ class _Pass:
         self._serve(ports[0])
 
     def _serve(self, port: int) -> None:
-        """Start the transfer that is first in all its ports."""
+        """Start transfers that are first in the queues of all their ports."""
         queue, busy, sending = self.sending[port], self.busy, self.sending
         while queue and not busy[port]:
             source, device = first = queue[0]
@@ -441,7 +448,7 @@ class _Pass:
         heappush(self.events, (self.now + takes, self.machine.rank[source], _MOVED, source, device))
 
     def _moved(self, source: int, device: int) -> None:
-        """A transfer has ended: waiting tasks may start, and the ports are free."""
+        """End a transfer: waiting tasks may start, and its ports are free."""
         way = self.machine.ways[self.devices[source]][device]
         takes = way.delay + way.pace * self.machine.makes[source]
         for port in way.ports:
@@ -456,7 +463,7 @@ class _Pass:
 
 
 def dispatch_ready(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Passes with clusters of several sizes and other weights, then parts of the best plan again."""
+    """Yield better and better plans: passes with various clusters and weights, then parts of the best plan decided again."""
     passes = _Passes(problem, search)
     for plan in passes.plans():
         yield plan
@@ -465,7 +472,7 @@ def dispatch_ready(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 class _Passes:
-    """One pass after another, each judged by the simulation."""
+    """A sequence of passes, each evaluated by simulation."""
 
     def __init__(self, problem: PlanningProblem, search: Search) -> None:
         self._problem = problem
@@ -473,22 +480,24 @@ class _Passes:
         self._machine = Dispatcher(problem)
         self._measured = assignments(problem)
         self._best = search.start
-        # by whether most was decided before: what a pass said that was the best yet
+        # the lowest estimate of passes with and without pinned units
         self._least = {True: math.inf, False: math.inf}
         self._units: list[Units] = []
         self._good = [*FIRST]
-        # the best of each clustering, as its value, number and weights
+        # the value, number and weights of each pass without pinned units
         self._tried: list[tuple[float, int, Weights]] = []
 
     def plans(self) -> Iterator[Plan]:
-        """Each clustering first, then the best one with other weights, alternating with parts of the best plan."""
+        """Yield better plans: from each clustering first, then from good ones with other weights and from parts of the best
+        plan.
+        """
         search, draw = self._search, self._search.random
         for clusters in clusterings(self._problem):
             units = self._machine.units(clusters)
             if units is not None:
                 self._units.append(units)
                 for weights in FIRST:
-                    # where nothing is known yet, one pass is made whatever the time
+                    # without any plan, one pass is made even if the time is over
                     if search.is_over and self._best is not None:
                         return
                     yield from self._try(len(self._units) - 1, weights)
@@ -500,7 +509,7 @@ class _Passes:
                 yield from self._try(number, self._weights())
 
     def _is_late(self) -> bool:
-        """Whether a pass would be for nothing; the first one is not, and counted work does not look at the clock."""
+        """Return whether the time is over; the first pass always runs, and counted work ignores the clock."""
         return self._best is not None and self._search.evaluations is None and self._search.is_over
 
     def _try(self, number: int, weights: Weights, pinned: Sequence[int] = ()) -> Iterator[Plan]:
@@ -526,7 +535,7 @@ class _Passes:
             yield plan
 
     def _anew(self) -> Iterator[Plan]:
-        """Decide a part of the step, or a few random units, again."""
+        """Decide an interval of the step, or some random units, again."""
         draw, best = self._search.random, self._best
         assert best is not None
         number = draw.randrange(len(self._units))
@@ -546,7 +555,7 @@ class _Passes:
         yield from self._try(number, self._weights(), pinned)
 
     def _weights(self) -> Weights:
-        """Weights of an earlier improving pass, with some changed."""
+        """Return the weights of an earlier improving pass, with some changed at random."""
         draw = self._search.random
         good = draw.choice(self._good)
         return Weights(

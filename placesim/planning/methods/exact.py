@@ -1,6 +1,6 @@
 """Exact search by the constraint solver CP-SAT of OR-tools (extra `placesim[plan]`).
 
-The solver works in whole numbers: times are scaled and rounded down, so that what it proves holds for the true ones as well.
+The solver uses whole numbers.  Times are scaled and rounded down, so its bounds hold for the true times too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,13 @@ from placesim.planning.time_windows import LinkTimes, Windows
 
 MAX_TASKS = 2000
 MAX_CHOICES = 12_000
-"""Groups times devices: more than that are not searched exactly."""
+"""Maximum number of groups times devices for an exact search."""
 MAX_OVER_WAYS = 2000
-"""Maximum size if transfer times differ by path; larger models take time from other searches without proving anything."""
+"""Maximum of the same number if transfer times depend on the devices; larger models prove nothing and take time from other
+searches.
+"""
 MAX_PLACES = 4000
-"""Tasks times devices of a makespan on devices that differ: of more the solver proves hardly anything in a minute."""
+"""Maximum number of tasks times devices for a makespan on different devices; beyond it, a minute of solving proves little."""
 _UNITS = 1 << 28
 WORKERS = 2
 _DETERMINISTIC_PER_EVALUATION = 1e-4
@@ -37,12 +39,12 @@ _DETERMINISTIC_PER_EVALUATION = 1e-4
 
 @cache
 def has_solver() -> bool:
-    """Whether OR-tools is installed."""
+    """Return whether OR-tools is installed."""
     return importlib.util.find_spec("ortools") is not None
 
 
 def solve(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Solve for any objective except schedules on equal devices."""
+    """Solve a problem with any objective except schedules on equal devices, and yield plans."""
     match problem.objective:
         case Objective.MAKESPAN:
             return solve_makespan(problem, search)
@@ -52,7 +54,7 @@ def solve(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Find the shortest schedule on equal devices with whole-number times."""
+    """Yield the shortest schedule on equal devices with whole-number times that the solver finds."""
     schedules = PrioritySchedules(problem)
     if (
         not has_solver()
@@ -89,7 +91,7 @@ def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Minimise the highest load of a pipeline, counting only transfers that are certain."""
+    """Yield a plan that minimises the highest load of a pipeline; only certain transfers count."""
     count = len(problem.groups) * len(problem.devices)
     most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
     if not has_solver() or count > most or not problem.groups:
@@ -123,7 +125,7 @@ def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """The least highest peak."""
+    """Yield a plan that minimises the highest peak."""
     count = len(problem.devices)
     if not has_solver() or not problem.movable or len(problem.tasks) * count > MAX_CHOICES:
         return
@@ -162,7 +164,7 @@ def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _full_moments(problem: PlanningProblem) -> list[int]:
-    """Moments at which memory can be highest: after a new buffer and before the next release."""
+    """Return the moments at which memory can be highest: after an allocation and before the next release."""
     made = {tensor.made for tensor in problem.tensors}
     read = {at for tensor in problem.tensors for at in (tensor.made, *(at for _, at in tensor.reads))}
     found, is_more = [], False
@@ -177,7 +179,7 @@ def _full_moments(problem: PlanningProblem) -> list[int]:
 def _presence(
     model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], tensor: ProblemTensor, device: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """Interval in which a tensor is on a device, and the variable that decides whether it is."""
+    """Yield intervals in which a tensor may be on a device, each with the variable that decides whether it is."""
     own = problem.group_of[tensor.task]
     last: dict[int, int] = {} if tensor.is_kept else {own: tensor.made}
     for task, at in tensor.reads:
@@ -186,7 +188,7 @@ def _presence(
             last[group] = max(at, last.get(group, at), tensor.made)
     later: Any = 0
     until: int | None = None
-    # of those that read later one keeps it there; the latest first
+    # one of the later readers keeps the tensor there; the latest comes first
     for at in sorted(set(last.values()), reverse=True):
         needing = [choice for group, moment in last.items() if moment == at and not _is_never(choice := on[group][device])]
         if until is not None and not _is_never(later):
@@ -210,7 +212,7 @@ def _presence(
 
 
 def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
-    """Add incoming and outgoing transfers to the terms of each device."""
+    """Add the times of incoming and outgoing transfers to the terms of each device."""
     devices = range(len(problem.devices))
     ways = LinkTimes(problem)
     for task, readers in enumerate(problem.readers):
@@ -244,7 +246,7 @@ def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], ter
                 costs = [int(min(seconds[pair] * scale, 2 * _UNITS)) for pair in pairs]
                 if not any(costs):
                     continue
-                # what leaves is paid for once, as long as the longest of its ways
+                # an outgoing tensor counts once, with its longest transfer
                 paid = model.new_int_var(0, max(costs), f"{task} at {device}")
                 terms[device].append(paid)
                 for (source, target), cost in zip(pairs, costs, strict=True):
@@ -252,7 +254,7 @@ def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], ter
 
 
 def _keep_together(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]]) -> None:
-    """No path of forward tasks leaves a device and comes back to it."""
+    """Require that no path of forward tasks leaves a device and comes back to it."""
     for device in range(len(problem.devices)):
         left: dict[int, Any] = {}
         for task in problem.order:
@@ -276,10 +278,10 @@ def _hint(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], bes
 
 
 def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Minimise the makespan on devices and links that differ.
+    """Minimise the makespan on devices and links that differ, and yield better and better plans.
 
-    The solver's model is a relaxation: tasks wait for inputs sent over free links, and streams and slots run one thing at a
-    time in the best order.  Its bounds are valid.  Its solutions are evaluated by simulation; if one is worse there, another
+    The solver's model is a relaxation, so its bounds are valid.  In it, tasks wait for inputs sent over free links, and streams
+    and slots run one task at a time in the best order.  Solutions are evaluated by simulation.  If one is worse there, another
     assignment is requested, until the bound equals the best plan.
     """
     count, movable = len(problem.devices), problem.movable
@@ -299,7 +301,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             search.prove(best.value)
             return
         search.prove(min(best.value, solver.best_objective_bound / model.scale))
-        # what the solver thinks better of need not be better
+        # the solver's improvements need not be better in the simulation
         for of_group in found:
             plan = measured.plan([of_group[group] for group in problem.group_of])
             search.spend(1)
@@ -312,7 +314,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 class _Makespan:
-    """A model of a makespan; `scale` units are a second."""
+    """The solver's model of a makespan; a second has `scale` units."""
 
     def __init__(self, problem: PlanningProblem, most: float) -> None:
         from ortools.sat.python import cp_model
@@ -335,17 +337,17 @@ class _Makespan:
         self.model.minimize(self.end)
 
     def _units(self, seconds: float) -> int:
-        # what is longer than the best plan is out of the question, however long it is
+        # times longer than the best plan are excluded, so their exact value does not matter
         return int(min(seconds * self.scale, 2 * _UNITS))
 
     def _time(self, task: int, on: Sequence[Any]) -> None:
-        """Add the start and end of a task, between its neighbours on its device."""
+        """Add the variables for a task's start and end, with their bounds from time windows."""
         begin = self.model.new_int_var(0, _UNITS, f"begin of {task}")
         windows, can = self._windows, [d for d in self._devices if not _is_never(on[d])]
         end = begin + sum(on[d] * self._units(windows.paths[task, d]) for d in can)
         self.model.add(begin >= sum(on[d] * self._units(windows.begins[task, d]) for d in can))
         rest = sum(on[d] * self._units(windows.paths[task, d] + windows.after[task, d]) for d in can)
-        # sums of times that were rounded down may be less than the rounded sum: never more than the tasks are many
+        # a sum of rounded-down times is less than the rounded sum by at most one unit per task
         self.model.add(begin + rest <= self.end + len(self.problem.tasks))
         self.model.add(end <= self.end)
         self._begins.append(begin)
@@ -358,7 +360,7 @@ class _Makespan:
             return
         ways, launches = self._windows.ways.seconds(problem.tasks[source].sent), self._windows.launches
         senders = [device for device in self._devices if not _is_never(source_on[device])]
-        later, waits = begin - there, dict[int, Any]()  # most ways take alike long
+        later, waits = begin - there, dict[int, Any]()  # most transfers take equal time
         for target in self._devices:
             if _is_never(on[target]):
                 continue
@@ -371,14 +373,14 @@ class _Makespan:
                 self.model.add(waits[moved]).only_enforce_if(on[target], source_on[device])
 
     def _share_devices(self) -> None:
-        """Streams run one task at a time, devices without a layout as many as they have slots."""
+        """Let streams run one task at a time, and devices without a layout as many as they have slots."""
         problem, layout = self.problem, self.problem.layout
         places: dict[int, list[int]] = {}
         for device in self._devices:
             places.setdefault(device if layout is None else layout.places[device], []).append(device)
         for place, devices in places.items():
             if layout is not None and isinstance(layout.resources[place], Cores):
-                continue  # tasks share cores, and none of them is there for one alone
+                continue  # tasks share cores, so no core is reserved for one
             busy = [
                 self.model.new_optional_fixed_size_interval_var(self._begins[task], work, self._on[group][device], "")
                 for device in devices
@@ -393,24 +395,24 @@ class _Makespan:
                 self.model.add_cumulative(busy, [1] * len(busy), slots)
 
     def improve(self, best: Plan, least: float) -> None:
-        """Require a better value than the best plan's."""
+        """Require a value that is not worse than the best plan's, and at least `least`."""
         self.model.add(self.end <= self._units(best.value))
         self.model.add(self.end >= self._units(least) - len(self.problem.tasks))
         self.model.clear_hints()
         _hint(self.model, self.problem, self._on, best)
 
     def read(self, solver: Any) -> tuple[int, ...]:
-        """The device of each group."""
+        """Return the device of each group in the solver's current solution."""
         return _read(solver, self._on)
 
     def exclude(self, of_group: Sequence[int]) -> None:
-        """Exclude an assignment."""
+        """Exclude an assignment of groups to devices."""
         movable = self.problem.movable
         self.model.add(sum(self._on[group][of_group[group]] for group in movable) < len(movable))
 
 
 def _choices(model: Any, problem: PlanningProblem) -> list[list[Any]]:
-    """Variables that assign each group to each device; 0 for impossible pairs."""
+    """Return the variables that assign each group to each device; 0 for impossible pairs."""
     devices = range(len(problem.devices))
     on = [
         [model.new_bool_var(f"{group} on {device}") if problem.can_run(group, device) else 0 for device in devices]
@@ -431,12 +433,12 @@ def _is_never(choice: Any) -> bool:
 
 
 def _read(solver: Any, on: Sequence[Sequence[Any]]) -> tuple[int, ...]:
-    """The device of each group that the solver chose."""
+    """Return the device of each group that the solver chose."""
     return tuple(next(d for d, choice in enumerate(row) if not _is_never(choice) and solver.value(choice)) for row in on)
 
 
 def _most(problem: PlanningProblem) -> float:
-    """No load can be higher."""
+    """Return an upper bound of any load."""
     times = (
         max(filter(math.isfinite, task.seconds), default=0.0) + 2 * task.makes * len(problem.devices) for task in problem.tasks
     )
@@ -458,13 +460,13 @@ def _names() -> Any:
 
 
 def _solve(model: Any, search: Search) -> tuple[Any, bool]:
-    """The solver after its search, and whether it found anything."""
+    """Run the solver.  Return it, and whether it found a solution."""
     solver, status = _run(model, search)
     return solver, status in (_names().OPTIMAL, _names().FEASIBLE)
 
 
 def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int, ...]]]:
-    """The solver after its search, its verdict, and the assignments that it came by, each better in its eyes."""
+    """Run the solver.  Return it, its status, and the assignments of its solutions; the best comes first."""
     found: dict[tuple[int, ...], None] = {}
 
     class _Solutions(_names().CpSolverSolutionCallback):  # type: ignore[misc]
@@ -476,7 +478,7 @@ def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int
 
 
 def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
-    """The solver after its search, and its verdict."""
+    """Run the solver.  Return it and its status."""
     solver: Any = _names().CpSolver()
     parameters = solver.parameters
     parameters.random_seed = search.seed % (1 << 31)
@@ -486,8 +488,8 @@ def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
     else:
         parameters.max_deterministic_time = search.evaluations_left * _DETERMINISTIC_PER_EVALUATION
         parameters.num_workers = 1
-    parameters.catch_sigint_signal = False  # it would leave Python without a handler
-    # the solver never comes back to Python to hear of Ctrl-C; who waits for a thread does
+    parameters.catch_sigint_signal = False  # else Python would lose its own handler
+    # the solver does not return to Python on Ctrl-C, but waiting for a thread does
     with ThreadPoolExecutor(1) as threads:
         try:
             status = threads.submit(solver.solve, model, told).result()

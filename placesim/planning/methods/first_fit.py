@@ -6,9 +6,10 @@ from placesim.planning.problem import PlanningProblem
 
 
 def first_fit(problem: PlanningProblem) -> list[int] | None:
-    """A device for each task; None if a group finds none.
+    """Return a device for each task; None if a group finds none.
 
-    Groups that must be apart come first, of these the ones with the fewest devices, and then those that hold most.
+    Groups that must be apart come first, those with the fewest devices before the others.  The remaining groups follow, largest
+    memory first.
     """
     held = [0.0] * len(problem.devices)
     of_group: list[int | None] = [None] * len(problem.groups)

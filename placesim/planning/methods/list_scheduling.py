@@ -1,6 +1,6 @@
-"""List scheduling (HEFT: Topcuoglu and others, 2002): tasks by longest remaining path, each to the device where it ends first.
+"""List scheduling (HEFT: Topcuoglu and others, 2002): tasks by longest remaining path, each on the device where it ends first.
 
-What its group holds must have room there; the other tasks of the group follow it.
+The device must have room for the task's whole group, whose other tasks then follow it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from placesim.planning.search_budget import Search
 
 
 def end_first(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Ranks by mean times, then by least ones, with whole transfers and without: each rank is another list."""
+    """Yield better plans from four lists: ranks by mean or least times, with or without transfers."""
     measured, best = assignments(problem), math.inf
     for is_mean in (True, False):
         for counts_transfers in (True, False):
@@ -35,7 +35,7 @@ def end_first(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _ranks(problem: PlanningProblem, *, is_mean: bool, counts_transfers: bool) -> list[float]:
-    """The longest path from the beginning of each task to the end."""
+    """Return the longest path from the beginning of each task to the end, in seconds."""
     count = len(problem.devices)
     pairs = [problem.way(a, b) for a in range(count) for b in range(count) if a != b]
     delay = math.fsum(way.delay for way in pairs) / max(1, len(pairs)) if counts_transfers else 0.0
@@ -50,7 +50,7 @@ def _ranks(problem: PlanningProblem, *, is_mean: bool, counts_transfers: bool) -
 
 
 def _schedule(problem: PlanningProblem, ranks: list[float]) -> list[int] | None:
-    """A device for each task; None if a group finds no room."""
+    """Return a device for each task; None if a group finds no room."""
     count = len(problem.devices)
     left = [device.capacity for device in problem.devices]
     free = [[0.0] * device.slots for device in problem.devices]
@@ -91,7 +91,7 @@ def _schedule(problem: PlanningProblem, ranks: list[float]) -> list[int] | None:
 def _begin(
     problem: PlanningProblem, task: int, device: int, devices: list[int], ends: list[float], free: list[list[float]]
 ) -> float:
-    """Time at which the device is free and all inputs have arrived."""
+    """Return the time at which the device is free and all inputs have arrived."""
     begin = free[device][0]
     for source in problem.inputs[task]:
         there = ends[source]

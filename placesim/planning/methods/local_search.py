@@ -1,4 +1,4 @@
-"""Local search of a makespan: groups move to other devices, and each assignment runs first come, first served."""
+"""Local search for a makespan: groups move to other devices, and each assignment is scheduled in order of arrival."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ _TOGETHER = 0.3
 
 
 def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Rounds from the best so far, each longer than the one before; a move is of a group or of a few connected ones."""
+    """Yield better plans from rounds of annealing, each longer than the one before.
+
+    A round starts from the best plan.  A move is of one group, or of a few connected ones.
+    """
     measured, draw = assignments(problem), search.random
     best = search.start or next(end_first(problem, search), None)
     if best is None:

@@ -1,4 +1,4 @@
-"""Simulated annealing of the highest peak: groups move between devices, most often off the fullest one."""
+"""Simulated annealing of the highest peak: groups move to other devices, and some swap places."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from placesim.planning.search_budget import Search
 
 FIRST_ROUND = 4000
 WARM, COLD = 0.05, 1e-4
-"""Temperatures as shares of the peak at the round's beginning."""
+"""Temperatures as shares of the peak at the beginning of a round."""
 NORM = 16
 _TOWARDS_NEIGHBOUR, _SWAP = 0.5, 0.2
 
 
 def anneal(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Of peaks, or of loads."""
+    """Yield plans from annealing of peaks or loads, depending on the problem's objective."""
     return anneal_peaks(problem, search) if problem.objective is Objective.PEAK else anneal_loads(problem, search)
 
 
 def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Rounds that start from the best plan, each longer than the previous one."""
+    """Yield better plans from rounds of annealing, which start from the best plan, each longer than the previous one."""
     best = search.start or _first(problem)
     if best is None:
         return
@@ -70,7 +70,7 @@ def anneal_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _norm(state: Peaks) -> float:
-    """Above the highest peak the more, the fuller the other devices are: the maximum alone tells little of most moves."""
+    """Return a p-norm of the peaks, since the maximum alone does not rank most moves."""
     peaks = state.peaks
     most = float(peaks.max())
     return most * float(((peaks / most) ** NORM).sum()) ** (1 / NORM) if most > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Schedules on equal devices: first by longest remaining path, then by annealed ranks."""
+"""Schedules on equal devices: tasks by longest remaining path, and then by annealed ranks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.planning.schedules import PrioritySchedules, tails
 from placesim.planning.search_budget import Search
 
 DRAWN = 200
-"""Number of random changes of ranks before annealing."""
+"""Number of lists by longest remaining path, all but the first with random noise."""
 NOISES = (0.02, 0.05, 0.1, 0.2)
 FIRST_ROUND = 40_000
 WARM, COLD = 0.0002, 0.0001
@@ -23,7 +23,7 @@ _LATE = 6
 
 
 def rank_by_tails(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """The longest remaining path first, then the same with noise."""
+    """Yield better schedules: first by longest remaining path, then by the same ranks with noise."""
     schedules = PrioritySchedules(problem)
     behind = tails(problem, schedules.seconds)
     ranks = [-(tail + time) for tail, time in zip(behind, schedules.seconds, strict=True)]
@@ -40,13 +40,13 @@ def rank_by_tails(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
 
 
 def _noisy(ranks: list[float], noise: float, search: Search) -> list[int]:
-    """The tasks by rank, with noise."""
+    """Return the tasks by rank, with noise added to the ranks."""
     drawn = [rank + search.random.gauss(0, noise) for rank in ranks] if noise else ranks
     return sorted(range(len(ranks)), key=drawn.__getitem__)
 
 
 def anneal_ranks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Anneal task ranks: exchange two tasks, or move one.
+    """Yield better schedules from annealed task ranks; a move exchanges two tasks, or moves one.
 
     The cost includes the spread of the devices' end times, since a device that ends early is idle.
     """
@@ -59,7 +59,7 @@ def anneal_ranks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     best, length, speed = search.start.value if search.start else math.inf, FIRST_ROUND, 0.0
     while not search.is_over and not search.is_met(best):
         if speed and math.isfinite(search.deadline):
-            # a last round that the time cuts off would never be cold
+            # a last round that the deadline cuts off would never reach the low temperature
             left = int(search.seconds_left * speed)
             length = max(_LOOK, left) if left < 3 * length else length
         began, counted = time.monotonic(), length

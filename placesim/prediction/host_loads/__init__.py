@@ -1,1 +1,1 @@
-"""Loads of numpy's kernels on a host: one module for each way of working."""
+"""Loads of numpy kernels on a host: one module for each way of working."""

@@ -1,4 +1,4 @@
-"""Convolutions and their gradients: products with patches, or in tiles."""
+"""Loads of convolutions and their gradients: products with patches, or in tiles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ConvolutionSizes(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Elements of a patch."""
+        """Number of elements of a patch."""
         return prod(self.filters[:-1])
 
     @property
@@ -43,7 +43,7 @@ class ConvolutionSizes(NamedTuple):
 
     @property
     def runs(self) -> int:
-        """Pieces of all patches that lie side by side in the images."""
+        """Number of pieces of all patches that are contiguous in the images."""
         return self.pixels * prod(self.filters[:-3])
 
     @property
@@ -51,7 +51,7 @@ class ConvolutionSizes(NamedTuple):
         return is_pointwise(self.windows)
 
     def patches(self, share: float = 1.0) -> Amounts:
-        """Copying patches, or adding them back."""
+        """Return the amounts for copying patches, or adding them back."""
         return Amounts(copied=share * self.pixels * self.length, piece=share * self.runs)
 
     def blocks(self, shape: Dims) -> int:
@@ -59,7 +59,10 @@ class ConvolutionSizes(NamedTuple):
 
 
 def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims) -> ConvolutionSizes:
-    """Sizes of a convolution with channels last, as the kernels use; raises InvalidArgumentError for windows that don't fit."""
+    """Return the sizes of a convolution with channels last, as the kernels use it.
+
+    Raise InvalidArgumentError for windows that don't fit.
+    """
     spatial = len(filters) - 2
     layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)
     attrs = node.attrs
@@ -78,9 +81,10 @@ def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims)
 def _in_tiles(
     c: ConvolutionSizes, dtype: DataType, windows: Sequence[SpatialWindow], depth: int, channels: int, is_filter: bool = False
 ) -> tuple[Amounts, int] | None:
-    """(transforms and products, parts) of a convolution computed in tiles; None if it is not.
+    """Return the amounts and number of parts of a convolution that is computed in tiles; None if it is not.
 
-    `is_filter`: of the gradient of its filter, for which tiles of the output are transformed as well, and not back.
+    With `is_filter`, return those of the gradient of its filter.  Then tiles of the output are transformed too, and not
+    transformed back.
     """
     batch = c.images[0]
     if dtype is not FLOAT or not suits(windows, batch, depth, channels, dtype.numpy):
@@ -120,7 +124,7 @@ def forward(node: NodeShapes) -> Load:
             alone.add(copied=c.pixels * c.length, piece=c.pixels)
     else:
         alone = Amounts(call=20)
-        if c.pixels < columns:  # the patches are one block, whose product is cut
+        if c.pixels < columns:  # the patches are one block, and its product is divided
             shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
             alone.join(c.patches())
         else:
@@ -179,7 +183,7 @@ def input_gradient(node: NodeShapes) -> Load:
         inner, _ = product_parts((max(1, rows * c.results[1] // pieces), c.length), columns, c.item, is_flat=True)
         added = prod(window.kernel for window in c.windows[:-1])
         shared = Amounts(call=parts * pieces * (10 + 3 * added)).join(inner, parts * pieces)
-        # a piece is read, added to what is there, and that written: twice a copy
+        # a piece is read, added to existing values, and the sum is written: twice a copy
         shared.add(added=c.pixels * c.length)
         shared.add(added_piece=c.pixels * c.length / c.windows[-1].outputs if has_short_runs else c.runs)
         alone = Amounts(call=20)

@@ -1,4 +1,4 @@
-"""Kernels that pass over elements: of tensors as a whole, along rows, and of what they gather or move."""
+"""Loads of kernels that pass over elements: of whole tensors, of rows, or of gathered and moved data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.prediction.node_work import NodeShapes
 
 
 def elementwise(node: NodeShapes) -> Load:
-    """Passes over all elements; a view makes none."""
+    """Return the load of passes over all elements; a view has none."""
     kind, passes = node.cost
     if kind == "view":
         return Load("elementwise", Amounts(call=2 + len(node.outputs)), Amounts())
@@ -29,7 +29,7 @@ def elementwise(node: NodeShapes) -> Load:
 
 
 def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:
-    """Load of passes over parts of a tensor with additional counts, including writing the result."""
+    """Return the load of passes over parts of a tensor with additional counts, including writing the result."""
     parts = part_count(elements * node.dtype.size)
     if parts < 2:
         return Load(family, _passes(passes, elements, node).add(**counts), Amounts())
@@ -38,7 +38,7 @@ def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **co
 
 
 def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float = inf) -> Amounts:
-    """Load of passes; `part_bytes` is the size of a part that all passes process before the next."""
+    """Return the amounts of passes; `part_bytes` is the size of a part that all passes process before the next part."""
     amounts = Amounts(call=passes.number)
     amounts.add(**{name: count * elements for name, count in passes._asdict().items() if count})
     amounts.stream(node.moved_bytes)
@@ -49,7 +49,10 @@ def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float =
 
 
 def _runs(node: NodeShapes) -> float:
-    """Number of numpy's inner loops: one per row, a stretch along which every operand is contiguous."""
+    """Return the number of runs of numpy's inner loop.
+
+    Each run covers a row: a stretch along which every operand is contiguous.
+    """
     if not node.outputs:
         return 1
     out = node.outputs[0]
@@ -63,12 +66,15 @@ def _runs(node: NodeShapes) -> float:
 
 
 def optimizer_update(node: NodeShapes) -> Load:
-    """An optimizer's update: large variables part by part, which the op's threads share, in their own memory."""
+    """Return the load of an optimizer's update.
+
+    A large variable is divided into parts, which the op's threads share and compute in their own memory.
+    """
     elements = max(map(prod, node.inputs))
     passes = node.cost.passes
     size = elements * node.dtype.size
     arrays = sum(prod(dims) == elements for dims in node.inputs)
-    held = 2 * arrays - 1  # all are read, and all but the gradient written
+    held = 2 * arrays - 1  # all arrays are read, and all but the gradient are written
     if size <= PART_BYTES:
         amounts = _passes(passes, elements, node)
         return Load("optimizer", amounts.add(call=3 * len(node.inputs)), Amounts())
@@ -81,7 +87,7 @@ def optimizer_update(node: NodeShapes) -> Load:
 
 
 def softmax(node: NodeShapes) -> Load:
-    """Largest, difference, exponential, sum and quotient of each row."""
+    """Return the load of a softmax: maximum, difference, exponential, sum and quotient of each row."""
     *_, columns = node.inputs[0]
     elements = prod(node.inputs[0])
     passes = Passes(plain=2, exponential=1)
@@ -89,25 +95,25 @@ def softmax(node: NodeShapes) -> Load:
 
 
 def reduction(node: NodeShapes) -> Load:
-    """Load of reducing rows to single elements, or rows to one row."""
+    """Return the load of reducing rows to single elements, or many rows to one row."""
     elements, made = prod(node.inputs[0]), max(1, prod(node.outputs[0]))
     amounts = Amounts(call=3, reduced=elements).stream(node.moved_bytes)
     return Load("reduction", amounts.add(row=min(made, elements / made)), Amounts())
 
 
 def bias_gradient(node: NodeShapes) -> Load:
-    """The sums of columns, as a product with ones."""
+    """Return the load of sums of columns, computed as a product with ones."""
     elements = prod(node.inputs[0])
     return Load("reduction", Amounts(call=3, plain=elements / 3).stream(node.moved_bytes), Amounts())
 
 
 def transpose(node: NodeShapes) -> Load:
-    """A view."""
+    """Return the load of a transpose, which is only a view."""
     return Load("elementwise", Amounts(call=3), Amounts())
 
 
 def gather(node: NodeShapes) -> Load:
-    """Load of gathering rows: gathered rows are read and written, the rest of the table is untouched."""
+    """Return the load of gathering rows: these are read and written, and the rest of the table is untouched."""
     made = prod(node.outputs[0])
     row = max(1, prod(node.inputs[0][1:]))
     amounts = Amounts(call=4, plain=made, gathered=made / row)
@@ -122,7 +128,7 @@ def random_numbers(node: NodeShapes) -> Load:
 
 
 def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """Passes over rows of channels; sums are products with ones."""
+    """Return a rule for passes over rows of channels, in which sums are products with ones."""
 
     def load(node: NodeShapes) -> Load:
         tensor = node.inputs[0]
@@ -130,7 +136,7 @@ def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
         passes = 3 + 4 * bool(node.attrs.get("is_training", True))
         amounts = _passes(Passes(plain=passes + 3 * is_gradient), elements, node)
         amounts.add(call=12, run=3 * elements / channels)
-        if channels != tensor[-1]:  # channels first are moved to the end, and back
+        if channels != tensor[-1]:  # a channels-first tensor is converted to channels-last and back
             amounts.add(copied=(2 + is_gradient) * elements)
         return Load("batch normalization", amounts, Amounts())
 
@@ -138,7 +144,10 @@ def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
 
 
 def local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """LRN: squares, sums of neighbours, a power of each; some pixels after the other, which the op's threads share."""
+    """Return a rule for LRN: squares, sums of neighbours, and a power of each.
+
+    The op's threads share the pixels in parts.
+    """
 
     def load(node: NodeShapes) -> Load:
         elements, channels = prod(node.inputs[0]), node.inputs[0][-1]

@@ -1,4 +1,4 @@
-"""Load of a kernel: counts of work that a profile has rates for, and moved bytes."""
+"""Load of a kernel: counts of the kinds of work in a profile, and the bytes moved."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 Dims = tuple[int, ...]
 TEMPORARY = 3
-"""Arrays that a further pass reads and writes: two operands and a result."""
+"""Number of arrays that a further pass reads and writes: two operands and a result."""
 
 
 class Amounts:
-    """Work of one thread: counts by name, and streamed bytes with the size of the data that they belong to."""
+    """Work of one thread: counts by name, and pairs of bytes moved and the size of the data that they belong to."""
 
     __slots__ = ("counts", "traffic")
 
@@ -19,18 +19,21 @@ class Amounts:
         self.traffic: list[tuple[float, float]] = []
 
     def add(self, **counts: float) -> Amounts:
-        """Add counts by name."""
+        """Add counts by name and return this object."""
         for name, count in counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count
         return self
 
     def stream(self, num_bytes: float, among: float | None = None) -> Amounts:
-        """Add bytes read or written once, from data of `among` bytes in turn (by default only these)."""
+        """Add bytes that are read or written once, and return this object.
+
+        They belong to data of `among` bytes that are accessed in turn; by default, only to themselves.
+        """
         self.traffic.append((num_bytes, num_bytes if among is None else among))
         return self
 
     def join(self, other: Amounts, times: float = 1.0) -> Amounts:
-        """Sum with another load taken `times` times."""
+        """Add another load `times` times and return this object."""
         for name, count in other.counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count * times
         self.traffic += [(num_bytes * times, among) for num_bytes, among in other.traffic]
@@ -38,9 +41,9 @@ class Amounts:
 
 
 class Load(NamedTuple):
-    """Load of a kernel: `alone` in the thread that runs it, and `shared` in `parts` among an op's threads.
+    """Load of a kernel: `alone` is done by the thread that runs it, and `shared` in `parts` by an op's threads.
 
-    `family` is whose factor and interval it has.
+    `family` determines its factor and interval.
     """
 
     family: str

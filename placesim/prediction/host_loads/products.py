@@ -1,4 +1,4 @@
-"""Products of matrices, in the parts that they are cut into."""
+"""Loads of matrix products, in the parts into which they are divided."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.node_work import NodeShapes
 
 ALIASED_BYTES = 4096
-"""Row size whose multiples map rows to the same cache sets, where they evict each other."""
+"""Size in bytes; rows whose length is a multiple of it map to the same cache sets and evict each other."""
 PRODUCT_DEPTH = 384
-"""Terms of a sum that a BLAS adds before it writes the result back: between 256 and 512 in those of today."""
+"""Terms that a BLAS sums before it writes the result back: between 256 and 512 in current ones."""
 
 
 def product_parts(
     shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
 ) -> tuple[Amounts, int]:
-    """Products `[..., rows, columns]` with `depth` terms, cut into parts: (total load, number of parts).
+    """Return the load of products `[..., rows, columns]` with `depth` terms, and the number of parts.
 
-    BLAS packs both operands and writes the result for each piece of depth; a part packs its share of the divided operand and
-    all of the other.  `lengths` are the operands' row lengths in memory if they are transposed.
+    BLAS packs both operands and writes the result for each piece of depth.  A part packs its share of the divided operand and
+    all of the other.  `lengths` are the row lengths of the operands in memory, which differ if they are transposed.
     """
     parts, axis = cut_of(shape, depth, is_flat)
     rows, columns = shape[-2], shape[-1]
@@ -45,14 +45,14 @@ def product_parts(
 
 
 def product_part(rows: int, columns: int, depth: int) -> Amounts:
-    """A product in one thread."""
+    """Return the load of a product in one thread."""
     outputs = max(1, rows) * columns
     packed = max(1, rows) * depth + depth * columns
     return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))
 
 
 def matrices(first: str, second: str) -> Callable[[NodeShapes], Load]:
-    """Load of a matrix product; the arguments name its transposition attrs."""
+    """Return a rule for matrix products; the arguments name the op's transposition attrs."""
 
     def load(node: NodeShapes) -> Load:
         left, shape = node.inputs[0], node.outputs[0]

@@ -1,7 +1,7 @@
-"""Work of a node's numpy kernel on a host, in the units of a profile.
+"""Load of a node's numpy kernel on a host, in the units of a profile.
 
-A kernel consists of numpy passes over arrays, matrix products and copies.  The kernels themselves say how work is divided into
-parts and copied.  Costs per unit belong to the host (`host_costs`).
+A kernel consists of numpy passes over arrays, matrix products and copies.  The kernels themselves determine how work is divided
+and copied.  The cost of each unit belongs to the host (`host_costs`).
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from placesim.prediction.host_loads.windows import depthwise, pooling
 from placesim.prediction.node_work import NodeShapes
 
 MAPPED_BYTES = 32 << 20
-"""Arrays of more are given to the process page by page when they are made: the most that glibc's malloc keeps unasked."""
+"""Size up to which glibc's malloc may reuse memory; larger arrays get new pages from the system each time."""
 _ITEM_BYTES = 4
 _COMPUTED = frozenset(("plain", "divided", "exponential", "special", "reduced", "multiplied", "packed", "accumulated"))
 
 
 def host_load(node: NodeShapes) -> Load | None:
-    """Load of the node's kernel; None if it does nothing."""
+    """Return the load of the node's kernel; None if it does nothing."""
     kind = node.cost.kind
     if kind == DISPATCH.kind or not node.moved_bytes:
         return None
@@ -48,7 +48,7 @@ def host_load(node: NodeShapes) -> Load | None:
     if kind != VIEW.kind:
         for dims in node.outputs:
             size = prod(dims) * node.dtype.size
-            if size > MAPPED_BYTES:  # a page is given to the thread that first writes to it
+            if size > MAPPED_BYTES:  # a page is allocated to the thread that first writes to it
                 (load.shared if load.parts > 1 else load.alone).add(new=size)
     _take_type(node, load)
     return _with_check(node, load)
@@ -57,8 +57,8 @@ def host_load(node: NodeShapes) -> Load | None:
 def _take_type(node: NodeShapes, load: Load) -> None:
     """Scale counts from float32 to the node's type.
 
-    A processor computes half as many of twice the size at once; halves are widened first, and rounded at the end; BLAS has no
-    integers, which numpy multiplies one by one.
+    A processor computes half as many elements of twice the size at once.  Float16 values are widened first and rounded at the
+    end.  BLAS has no integers, which numpy multiplies one by one.
     """
     wider = node.dtype.size / _ITEM_BYTES
     for amounts in (load.alone, load.shared):
@@ -103,4 +103,4 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes], Load]] = {
     "gather slices": gather,
     "random": random_numbers,
 }
-"""Kinds with a rule of their own; every other kernel passes over all elements."""
+"""Kinds with their own rule; every other kernel passes over all elements."""

@@ -1,4 +1,4 @@
-"""Kernels that pass over all windows once for each of their taps: depthwise convolutions and poolings."""
+"""Loads of kernels that pass over all windows once for each filter element (tap): depthwise convolutions and poolings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from placesim.prediction.node_work import NodeShapes
 
 
 def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
-    """Each tap is a pass that adds products to sums, in runs of a row of windows or, with a stride, of a window's channels."""
+    """Return a rule for a depthwise convolution or gradient; `kind` is "forward", "input" or "filter".
+
+    Each tap is a pass that adds products to sums.  Its inner loop covers a row of windows or, with a stride, the channels of
+    one window.
+    """
 
     def load(node: NodeShapes) -> Load:
         images, filters, results = (*node.inputs[:2], node.outputs[0])
@@ -27,7 +31,7 @@ def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
         channels = c.results[-1]
         taps, made = prod(c.filters[:2]), prod(c.results)
         widened = (*c.images[:-1], channels)
-        if kind == "input":  # the cells a stride apart are a correlation of their own, of the output's gradients
+        if kind == "input":  # cells that are a stride apart form a separate correlation with the output's gradients
             phases = prod(min(window.stride, window.kernel) for window in c.windows)
             blocks, run = phases * len(depthwise_blocks_of(c.results, c.windows, c.item)), c.results[2] * channels
         else:
@@ -46,7 +50,7 @@ def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
 
 
 def pooling(node: NodeShapes) -> Load:
-    """Each tap of the window is a pass over all windows of some images."""
+    """Return the load of a pooling or its gradient: each tap is a pass over all windows of some images."""
     kind = node.cost.kind
     is_gradient = kind.endswith("gradient")
     results = node.outputs[0]
@@ -59,13 +63,13 @@ def pooling(node: NodeShapes) -> Load:
     walked = results if kind == "average pooling gradient" else images
     parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / IMAGES_BYTES)))
     runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
-    # compared, spread to all bits of a number (in two), taken, left, added
+    # passes: compare, spread to all bits of a number (two), take, leave, add
     steps = 6.0 if kind == "max pooling gradient" else 1.0
     shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
     image = (prod(images) + prod(results)) / parts * node.dtype.size
     shared.stream(taps * steps * TEMPORARY * made * node.dtype.size, image)
     alone = Amounts(call=20)
-    if kind == "max pooling gradient":  # the largest cells are found again first
+    if kind == "max pooling gradient":  # the maxima are searched again first
         shared.add(plain=taps * made, run=taps * runs).stream(taps * TEMPORARY * made * node.dtype.size, image)
         alone.add(plain=2 * prod(images))
     return Load("pooling gradient" if is_gradient else "pooling", alone, shared.stream(node.moved_bytes), parts)
