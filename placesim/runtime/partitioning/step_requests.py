@@ -49,10 +49,7 @@ def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> R
     if name == fetch.name and (bare_is_target or not outputs):
         return RequestedName(fetch.label or fetch.name, node_id, None)
     if slot >= outputs:
-        detail = (
-            f"The name '{fetch.name}' refers to a Tensor which does not exist. "
-            f"The operation, '{name}', exists but only has {outputs} outputs."
-        )
+        detail = _missing_tensor(graph, fetch.name, name)
         raise _refuse(graph, fetch.location, f"Fetch argument '{fetch.name}' cannot be interpreted as a Tensor. (\"{detail}\")")
     return RequestedName(fetch.label or fetch.name, node_id, TensorRef(node_id, slot))
 
@@ -61,11 +58,19 @@ def _unknown(graph: Graph, fetch: Fetch, name: str) -> PlacesimError:
     if name == fetch.name:
         detail = f"The name '{name}' refers to an Operation not in the graph."
     else:
-        detail = f"The name '{fetch.name}' refers to a Tensor which does not exist. "
-        detail += f"The operation, '{name}', does not exist in the graph."
+        detail = _missing_tensor(graph, fetch.name, name)
     error = _refuse(graph, fetch.location, f"Fetch argument '{fetch.name}' cannot be interpreted as a Tensor. (\"{detail}\")")
     error.help = nearest_names(graph, name)
     return error
+
+
+def _missing_tensor(graph: Graph, tensor: str, op: str) -> str:
+    """TensorFlow's sentences for a tensor name `op:slot` without a tensor."""
+    node_id = graph.ids.get(op)
+    exists = "does not exist in the graph."
+    if node_id is not None:
+        exists = f"exists but only has {len(graph.nodes[node_id].signature.output_dtypes)} outputs."
+    return f"The name '{tensor}' refers to a Tensor which does not exist. The operation, '{op}', {exists}"
 
 
 def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
@@ -113,10 +118,9 @@ def resolve_fed_tensor(graph: Graph, feed: Feed) -> TensorRef:
     name, slot = split_tensor_name(feed.tensor)
     node_id = graph.ids.get(name)
     if node_id is None or slot >= len(graph.nodes[node_id].signature.output_dtypes):
-        detail = f"The name '{name}:{slot}' refers to a Tensor which does not exist. "
-        detail += f"The operation, '{name}', does not exist in the graph."
+        detail = _missing_tensor(graph, f"{name}:{slot}", name)
         error = _refuse(graph, feed.location, f'Cannot interpret feed_dict key as Tensor: "{detail}"')
-        error.help = nearest_names(graph, name)
+        error.help = () if node_id is not None else nearest_names(graph, name)
         raise error
     return TensorRef(node_id, slot)
 
