@@ -160,7 +160,7 @@ def test_a_feed_that_the_graph_lacks() -> None:
     detail = "The name 'valu:0' refers to a Tensor which does not exist. The operation, 'valu', does not exist in the graph."
     assert caught.value.message == f'Cannot interpret feed_dict key as Tensor: "{detail}"'
     assert caught.value.help == ("did you mean value?",)
-    with pytest.raises(RequestError, match="'parts:2' .* 'parts', exists but only has 2 outputs") as caught:
+    with pytest.raises(RequestError, match=r"'parts:2' .* 'parts', exists but only has 2 outputs") as caught:
         fed(GRAPH, "parts:2", 1.0)
     assert caught.value.help == ()
 
