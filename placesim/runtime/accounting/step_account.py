@@ -248,9 +248,7 @@ class StepAccount:
         self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
 
     def _receive(self, site: Site, key: Any) -> TensorMemory:
-        """Return the memory of a received tensor. It shares the sent buffer if both are in host memory; otherwise it gets a new
-        one.
-        """
+        """Return the memory of a received tensor. It shares the sent buffer if both are in host memory; else it has its own."""
         sent, was_on_host = self._sent.pop(key)
         self._record_reads(site.name, (sent,))
         is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
