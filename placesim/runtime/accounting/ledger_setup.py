@@ -67,7 +67,7 @@ def make_allocator(
     failures: FailureLog | None = None,
     log: Callable[[DumpLine], object] | None = None,
 ) -> BfcAllocator:
-    """Allocator of a GPU, or of a CPU device with a memory limit."""
+    """Return the allocator of a GPU, or of a CPU device with a memory limit."""
     if gpu is None:
         options, driver, name = BfcOptions(allow_growth=True), mapped_memory(), "bfc_cpu_allocator_for_gpu"
     else:

@@ -162,7 +162,7 @@ def _until_read(instruction: Instruction) -> str:
 
 
 def _reader_counts(program: Program) -> list[int]:
-    """Number of reads of each position in a program's store."""
+    """Return the number of reads of each position in a program's store."""
     counts = [0] * program.store_size
     for instruction in program.instructions:
         for position in instruction.inputs:

@@ -43,7 +43,7 @@ class StepAccount:
         self._ledger.calls.append(Call(values, memories))
 
     def passed_on(self, error: OpError, site: Site) -> OpError:
-        """Error of a called function, attributed to the calling kernel."""
+        """Return the error of a called function, attributed to the calling kernel."""
         return self._ledger.passed_on(error, site.name)
 
     def give_up(self) -> None:

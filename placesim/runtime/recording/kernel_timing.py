@@ -365,7 +365,7 @@ class _Records:
 
 
 def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, str]:
-    """Thread names, numbered if repeated within a group."""
+    """Return thread names, numbered if repeated within a group."""
     counts: Counter[tuple[str, str]] = Counter()
     found = {}
     for thread, name in names.items():
