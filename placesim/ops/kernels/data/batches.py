@@ -207,7 +207,8 @@ class _WindowIterator(Iterator[Element]):
 def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
 
-    All three are scalars, as is whether to drop a last, smaller window.  InvalidArgumentError for one that is not positive.
+    All three are scalars, as is whether to drop a last, smaller window. Raises InvalidArgumentError for one that is not
+    positive.
     """
     source = as_dataset(inputs[0])
     found = []
