@@ -106,7 +106,8 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Writes a scalar string and attr `end` to a stream, or at the end of a file.
 
-    Raises InvalidArgumentError for a stream that is none and a text that is no scalar; for a file what `append_bytes` raises.
+    Raises InvalidArgumentError for a stream that is none and a text that is not a scalar; for a file what `append_bytes`
+    raises.
     """
     (text,) = inputs
     stream = attrs["output_stream"]
@@ -129,7 +130,7 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
 def fingerprint(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, ...]` -> `[rows, 8]`: FarmHash's 64-bit fingerprint of each row's bytes, lowest byte first.
 
-    Raises InvalidArgumentError for scalar data, and a method that is no scalar or another one.
+    Raises InvalidArgumentError for scalar data, and a method that is unknown or not a scalar.
     """
     data, method = inputs
     if method.ndim:

@@ -38,7 +38,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Slices of `params` along a scalar `axis` at `indices`, each batch on its own; shapes as of `gather_slices`.
 
-    Raises InvalidArgumentError for scalar params and an axis that is no scalar, besides the errors of `gather_slices`.
+    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, besides the errors of `gather_slices`.
     """
     params, indices, axis = inputs
     if not params.ndim:

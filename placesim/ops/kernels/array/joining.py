@@ -76,7 +76,8 @@ def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def concatenate_tensors(tensors: Sequence[Tensor], axis_tensor: Tensor, axis_name: str) -> Tensor:
     """The tensors one after another along an axis, in which alone they may differ.
 
-    Raises InvalidArgumentError for an axis that is no scalar or not there, for scalars, and for shapes that differ elsewhere.
+    Raises InvalidArgumentError for an axis that is not a scalar or is not there, for scalars, and for shapes that differ
+    elsewhere.
     """
     if not is_legacy_scalar(axis_tensor):
         raise InvalidArgumentError(f"{axis_name} tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
@@ -106,7 +107,7 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
 def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Start of each input of a Concat in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
 
-    Raises InvalidArgumentError for an axis that is no scalar or not there, and for shapes that are no vectors or differ
+    Raises InvalidArgumentError for an axis that is not a scalar or is not there, and for shapes that are not vectors or differ
     elsewhere.
     """
     axis_tensor, *shapes = inputs

@@ -56,7 +56,7 @@ def _check_not_negative(row: list[int], subject: str, between: str = " ") -> Non
 def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input with `paddings[i]` = (before, after) elements of zero or of the third input, a scalar, around each axis i.
 
-    Raises InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is no scalar,
+    Raises InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is not a scalar,
     UnimplementedError for a rank above 8.
     """
     tensor, paddings = inputs[:2]

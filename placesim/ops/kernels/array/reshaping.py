@@ -206,7 +206,7 @@ def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input repeated along its dimensions of 1, and new leading ones, to the shape that `[rank]` spells.
 
-    Raises InvalidArgumentError for a shape that is no vector, of lower rank, or that the input does not broadcast to.
+    Raises InvalidArgumentError for a shape that is not a vector, is of lower rank, or that the input does not broadcast to.
     """
     tensor, wanted = inputs
     shape = shape_of_vector(wanted)
@@ -247,7 +247,7 @@ def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1.
 
-    Raises InvalidArgumentError for shapes that are no vectors, or do not broadcast.
+    Raises InvalidArgumentError for shapes that are not vectors, or do not broadcast.
     """
     one, two, common = _two_shapes(inputs)
     # shapes that are the same need no sum, even where both have 1

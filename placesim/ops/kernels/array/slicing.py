@@ -97,7 +97,7 @@ def parse_strided_slice(
 ) -> StridedSlice:
     """Reads a slice of a tensor of this shape (-1: a dimension is unknown; None: `begin` or `end` is unknown).
 
-    Raises InvalidArgumentError for inputs that are no vectors of one length, two ellipses, more entries than axes, a stride of
+    Raises InvalidArgumentError for inputs that are not vectors of one length, two ellipses, more entries than axes, a stride of
     0, and an index that is not there; bounds of a range are cut instead.
     """
     _check_spec(begin, end, strides)
@@ -219,7 +219,7 @@ def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Zeros of the shape `[rank]`, with `dy` where the slice was taken.
 
-    Raises InvalidArgumentError for a shape that is no vector, a `dy` that is not shaped as the slice, and as of
+    Raises InvalidArgumentError for a shape that is not a vector, a `dy` that is not shaped as the slice, and as of
     `parse_strided_slice`.
     """
     shape_tensor, begin, end, strides, dy = inputs

@@ -52,7 +52,7 @@ def _split_axis(given: int, rank: int) -> int:
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The second input in `num_split` equal pieces along the axis that the first, a scalar, gives.
 
-    Raises InvalidArgumentError for an axis that is no scalar, not there, or that cannot be split evenly.
+    Raises InvalidArgumentError for an axis that is not a scalar, is not there, or that cannot be split evenly.
     """
     axis_tensor, tensor = inputs
     count = attrs["num_split"]

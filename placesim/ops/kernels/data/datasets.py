@@ -1,6 +1,6 @@
 """Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
 
-All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+All raise InvalidArgumentError for an input that is not a dataset where one is expected, or no scalar.  Source: TensorFlow's
 `kernels/data/*_dataset_op.cc` of these names.
 """
 

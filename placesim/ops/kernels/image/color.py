@@ -100,7 +100,7 @@ def _check_three(images: Tensor) -> None:
 def compute_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images `[..., height, width, channels]`, factor) -> each channel's distance from its mean over the image times that.
 
-    Raises InvalidArgumentError for fewer than three axes, and a factor that is no scalar.
+    Raises InvalidArgumentError for fewer than three axes, and a factor that is not a scalar.
     """
     images, factor = inputs
     _check_images(images, contrast_factor=factor)
@@ -130,7 +130,7 @@ def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images `[..., 3]`, delta) -> hues turned by `delta` of the circle; the largest and smallest channel keep their values.
 
-    Raises InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is no scalar.
+    Raises InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is not a scalar.
     """
     images, delta = inputs
     _check_images(images, delta=delta)
@@ -171,7 +171,7 @@ def _arrange(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Ten
 def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images `[..., 3]`, scale) -> images with saturations times `scale`, kept between 0 and 1.
 
-    Raises InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is no scalar.
+    Raises InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is not a scalar.
     """
     images, scale = inputs
     _check_images(images, scale=scale)

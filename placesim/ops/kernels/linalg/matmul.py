@@ -54,7 +54,7 @@ def adjoint(matrix: Tensor) -> Tensor:
 def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[m, k]` times `[k, n]`, each transposed before where the attrs say so.
 
-    Raises InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
     if a.ndim != 2 or b.ndim != 2:
@@ -142,7 +142,7 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DataType) -> Te
 def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[m, k]` times `[k, n]` of float or bfloat16, in float; `a_is_sparse` is a hint, and `0 * nan` of a sparse side is 0.
 
-    Raises InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
     for name, matrix in zip("ab", inputs, strict=True):

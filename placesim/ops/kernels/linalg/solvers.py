@@ -80,7 +80,7 @@ def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
     """`[..., m, n]`, `[..., m, k]` and a scalar -> the solutions `[..., n, k]` with the least squares.
 
     The fast way is by normal equations, the other of the least norm. Raises InvalidArgumentError for shapes that do not fit, a
-    regularizer that is no scalar or negative, and, the fast way, a matrix of too low rank.
+    regularizer that is not a scalar or is negative, and, the fast way, a matrix of too low rank.
     """
     matrix, rhs, regularizer = inputs
     check_batches(matrix, rhs)

@@ -230,7 +230,7 @@ def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
 def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
     """The handle of a new array of `size` places, and in the newest form a flow, a scalar.
 
-    Raises InvalidArgumentError for a size that is no scalar or negative.
+    Raises InvalidArgumentError for a size that is not a scalar or is negative.
     """
     size = np.asarray(inputs[0])
     if size.ndim:
@@ -320,7 +320,7 @@ def _scalar_index(index: Any) -> int:
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write `value` at `index`, a scalar, and give the flow on.
 
-    Raises InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for an index that is not a scalar, another type, and as of `TensorArrayStore.write`.
     """
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
@@ -333,7 +333,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The tensor at `index`, a scalar.
 
-    Raises InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.read`.
+    Raises InvalidArgumentError for an index that is not a scalar, another type, and as of `TensorArrayStore.read`.
     """
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)

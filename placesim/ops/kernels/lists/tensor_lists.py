@@ -122,7 +122,7 @@ def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(shape of the elements, their number, a scalar) -> a list of missing elements.
 
-    Raises InvalidArgumentError for a number that is no scalar or negative, and for no shape.
+    Raises InvalidArgumentError for a number that is not a scalar or is negative, and for no shape.
     """
     shape, count = inputs
     element_shape = partial_shape_of(shape)
@@ -336,7 +336,7 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, index, a scalar, tensor) -> the list with the tensor there, longer where attr `resize_if_index_out_of_bounds`.
 
-    Raises InvalidArgumentError for an index that is no scalar or out of bounds, and for another shape or type.
+    Raises InvalidArgumentError for an index that is not a scalar or is out of bounds, and for another shape or type.
     """
     found, (index_tensor, item) = typed_list(inputs[0], attrs), inputs[1:]
     if np.ndim(index_tensor):
@@ -366,7 +366,7 @@ def _debug_text(tensor: Tensor) -> str:
 def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, size, a scalar) -> a list of so many elements: the first of it, and missing ones where it has fewer.
 
-    Raises InvalidArgumentError for a size that is no scalar or negative.
+    Raises InvalidArgumentError for a size that is not a scalar or is negative.
     """
     found, size = list_of(inputs[0]), inputs[1]
     if np.ndim(size):

@@ -159,8 +159,8 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out.
 
-    Raises InvalidArgumentError for a number of bins that is no scalar or negative, for parts that do not fit, and of a vector
-    for negative values and weights of another number.
+    Raises InvalidArgumentError for a number of bins that is not a scalar or is negative, for parts that do not fit, and of a
+    vector for negative values and weights of another number.
     """
     indices, values, dims, size_tensor, weights = inputs
     size = bin_count(size_tensor)
@@ -178,7 +178,7 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, bins]` of the values of each ragged row; what is too large is left out.
 
-    Raises InvalidArgumentError for a number of bins that is no scalar or negative, splits that do not fit the values, and
+    Raises InvalidArgumentError for a number of bins that is not a scalar or is negative, splits that do not fit the values, and
     negative values.
     """
     splits, values, size_tensor, weights = inputs

@@ -58,7 +58,7 @@ def bin_count(size: Tensor) -> int:
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """`arr` of any shape, a scalar `size`, weights of as many elements or none -> `[size]`.
 
-    Raises InvalidArgumentError for a size that is no scalar or negative, for negative values, and for weights of another
+    Raises InvalidArgumentError for a size that is not a scalar or is negative, for negative values, and for weights of another
     number.
     """
     values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
@@ -72,8 +72,8 @@ def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """`[n]` or `[rows, n]`, a scalar `size`, weights of that shape or none -> `[size]` or `[rows, size]`.
 
-    Raises InvalidArgumentError for a rank above 2, weights of another shape, a size that is no scalar or negative, and negative
-    values.
+    Raises InvalidArgumentError for a rank above 2, weights of another shape, a size that is not a scalar or is negative, and
+    negative values.
     """
     values, weights = inputs[0], inputs[2]
     if values.ndim > 2:

@@ -159,8 +159,8 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
     """The row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
     The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity of
-    the wrong sign is ever chosen before index 0. Raises InvalidArgumentError for an axis that is no scalar, not there or empty,
-    and for a rank above 7.
+    the wrong sign is ever chosen before index 0. Raises InvalidArgumentError for an axis that is not a scalar, is not there or
+    empty, and for a rank above 7.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

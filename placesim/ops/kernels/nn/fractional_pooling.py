@@ -157,7 +157,7 @@ def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     """(input, output, gradients of the output, row and column starts) -> gradients of the input `[batch, rows, columns, ...]`.
 
     Each output's gradient goes to the first largest cell of its window. Raises InvalidArgumentError for an input or output of
-    another rank or without elements, starts that are no vectors, more gradients than outputs, and an output that is not the
+    another rank or without elements, starts that are not vectors, more gradients than outputs, and an output that is not the
     input's.
     """
     value, output, gradient, *sequences = inputs

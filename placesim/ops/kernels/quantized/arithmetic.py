@@ -55,7 +55,7 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
 
 
 def _build_clamp(highest: float | None) -> Compute:
-    """Values below zero become zero, and those above `highest` that; InvalidArgumentError for an end that is no scalar."""
+    """Values below zero become zero, and those above `highest` that; InvalidArgumentError for an end that is not a scalar."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, *bounds = inputs
@@ -75,7 +75,7 @@ def _build_clamp(highest: float | None) -> Compute:
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(x, y, their ends) -> `x + y` in 32 bits, broadcast, and its range.
 
-    Raises InvalidArgumentError for ends that are no scalars or out of order, and shapes that do not broadcast;
+    Raises InvalidArgumentError for ends that are not scalars or are out of order, and shapes that do not broadcast;
     UnimplementedError where axes broadcast in more than two ways by turns.
     """
     x, y, *bounds = inputs
@@ -199,7 +199,7 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(matrix a, matrix b, their ends) -> their product in 32 bits, either transposed first, and its range.
 
-    Raises InvalidArgumentError for ends that are no scalars or out of order, and for shapes that do not fit.
+    Raises InvalidArgumentError for ends that are not scalars or are out of order, and for shapes that do not fit.
     """
     a, b, *bounds = inputs
     ranges = _read_matrix_ranges(bounds)

@@ -20,8 +20,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, unchanged, wi
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(values, low, high) -> values rounded to the steps of the range, or of their own where none is given.
 
-    The range can be given only for the tensor as a whole. Raises InvalidArgumentError for ends that are no scalars or out of
-    order, an axis that is none, and a number of bits out of range.
+    The range can be given only for the tensor as a whole. Raises InvalidArgumentError for ends that are not scalars or are out
+    of order, an axis that is none, and a number of bits out of range.
     """
     value, lows, highs = inputs
     axis, bits = attrs["axis"], attrs["num_bits"]

@@ -204,7 +204,8 @@ def _positive_range(attrs: Attrs) -> int:
 def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Classes as probable as they were true so far: each run adds its true classes to the node's weights.
 
-    Candidates `[sampled]`, counts and errors as of `simple_sampler`; InvalidArgumentError also for a range that is no int32.
+    Candidates `[sampled]`, counts and errors as of `simple_sampler`; InvalidArgumentError also for a range that is not an
+    int32.
     """
     size = _positive_range(attrs)
     if size >= MAX_INT32:

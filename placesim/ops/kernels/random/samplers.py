@@ -162,7 +162,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
 
 
 def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for a shape that is none."""
+    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for an invalid shape."""
     shape, alpha = inputs
     if np.ndim(shape) != 1:
         text = format_tensor(TensorValue(attrs["S"], shape))
@@ -231,7 +231,7 @@ def _transform_poissons(streams: Streams, rate: Tensor, todo: Tensor, result: Te
 
 
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for a shape that is none."""
+    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for an invalid shape."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
     samples, outputs = elements(shape), shape + np.shape(rate)
     if not samples or not np.size(rate):

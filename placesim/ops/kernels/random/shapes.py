@@ -50,7 +50,7 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 def check_shape_vector(tensor: Tensor) -> None:
-    """InvalidArgumentError if a requested shape is no vector, in the words of the samplers that look at it first."""
+    """InvalidArgumentError if a requested shape is not a vector, in the words of the samplers that look at it first."""
     if np.ndim(tensor) != 1:
         raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
 

@@ -99,8 +99,7 @@ def _fill(
 def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
     """The kernel `(state, algorithm, shape, parameters...)` -> the requested shape.
 
-    Raises InvalidArgumentError for a shape that is none and parameters that are not allowed; for the state, errors as of
-    `advance`.
+    Raises InvalidArgumentError for an invalid shape and parameters that are not allowed; for the state, errors as of `advance`.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -122,7 +121,7 @@ def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def binomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Binomial counts of the requested shape, which must end with the shape of counts and probabilities.
 
-    Raises the errors of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is no scalar.
+    Raises the errors of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is not a scalar.
     """
     handle, algorithm, shape, counts, probabilities = inputs
     dims, batches, samples = binomial_shape_of(shape, counts, probabilities)

@@ -69,8 +69,8 @@ def _fixed(distribution: Distribution) -> Chooser:
 def seeded(choose: Chooser) -> Compute:
     """The kernel `(shape, seed, parameters...)` -> the requested shape.
 
-    Seeds and parameters do not matter where that is empty. Raises InvalidArgumentError for a shape that is none, a seed that is
-    not `[2]`, and parameters that are not allowed.
+    Seeds and parameters do not matter where that is empty. Raises InvalidArgumentError for an invalid shape, a seed that is not
+    `[2]`, and parameters that are not allowed.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -100,8 +100,8 @@ def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def keyed(choose: Chooser) -> Compute:
     """The kernel `(shape, key, counter, algorithm, parameters...)` -> the requested shape.
 
-    Raises InvalidArgumentError for a shape that is none, a key, counter or algorithm of another shape, an unknown algorithm,
-    and parameters that are not allowed.
+    Raises InvalidArgumentError for an invalid shape, a key, counter or algorithm of another shape, an unknown algorithm, and
+    parameters that are not allowed.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:

@@ -169,8 +169,8 @@ def _close_when_complete(barrier: Barrier) -> None:
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Priorities `[n]`, keys `[n]` and values of n complete elements; fewer from a closed barrier, if allowed.
 
-    Raises InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError if the barrier is
-    closed and has too few.
+    Raises InvalidArgumentError for a timeout, a number n that is not a scalar, and other types; OutOfRangeError if the barrier
+    is closed and has too few.
     """
     check_timeout(attrs)
     barrier = find_barrier(inputs[0], context)

@@ -119,7 +119,7 @@ def summarize_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, tensor, metadata, a serialized `SummaryMetadata`) -> the tensor under the tag.
 
-    Raises InvalidArgumentError for a tag or metadata that are no scalars.
+    Raises InvalidArgumentError for a tag or metadata that are not scalars.
     """
     for value, name in ((inputs[0], "tag"), (inputs[2], "serialized_summary_metadata")):
         if np.ndim(value):
@@ -165,8 +165,8 @@ def _numbered(tag: bytes, kind: str, index: int, limit: int) -> bytes:
 def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, sounds, rate) -> the first `max_outputs` of float32 `[batch, frames, channels]` or `[batch, frames]`, as WAV files.
 
-    Raises InvalidArgumentError for a tag that is no scalar, another rank, a rate that is no single one or not positive, and as
-    of `wav_file`.
+    Raises InvalidArgumentError for a tag that is not a scalar, another rank, a rate that is no single one or not positive, and
+    as of `wav_file`.
     """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tag must be a scalar")
@@ -215,7 +215,7 @@ def wav_file(sound: Tensor, rate: int) -> bytes:
 def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, pictures) -> the first `max_images` of `[batch, height, width, channels]`, as PNG files.
 
-    Raises InvalidArgumentError for a tag that is no scalar, another rank or number of channels, pictures without pixels, and
+    Raises InvalidArgumentError for a tag that is not a scalar, another rank or number of channels, pictures without pixels, and
     too few channels of attr `bad_color`.
     """
     if np.ndim(inputs[0]):

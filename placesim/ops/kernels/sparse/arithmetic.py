@@ -73,7 +73,7 @@ def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(A's and B's indices, values and shape, threshold) -> the parts of `A + B`.
 
     An entry of both is left out where its magnitude is below the threshold. Raises InvalidArgumentError if parts do not fit, A
-    and B differ in shape, have no dimensions, or the threshold is no scalar.
+    and B differ in shape, have no dimensions, or the threshold is not a scalar.
     """
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
     _check_addends(inputs[:6])

@@ -96,7 +96,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
 def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(where entries went, gradient) -> the gradient of each entry `[entries]`, and of the default: the filled rows' sum.
 
-    Raises InvalidArgumentError for inputs that are no vectors, and for a place outside of the gradient.
+    Raises InvalidArgumentError for inputs that are not vectors, and for a place outside of the gradient.
     """
     moved, gradient = inputs
     check_rank(moved, 1, "reverse_index_map must be a vector, saw: ")

@@ -146,7 +146,7 @@ def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(indices of all, values of all, shapes of all) -> one sparse tensor, joined along attr `concat_dim`, sorted by rows.
 
-    Raises InvalidArgumentError if parts or shapes do not fit; InternalError for a shape that is none.
+    Raises InvalidArgumentError if parts or shapes do not fit; InternalError for an invalid shape.
     """
     count = len(inputs) // 3
     parts = inputs[:count], inputs[count : 2 * count], inputs[2 * count :]

@@ -284,7 +284,7 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Increment a scalar and return its old value; OutOfRangeError at attr `limit`.
 
-    Raises InvalidArgumentError for a variable that is no scalar, or of another type than the op's.
+    Raises InvalidArgumentError for a variable that is not a scalar, or is of another type than the op's.
     """
     value = value_of(inputs[0], context)
     dtype = find_variable(inputs[0], context).dtype

@@ -54,7 +54,7 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[...]`, each cut or filled up with zeros to a length, a scalar -> numbers `[..., length / size]`.
 
-    Raises InvalidArgumentError for a length that is no scalar, not positive, or no multiple of the number's size.
+    Raises InvalidArgumentError for a length that is not a scalar, is not positive, or is no multiple of the number's size.
     """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(inputs[1])}")
@@ -148,7 +148,7 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
 def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: Any, na_value: bytes) -> Any:
     """One field's value; `place` is the number of the record and of the field.
 
-    Raises InvalidArgumentError for a field that is missing without a default, or is no number.
+    Raises InvalidArgumentError for a field that is missing without a default, or is not a number.
     """
     record, number = place
     if not field or field == na_value:
@@ -166,7 +166,7 @@ def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default.
 
     Raises InvalidArgumentError for attrs and defaults that make no sense, records that are no fields or of another number of
-    them, and fields that are no numbers of their type.
+    them, and fields that are not numbers of their type.
     """
     _check_csv(inputs, attrs)
     dtypes, shape, na_value = attrs["OUT_TYPE"], np.shape(inputs[0]), raw(attrs["na_value"])

@@ -524,7 +524,7 @@ def examples_memory(memory: KernelMemory) -> None:
 
 
 def examples_v2_memory(memory: KernelMemory) -> None:
-    """Outputs in host memory; like ParseSingleExample for an Example that is no vector."""
+    """Outputs in host memory; like ParseSingleExample for an Example that is not a vector."""
     examples_memory(memory)
     sparse, dense, ragged = (tensor.value for tensor in memory.inputs[2:5])
     if memory.inputs[0].dims or sparse is None or dense is None or ragged is None:

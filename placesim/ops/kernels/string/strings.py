@@ -82,7 +82,8 @@ def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[*ids, inner...]` with the same segment id joined, `[segments, inner...]`.
 
     A separator only goes behind a string with bytes. Raises InvalidArgumentError for shapes that do not fit, a number of
-    segments that is no scalar or negative, and ids outside of it; OutOfRangeError for ids of higher rank than the strings.
+    segments that is not a scalar or is negative, and ids outside of it; OutOfRangeError for ids of higher rank than the
+    strings.
     """
     value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
     if not np.size(segments):
