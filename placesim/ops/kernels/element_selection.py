@@ -17,7 +17,7 @@ def choose(condition: Tensor, x: Tensor, y: Tensor) -> Any:
     """Return `x` where the condition holds, and `y` elsewhere. All broadcast, and x and y have one dtype.
 
     The result is bit-equal to that of `np.where`, which branches at each element. If the processor can't predict the condition
-    (such as the sign of a layer's output), that takes ten times as long as this choice by bits.
+    (such as the sign of a layer's output), `np.where` takes ten times as long.
     """
     dtype = x.dtype
     bits = _BITS.get(dtype.itemsize)

@@ -43,7 +43,7 @@ def merge_partial(one: Dims, two: Dims) -> Dims:
 
 
 def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
-    """Return the common shape of `dims` and all tensors; None among these stands for no tensor.
+    """Return the common shape of `dims` and all tensors; None among them means that there is no tensor.
 
     Raises InvalidArgumentError if they conflict.
     """

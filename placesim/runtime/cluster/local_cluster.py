@@ -22,9 +22,9 @@ START_SECONDS = 60.0
 
 OWN_HOST = "127.0.0.1"
 OWN_HTTP = f"{OWN_HOST}:0"
-"""Address on which the local scheduler and workers listen, including Dask's HTTP pages. Only this machine may reach it.
+"""Address on which the local scheduler and workers listen, including Dask's HTTP pages.
 
-Anyone who reaches it could run code in these processes.
+It is local, because anyone who reaches it can run code in these processes.
 """
 
 

@@ -77,7 +77,7 @@ def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
 def _open_shapes(
     graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
 ) -> SketchedValueError:
-    """Return the error for unknown shapes. It asks for few placeholder shapes, those that determine most tensors first."""
+    """Return the error for unknown shapes, with advice on few placeholder shapes that determine most tensors."""
     names = {node_id: graph.nodes[node_id].name for node_id in missing}
     # the rest of such a shape is known
     of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]

@@ -1,11 +1,11 @@
 """Fusion: elementwise ops and softmax that follow a product or a convolution are computed in its output's memory.
 
 The work is done in parts that fit into a cache. A kernel that works in blocks applies the ops to each block itself
-(`kernels/following.py`); other outputs are processed as a whole afterwards.
+(`kernels/blocks/epilogues.py`); other outputs are processed as a whole afterwards.
 
 The executor finds the fused ops when it compiles its steps; graph, placement and order do not change. Each element gets the
-same operations in the same order, so results are bit-identical. If a node turns out not to fit (another type, or shapes that
-broadcast differently), it and all ops after it run separately, with the usual errors.
+same operations in the same order, so results are bit-identical. A node may turn out not to fit (another type, or shapes that
+broadcast differently). It and all ops after it then run separately, with the usual errors.
 """
 
 from __future__ import annotations

@@ -278,8 +278,8 @@ def build_program(
 ) -> Program:
     """Compile a partition: find each node's kernel and assign positions in the store.
 
-    Raises UnimplementedError for an op without a numpy kernel, and InvalidArgumentError if TensorFlow has no kernel for the op
-    or the kernel does not accept the attrs.
+    Raises UnimplementedError for an op without a numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the
+    op, or its kernel does not accept the attrs.
     """
     starts: list[int] = []
     size = 0

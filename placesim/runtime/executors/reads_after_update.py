@@ -1,9 +1,8 @@
 """Nodes that run after an update of a reference variable with an earlier read of it as input: they see the update.
 
-`w.value()` is an Identity that passes on the variable's memory, which updates change in place. A node that depends on an
-update, by data or control edges, therefore computes with the new value, although its input comes from the older Identity. Found
-by experiment with TensorFlow 2.21 on the CPU. `SyncReplicasOptimizer` relies on this to return the step number after its
-update.
+`w.value()` is an Identity that passes on the variable's memory, which updates change in place. A node may depend on an update,
+by data or control edges, although its input comes from the older Identity. It therefore computes with the new value. Found by
+experiment with TensorFlow 2.21 on the CPU. `SyncReplicasOptimizer` relies on this to return the step number after its update.
 """
 
 from __future__ import annotations
