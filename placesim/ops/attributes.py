@@ -36,7 +36,7 @@ _PRINTED_TYPES = frozenset(
         *("qint8", "qint16", "quint8", "quint16", "bool", "string"),
     )
 )
-"""Types whose elements TensorFlow prints; others are shown as question marks."""
+"""Types whose elements TensorFlow prints; elements of other types are shown as question marks."""
 
 
 class Shape(NamedTuple):
@@ -54,21 +54,21 @@ UNKNOWN_RANK = Shape(None)
 
 
 class TensorValue(NamedTuple):
-    """A constant tensor: TensorFlow's element type and the array that holds it (strings: an object array of bytes)."""
+    """A constant tensor: TensorFlow's element type and an array of the values (for strings, an object array of bytes)."""
 
     dtype: DataType
     array: np.ndarray[Any, Any]
 
 
 class FunctionName(NamedTuple):
-    """A function as an attr: its name in the library, and the attrs it is instantiated with."""
+    """A function as an attr: its name in the library, and the attrs of its instantiation."""
 
     name: str
     attrs: tuple[tuple[str, AttrValue], ...] = ()
 
     @property
     def key(self) -> Hashable:
-        """Hashable key, equal for functions with equal instantiation."""
+        """A hashable key, equal for equal instantiations."""
         return self.name, tuple((name, _hashable(value)) for name, value in self.attrs)
 
 
@@ -82,7 +82,7 @@ def _hashable(value: AttrValue) -> Hashable:
 
 
 class Placeholder(NamedTuple):
-    """`$T`: an attr of a function body that the caller's attr of that name fills."""
+    """An attr `$T` of a node in a function body: the caller's attr of that name replaces it."""
 
     name: str
 
@@ -109,7 +109,7 @@ def decode_attr_value(facts: Any, attr_type: str) -> AttrValue:
 
 
 def type_values(allowed: Any) -> tuple[AttrValue, ...]:
-    """A kernel constraint of the data file: names of types, or `{"list": values}`."""
+    """Return the allowed values of a kernel constraint in the data file: names of types, or `{"list": values}`."""
     if isinstance(allowed, dict):
         return tuple(decode_attr_value(value, "") for value in allowed["list"])
     return tuple(map(parse_dtype, allowed))
@@ -119,7 +119,7 @@ def type_values(allowed: Any) -> tuple[AttrValue, ...]:
 
 
 def format_attr_value(value: AttrValue) -> str:
-    """As TensorFlow's SummarizeAttrValue prints it."""
+    """Return a value as TensorFlow's SummarizeAttrValue prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | bytes):
@@ -151,7 +151,7 @@ def _format_list(values: tuple[AttrValue, ...]) -> str:
 
 
 def c_escape(text: str | bytes) -> str:
-    """C escapes as absl::CEscape writes them: octal for bytes that cannot be printed."""
+    """Return a text with C escapes as absl::CEscape writes them: octal for bytes that cannot be printed."""
     data = text.encode() if isinstance(text, str) else text
     named = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
     return "".join(named.get(b) or (chr(b) if 32 <= b < 127 else f"\\{b:03o}") for b in data)
@@ -172,7 +172,7 @@ def format_double(value: float) -> str:
 
 
 def as_float32(value: float) -> float:
-    """The float32 nearest to a number: infinity beyond the largest."""
+    """Return the float32 nearest to a number; infinity beyond the largest float32."""
     if not abs(value) <= _FLOAT_MAX:
         return value if math.isnan(value) else math.copysign(math.inf, value)
     single: float = struct.unpack("f", struct.pack("f", value))[0]
@@ -180,7 +180,7 @@ def as_float32(value: float) -> float:
 
 
 def as_held_by_kernel(value: AttrValue) -> AttrValue:
-    """An attr as TensorFlow's kernels read it: floats, also those of a list, are float32."""
+    """Return an attr as TensorFlow's kernels read it: floats, also in a list, become float32."""
     if isinstance(value, float):
         return as_float32(value)
     if type(value) is tuple and value and isinstance(value[0], float):
@@ -189,14 +189,14 @@ def as_held_by_kernel(value: AttrValue) -> AttrValue:
 
 
 def format_tensor(tensor: TensorValue, max_elements: int = 3) -> str:
-    """`Tensor<type: float shape: [2] values: 1 2>`, with at most three values (5.9)."""
+    """Return `Tensor<type: float shape: [2] values: 1 2>`, with at most `max_elements` values (5.9)."""
     array = tensor.array
     shape = ",".join(map(str, array.shape))
     return f"Tensor<type: {tensor.dtype.name} shape: [{shape}] values: {format_elements(tensor, max_elements)}>"
 
 
 def format_elements(tensor: TensorValue, max_elements: int = 3) -> str:
-    """The elements of a tensor as TensorFlow's SummarizeValue prints them; -1 elements means all."""
+    """Return a tensor's elements as TensorFlow's SummarizeValue prints them; -1 for `max_elements` means all."""
     array = tensor.array
     total = array.size
     limit = total if max_elements < 0 else min(total, max_elements)
@@ -208,7 +208,7 @@ def format_elements(tensor: TensorValue, max_elements: int = 3) -> str:
 
 
 def _format_nested(flat: list[str], shape: tuple[int, ...]) -> str:
-    """The first elements of a tensor, each sub-array in brackets; the row that is cut ends in `...`."""
+    """Return the first elements of a tensor, each sub-array in brackets; a row that is cut ends in `...`."""
     size = shape[0]
     if len(shape) == 1:
         return " ".join(flat[:size]) + ("..." if len(flat) < size else "")

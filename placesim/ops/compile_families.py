@@ -1,6 +1,6 @@
-"""The families' tables -> `kernels/op-families.txt`, which says which family each op's kernel is in.
+"""Generator of `kernels/op-families.txt`, which lists the family with each op's kernel.
 
-`python -m placesim.ops.compile_families` (a part of `make tables`) writes that file anew.
+`python -m placesim.ops.compile_families` (a part of `make tables`) writes that file.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from placesim.ops.kernels.op_families import PATH
 
 
 def op_families_text() -> str:
-    """Lines of a family and some of its ops.  A family is a module of `kernels/` that has a `TABLE`."""
+    """Return lines of a family and some of its ops. A family is a module of `kernels/` that has a `TABLE`."""
     prefix = f"{kernels.__name__}."
     lines = []
     for module in walk_packages(kernels.__path__, prefix):

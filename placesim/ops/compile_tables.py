@@ -1,8 +1,8 @@
-"""The sources of the op tables, `tensorflow-*.ops` beside this module -> the compressed tables that the package reads.
+"""Compiler of the op tables: `tensorflow-*.ops` beside this module become the compressed tables that the package reads.
 
-`python -m placesim.ops.compile_tables` (a part of `make tables`) writes each table whose facts are no longer those of its
-source.  To add an op, add its paragraph to the source; to add a release, add a source.  The sources are in the repository and
-not in the wheel.
+`python -m placesim.ops.compile_tables` (a part of `make tables`) writes each table that no longer agrees with its source. To
+add an op, add its paragraph to the source; to add a release, add a source. The sources are in the repository but not in the
+wheel.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ FOLDER = Path(__file__).parent
 
 
 def table_lines(facts: SourceFacts) -> str:
-    """A line with the release, and for each op a line of JSON, so that one op is read without the others."""
+    """Return a line with the release, and a line of JSON per op, so that one op can be read without the others."""
     head = json.dumps({"tensorflow": facts.release})
     rows = ([name, op, facts.kernels[name]] for name, op in facts.ops.items())
     return "".join(f"{line}\n" for line in (head, *(json.dumps(row, separators=(",", ":")) for row in rows)))
 
 
 def compress(text: str) -> bytes:
-    """Compress deterministically, without time and file name."""
+    """Compress a text deterministically, without time and file name."""
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
 def table_of(source: Path) -> Path:
-    """Path of a source's table."""
+    """Return the path of a source's table."""
     return source.with_suffix(".json.gz")
 
 
 def compile_table(source: Path) -> bool:
-    """Write a source's table, and whether that was needed; GraphFileError if the source is wrong.
+    """Write a source's table if it has changed; return whether it had. Raises GraphFileError if the source is invalid.
 
-    A table that says the same stays, since another version of zlib would give other bytes for it.
+    A table with the same contents is kept, since another version of zlib would write other bytes.
     """
     text = table_lines(read_source(source.read_text(encoding="utf-8"), str(source)))
     table = table_of(source)
@@ -49,7 +49,7 @@ def compile_table(source: Path) -> bool:
 
 
 def main() -> int:
-    """Compile all sources; return 2 if one is invalid."""
+    """Compile all sources; return the exit code, 2 if one is invalid."""
     code = 0
     for source in sorted(FOLDER.glob("tensorflow-*.ops")):
         try:

@@ -1,4 +1,4 @@
-"""Definitions of ops: arguments, attrs, kernels, TensorFlow's notation, and the checks of a definition."""
+"""Definitions of ops: arguments, attrs, kernels, TensorFlow's notation for them, and checks of attrs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ArgDef(NamedTuple):
     is_ref: bool = False
 
     def dtypes(self, attrs: Mapping[str, AttrValue]) -> tuple[DataType, ...]:
-        """Types of the tensors of this argument."""
+        """Return the types of this argument's tensors."""
         if self.type_list_attr is not None:
             return tuple(attrs[self.type_list_attr])
         dtype: DataType = attrs[self.type_attr or ""] if self.dtype is None else self.dtype
@@ -39,10 +39,10 @@ class AttrDef(NamedTuple):
 
 
 class OpDef(NamedTuple):
-    """Definition of an op: its arguments, attrs and flags.
+    """The definition of an op: its arguments, attrs and flags.
 
-    `output_source` and `temporary_source` are the lines of TensorFlow's source (`FILE:LINE`) that it names in its log where the
-    kernel finds no room for its first output, or for a temporary; None if no such failure was recorded.
+    `output_source` and `temporary_source` are lines of TensorFlow's source (`FILE:LINE`). Its log names them if the kernel
+    cannot allocate its first output, or a temporary tensor. They are None if no such failure was recorded.
     """
 
     name: str
@@ -70,7 +70,7 @@ class KernelDef(NamedTuple):
     label: str
 
     def accepts(self, attrs: Mapping[str, AttrValue]) -> bool:
-        """4.2d: every constrained attr, and of a list attr every element, has an allowed value."""
+        """Whether every constrained attr has an allowed value; for a list attr, every element must have one (4.2d)."""
         for name, allowed in self.constraint.items():
             if name not in attrs:
                 return False
@@ -87,7 +87,7 @@ class KernelDef(NamedTuple):
 
 
 def format_op_def(op: OpDef) -> str:
-    """`Op<name=Abs; signature=x:T -> y:T; attr=T:type,allowed=[...]>`."""
+    """Return a definition in TensorFlow's notation: `Op<name=Abs; signature=x:T -> y:T; attr=T:type,allowed=[...]>`."""
     text = f"Op<name={op.name}; signature={_format_args(op.inputs)} -> {_format_args(op.outputs)}"
     for attr in op.attrs.values():
         text += f"; attr={attr.name}:{attr.type}"
@@ -115,7 +115,7 @@ def _format_arg_type(arg: ArgDef) -> str:
 
 
 def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
-    """TensorFlow's message for the first attr that the op definition does not allow; None if all are fine."""
+    """Return TensorFlow's message for the first attr that the op definition does not allow, or None."""
     for attr in op.attrs.values():
         if attr.name not in attrs:
             continue
@@ -126,18 +126,18 @@ def attr_problem(op: OpDef, attrs: Attrs, node: str) -> str | None:
 
 
 def missing_attrs(op: OpDef, attrs: Attrs) -> list[str]:
-    """The attrs without a default that a node does not have."""
+    """Return the attrs without a default that a node lacks."""
     return [name for name, attr in op.attrs.items() if not attr.has_default and name not in attrs]
 
 
 def missing_problem(op: OpDef, missing: Sequence[str]) -> str:
-    """TensorFlow's message for missing attrs."""
+    """Return TensorFlow's message for missing attrs."""
     names = ("s '" if len(missing) > 1 else " '") + "', '".join(missing)
     return f"NodeDef missing attr{names}' from {format_op_def(op)}"
 
 
 def value_problem(attr: AttrDef, value: AttrValue) -> str | None:
-    """TensorFlow's message for a value below an attr's minimum, too short, or not among those allowed; None for a valid one."""
+    """Return TensorFlow's message for a value that is below the minimum, too short or not allowed; None for a valid one."""
     is_list = isinstance(value, tuple) and attr.type.startswith("list(")
     if attr.minimum is not None:
         if is_list and len(value) < attr.minimum:

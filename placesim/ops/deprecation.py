@@ -1,7 +1,7 @@
-"""Ops that TensorFlow still defines but lets no graph of today contain, with what it says of them.
+"""Removed ops: TensorFlow still defines them, but current graphs may not contain them. Also its advice for each.
 
-The versions are in the registry; the explanations are those of the op definitions of TensorFlow 2.21, which ends each with one
-more full stop.
+The versions are in the registry. The texts are those of the op definitions of TensorFlow 2.21, which ends each with one more
+full stop.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _EXPLANATIONS = {
 
 
 def check_not_removed(op: OpDef, producer: int = CURRENT.producer) -> None:
-    """UnimplementedError, in TensorFlow's words, for an op that graphs of this producer version may not contain."""
+    """Raise TensorFlow's UnimplementedError for an op that graphs of this producer version may not contain."""
     if op.deprecated_at is None or producer < op.deprecated_at:
         return
     raise UnimplementedError(
@@ -47,12 +47,12 @@ def check_not_removed(op: OpDef, producer: int = CURRENT.producer) -> None:
 
 
 def advice(name: str, removed_in: int) -> str:
-    """TensorFlow's advice for an op that it has removed."""
+    """Return TensorFlow's advice for a removed op."""
     return _EXPLANATIONS.get(name) or _replacement(name, removed_in)
 
 
 def _replacement(name: str, removed_in: int) -> str:
-    """Families of ops that were all replaced alike; those of one version have a full stop of their own."""
+    """Return the advice for families of ops whose members were all replaced alike."""
     if name.startswith("TensorArray"):
         return f"Use {name.removesuffix('V2')}V3"
     if name.startswith("Batch"):

@@ -1,4 +1,4 @@
-"""FarmHash's 64-bit fingerprint, which TensorFlow takes of strings and of long attrs.
+"""FarmHash's 64-bit fingerprint, which TensorFlow uses for strings and long attrs.
 
 Source: the published algorithm (`farmhashna`).
 """
@@ -13,7 +13,7 @@ _Pair = tuple[int, int]
 
 
 def fingerprint64(data: bytes) -> int:
-    """FarmHash's Fingerprint64 of some bytes, as an unsigned 64-bit number."""
+    """Return FarmHash's Fingerprint64 of some bytes, as an unsigned 64-bit number."""
     size = len(data)
     if size <= 16:
         return _hash_up_to_16(data)
@@ -65,7 +65,7 @@ def _hash_up_to_64(data: bytes) -> int:
 
 
 def _weak_hash(data: bytes, at: int, a: int, b: int) -> _Pair:
-    """Two seeds mixed with the 32 bytes at an offset."""
+    """Return two seeds mixed with the 32 bytes at an offset."""
     w, x, y, z = (_word(data, at + offset) for offset in (0, 8, 16, 24))
     a += w
     b = _rotate_right(b + a + z, 21)
@@ -77,7 +77,7 @@ def _weak_hash(data: bytes, at: int, a: int, b: int) -> _Pair:
 def _mix_block(
     data: bytes, at: int, state: tuple[int, int, int, _Pair, _Pair], mul: int, weight: int
 ) -> tuple[int, int, int, _Pair, _Pair]:
-    """The state (x, y, z, v, w) after the 64 bytes at an offset; `weight` is 9 for the last block and else 1."""
+    """Return the state (x, y, z, v, w) after the 64 bytes at an offset; `weight` is 9 for the last block, else 1."""
     x, y, z, v, w = state
     x = _rotate_right(x + y + v[0] + _word(data, at + 8), 37) * mul & MASK
     y = _rotate_right(y + v[1] + _word(data, at + 48), 42) * mul & MASK

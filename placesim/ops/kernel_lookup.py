@@ -1,4 +1,4 @@
-"""Find the kernel that TensorFlow would run: the lookup among an op's registrations (section 4), and its error text."""
+"""The kernel that TensorFlow runs: the lookup among an op's registrations (section 4), and its error text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COMPILE_ONLY = ("XLA_CPU_JIT", "XLA_GPU_JIT", "XLA_TPU_JIT")
 
 
 def find_kernel(registry: Registry, op: str, device_type: str, attrs: Attrs, node: str) -> KernelDef | None:
-    """4.2: the kernel with the highest priority that accepts the attrs, else a `DEFAULT` one.
+    """Return the kernel with the highest priority that accepts the attrs, else a `DEFAULT` one, else None (4.2).
 
     Raises InvalidArgumentError if two kernels match equally.
     """
@@ -44,7 +44,7 @@ def _best(
 
 
 def format_kernel(kernel: KernelDef) -> str:
-    """A registration as TensorFlow prints one inside a message: a `KernelDef` in protocol buffer text on one line."""
+    """Return a registration as in TensorFlow's messages: a `KernelDef` in protocol buffer text on one line."""
     fields = [f'op: "{kernel.op}" device_type: "{kernel.device_type}"']
     for attr, allowed in kernel.constraint.items():
         values = " ".join(map(_format_allowed, allowed))
@@ -63,7 +63,7 @@ def _format_allowed(value: AttrValue) -> str:
 
 
 def format_registered_kernels(registry: Registry, op: str) -> str:
-    """4.4: one line for each kernel."""
+    """Return one line for each kernel of an op (4.4)."""
     kernels = registry.kernels(op)
     if not kernels:
         return "  <no registered kernels>\n"
@@ -81,7 +81,7 @@ def _format_line(kernel: KernelDef) -> str:
 
 
 def no_kernel_message(registry: Registry, op: str, attrs: Attrs, node: str, device_types: Iterable[str]) -> str:
-    """4.4: the text of the error for an op that no present device type can run."""
+    """Return the error text for an op that no present device type can run (4.4)."""
     shown = ", ".join(f"{name}={format_attr_value(attrs[name])}" for name in sorted(attrs))
     devices = ", ".join(sorted(set(device_types)))
     used = registry.rules.no_kernel.format(node=f"{{{{node {node}}}}}")

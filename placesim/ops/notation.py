@@ -1,4 +1,4 @@
-"""An op's definition and kernels -> a paragraph of text in a notation close to TensorFlow's own.
+"""An op's definition and kernels as a paragraph of text, in a notation close to TensorFlow's own.
 
     MatMul(a: T, b: T) -> (product: T)
       attr transpose_a: bool = false
@@ -6,7 +6,7 @@
       kernel CPU: T in {double, float}
       kernel GPU: T in {double, float}
 
-The source of the op table is written in it (`source.py` reads it), and `placesim ops` prints it.
+The sources of the op tables use this notation (`source.py` reads it), and `placesim ops` prints it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ FLAGS = {
     "distributed_communication": "is_distributed_communication",
     "uninitialized_input": "allows_uninitialized_input",
 }
-"""Each word of a `flags` line, and the field of `OpDef` that it sets."""
+"""The words of a `flags` line, and the field of `OpDef` that each sets."""
 SOURCES = {"": "output_source", "temporary": "temporary_source"}
-"""Each word of a `source` line, and the field of `OpDef` that it sets."""
+"""The words of a `source` line, and the field of `OpDef` that each sets."""
 
 
 class Line(NamedTuple):
@@ -41,22 +41,22 @@ class Line(NamedTuple):
 
 
 def format_op(op: OpDef, kernels: Iterable[KernelDef]) -> str:
-    """The paragraph: the signature, and indented lines of flags, attrs, kernels and lines of TensorFlow's source."""
+    """Return an op's paragraph: its signature, and indented lines for flags, attrs, kernels and source lines of TensorFlow."""
     return format_paragraph(op, (*op_lines(op, kernels), *_source_lines(op)))
 
 
 def format_paragraph(op: OpDef, lines: Iterable[Line]) -> str:
-    """An op's name and signature with lines under it."""
+    """Return a paragraph: an op's name and signature, and the lines under them."""
     return f"{op.name}{format_signature(op)}\n" + "".join(f"  {line.keyword} {line.text}\n" for line in lines)
 
 
 def format_signature(op: OpDef) -> str:
-    """`(a: T, b: T) -> (product: T)`."""
+    """Return an op's signature, such as `(a: T, b: T) -> (product: T)`."""
     return f"({_format_args(op.inputs)}) -> ({_format_args(op.outputs)})"
 
 
 def op_lines(op: OpDef, kernels: Iterable[KernelDef]) -> Iterator[Line]:
-    """Lines under the signature."""
+    """Yield the lines under the signature."""
     flags = flag_words(op)
     if flags:
         yield Line("flags", ", ".join(flags))
@@ -76,7 +76,7 @@ def _source_lines(op: OpDef) -> Iterator[Line]:
 
 
 def flag_words(op: OpDef) -> tuple[str, ...]:
-    """Words such as `stateful` for the op's set flags."""
+    """Return a word such as `stateful` for each flag that is set."""
     return tuple(word for word, field in FLAGS.items() if getattr(op, field))
 
 
@@ -85,14 +85,14 @@ def _format_args(args: Iterable[ArgDef]) -> str:
 
 
 def format_arg_type(arg: ArgDef) -> str:
-    """`T`, `float`, `N * T`, `Ref(T)`; a list of types is the name of its attr."""
+    """Return an argument's type: `T`, `float`, `N * T`, `Ref(T)`; for a list of types, the name of its attr."""
     name = arg.type_list_attr or arg.type_attr or str(arg.dtype)
     text = f"{arg.number_attr} * {name}" if arg.number_attr else name
     return f"Ref({text})" if arg.is_ref else text
 
 
 def format_attr(attr: AttrDef) -> str:
-    """`padding: {"SAME", "VALID"} = "SAME"`, `N: int >= 1`."""
+    """Return an attr's definition, such as `padding: {"SAME", "VALID"} = "SAME"` or `N: int >= 1`."""
     text = f"{attr.name}: {_format_attr_type(attr)}"
     if attr.minimum is not None:
         text += f" >= {attr.minimum}"
@@ -107,7 +107,7 @@ def _format_attr_type(attr: AttrDef) -> str:
 
 
 def format_kernel_line(kernel: KernelDef) -> str:
-    """`GPU: T in {int32}; host axis; priority 1; label "eager"`."""
+    """Return a registration, such as `GPU: T in {int32}; host axis; priority 1; label "eager"`."""
     parts = [f"{attr} in {_format_set(allowed)}" for attr, allowed in kernel.constraint.items()]
     if kernel.host_memory:
         parts.append(f"host {', '.join(kernel.host_memory)}")
@@ -123,7 +123,7 @@ def _format_set(values: Iterable[AttrValue]) -> str:
 
 
 def format_value(value: AttrValue) -> str:
-    """Text of an attr's value: types by name, quoted text, `?` for unknown parts of a shape."""
+    """Return an attr's value as text: types by name, strings in quotes, `?` for unknown parts of a shape."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -148,13 +148,13 @@ def _format_dims(dims: Iterable[int]) -> str:
 
 
 def _shortest_single(value: float) -> float:
-    """Shortest decimal with the same single-precision value: 0.0001 rather than 9.999999747378752e-05."""
+    """Return the shortest decimal with the same single-precision value: 0.0001 rather than 9.999999747378752e-05."""
     if not math.isfinite(value):
         return value
     return next(near for near in (float(f"{value:.{digits}g}") for digits in range(1, 18)) if as_single(near) == value)
 
 
 def as_single(value: float) -> float:
-    """Nearest single-precision number, as protocol buffers store it."""
+    """Return the nearest single-precision number, as protocol buffers store it."""
     single: float = struct.unpack("f", struct.pack("f", value))[0]
     return single

@@ -1,8 +1,9 @@
-"""Op definitions, and the kernels by device type and element types.
+"""Registry of op definitions, and of kernels by device type and element types.
 
-A registry is a value that is passed, never a global that is looked up.  The facts of one TensorFlow release lie beside this
-module in a compressed file, a line of JSON for each op; a line is decoded when its op is first asked for.  `compile_tables.py`
-makes the file from a readable source.
+A registry is passed as an argument, never looked up as a global. The facts of one TensorFlow release are in a compressed file
+beside this module, with a line of JSON per op. A line is decoded when its op is first needed. `compile_tables.py` makes the
+file from a readable source.
+
 Source: the op and kernel registries of TensorFlow 2.21 (CUDA-capable build).
 """
 
@@ -25,8 +26,8 @@ from placesim.ops.definitions import ArgDef, AttrDef, KernelDef, OpDef
 class Registry:
     """The ops and kernels of one release.
 
-    `ops` and `kernels` map an op's name to decoded JSON of the data file, or to the records themselves (as tests give them);
-    `release` is its version, and `rules` what else that release does in its own way.
+    `ops` and `kernels` map an op's name to decoded JSON of the data file, or to records (as in tests). `release` is the
+    release's version, and `rules` describes its behaviour.
     """
 
     def __init__(self, release: str, ops: Mapping[str, Any], kernels: Mapping[str, Any], rules: Release = CURRENT) -> None:
@@ -38,11 +39,11 @@ class Registry:
         self._kernels: dict[str, tuple[KernelDef, ...]] = {}
 
     def under(self, rules: Release) -> Registry:
-        """Registry with the same ops and kernels and other rules."""
+        """Return a registry with the same ops and kernels and other rules."""
         return Registry(self.release, self._op_facts, self._kernel_facts, rules)
 
     def with_ops(self, ops: Mapping[str, OpDef], kernels: Mapping[str, tuple[KernelDef, ...]]) -> Registry:
-        """Registry with further ops, looked up on demand: both mappings may still grow."""
+        """Return a registry with further ops. They are looked up on demand, so both mappings may still grow."""
         more: tuple[Any, Any] = (ChainMap(ops, self._op_facts), ChainMap(kernels, self._kernel_facts))  # type: ignore[arg-type]
         return Registry(self.release, *more, self.rules)
 
@@ -51,7 +52,7 @@ class Registry:
         return tuple(self._op_facts)
 
     def op(self, name: str) -> OpDef | None:
-        """Definition of an op, None if the release lacks it."""
+        """Return the definition of an op, or None if the release lacks it."""
         found = self._ops.get(name)
         if found is None and name in self._op_facts:
             facts = self._op_facts[name]
@@ -59,7 +60,7 @@ class Registry:
         return found
 
     def kernels(self, op: str) -> tuple[KernelDef, ...]:
-        """The registrations for an op, in the order in which TensorFlow lists them."""
+        """Return the registrations of an op, in TensorFlow's order."""
         found = self._kernels.get(op)
         if found is None:
             rows = self._kernel_facts.get(op, ())
@@ -68,12 +69,12 @@ class Registry:
         return found
 
     def has_kernels(self, op: str) -> bool:
-        """Whether TensorFlow has a kernel for an op; decodes none."""
+        """Whether TensorFlow has a kernel for an op; decodes nothing."""
         return bool(self._kernel_facts.get(op))
 
 
 def decode_op(name: str, facts: Mapping[str, Any]) -> OpDef:
-    """JSON of the data file -> OpDef."""
+    """Return the definition in the data file's JSON."""
     return OpDef(
         name=name,
         inputs=tuple(map(_decode_arg, facts["inputs"])),
@@ -115,7 +116,7 @@ def _decode_attr(facts: Mapping[str, Any]) -> AttrDef:
 
 
 def decode_kernel(op: str, facts: Mapping[str, Any]) -> KernelDef:
-    """JSON of the data file -> KernelDef."""
+    """Return the registration in the data file's JSON."""
     return KernelDef(
         op,
         facts["device"],
@@ -128,7 +129,7 @@ def decode_kernel(op: str, facts: Mapping[str, Any]) -> KernelDef:
 
 @cache
 def load_registry(release: str = CURRENT.name) -> Registry:
-    """The registry of a release that ships with the package; KeyError for any other."""
+    """Return the registry of a release that the package contains. Raises KeyError for any other."""
     rules = RELEASES[release]
     table = resources.files(__package__).joinpath(f"tensorflow-{release}.json.gz")
     head, *lines = gzip.decompress(table.read_bytes()).decode().splitlines()
@@ -137,7 +138,7 @@ def load_registry(release: str = CURRENT.name) -> Registry:
 
 
 def describe_other_releases(op: str, registry: Registry) -> str:
-    """Suffix about an op that a release lacks and another has; else empty."""
+    """Return a text about an op that another release has, for the end of an error; empty if none has it."""
     others = [r for r in RELEASES.values() if r is not registry.rules and load_registry(r.name).op(op) is not None]
     return "".join(f"; TensorFlow {release.name} has it (--tensorflow {release.name})" for release in others)
 

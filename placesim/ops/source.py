@@ -1,17 +1,17 @@
-"""The source of an op table, text in the notation of `notation.py`, <-> the facts as JSON values.
+"""Conversion between the source of an op table, text in the notation of `notation.py`, and its facts as JSON values.
 
-The first line is `tensorflow 2.21.0`; then comes a paragraph for each op, sorted by name.  A line that begins with `#` is a
-comment.  The lines of a paragraph, in any order but for attrs and kernels among themselves:
+The first line is `tensorflow 2.21.0`. A paragraph for each op follows, sorted by name. A line that begins with `#` is a
+comment. Lines of a paragraph may be in any order, except among attrs and among kernels:
 
-| line | what it says |
+| line | meaning |
 |---|---|
 | `Name(a: T, b: N * float) -> (c: Ref(T))` | inputs and outputs: an element type, or the attr that holds it (or a list) |
 | `flags stateful, commutative` | words of `notation.FLAGS` |
-| `deprecated 13` | the version of GraphDef from which on no graph may contain it |
+| `deprecated 13` | the first version of GraphDef in which no graph may contain the op |
 | `attr N: int >= 1 = 2` | type, minimum and default of an attr; `{"a", "b"}` or `{float, half}`: allowed values |
-| `kernel GPU: T in {float}; host a; priority 1; label "x"` | a registration, in the order in which TensorFlow lists them |
-| `source "cast_op.cc:110"` | the line that TensorFlow's log names where the kernel finds no room for its outputs |
-| `source temporary "multinomial_op.cc:100"` | the same for a temporary |
+| `kernel GPU: T in {float}; host a; priority 1; label "x"` | a registration, in TensorFlow's order |
+| `source "cast_op.cc:110"` | the line that TensorFlow's log names if the kernel cannot allocate its outputs |
+| `source temporary "multinomial_op.cc:100"` | the same for a temporary tensor |
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KEYWORDS = ("flags", "deprecated", "attr", "kernel", "source")
 
 
 class SourceFacts(NamedTuple):
-    """The release, and each op's definition and kernels as the compiled table holds them."""
+    """The release, and each op's definition and kernels in the form of the compiled table."""
 
     release: str
     ops: dict[str, Facts]
@@ -41,13 +41,13 @@ class SourceFacts(NamedTuple):
 
 
 def format_source(registry: Registry) -> str:
-    """All of a registry in the notation."""
+    """Return a whole registry in the notation."""
     ops = filter(None, map(registry.op, sorted(registry.op_names)))
     return "\n".join((f"tensorflow {registry.release}\n", *(format_op(op, registry.kernels(op.name)) for op in ops)))
 
 
 def read_source(text: str, file: str) -> SourceFacts:
-    """Facts of a source; raises GraphFileError with all problems and their places."""
+    """Return the facts of a source. Raises GraphFileError with all problems and their locations."""
     problems = SourceProblems()
     head, *groups = list(paragraphs(text, file)) or [[SourceLine(file, 1, "")]]
     found = SourceFacts(problems.attempt(_read_release, head) or "", {}, {})
@@ -82,7 +82,7 @@ def _read_name(line: SourceLine, previous: str) -> str:
 
 
 def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, list[Facts]]:
-    """The definition and the kernels.  What leans on a line with a problem is not looked at: attrs, signature, kernels."""
+    """Return an op's definition and kernels. Lines that depend on a line with a problem are not read."""
     signature, *rest = lines
     told = [(problems.attempt(_read_keyword, line), line) for line in rest]
     attrs: dict[str, Facts] = {}
@@ -107,7 +107,7 @@ def _read_op(lines: list[SourceLine], problems: SourceProblems) -> tuple[Facts, 
 
 
 def _ordered(facts: Facts, order: Iterable[str]) -> Facts:
-    """Facts in the table's order."""
+    """Return the facts in the table's order."""
     return {key: facts[key] for key in order if key in facts}
 
 
@@ -192,7 +192,7 @@ def _read_attr(line: SourceLine, attrs: dict[str, Facts]) -> None:
 
 
 def _read_attr_type(line: SourceLine) -> tuple[str, Facts]:
-    """Type, and `allowed` if a set of values is given instead."""
+    """Return the type of an attr, and `allowed` if a set of values is given instead."""
     if line.skip("list"):
         line.expect("(")
         element, allowed = _read_attr_type(line)
@@ -207,7 +207,7 @@ def _read_attr_type(line: SourceLine) -> tuple[str, Facts]:
 
 
 def _read_set(line: SourceLine) -> list[Facts]:
-    """All types or all text, as TensorFlow has it."""
+    """Return a set of values, which must be all types or all strings, as in TensorFlow."""
     token = line.token
     values = line.listed("{", "}", lambda: _read_value(line, "string" if line.token.kind == "string" else "type"))
     if len({value.keys() == {"s"} for value in values}) != 1:
@@ -216,7 +216,7 @@ def _read_set(line: SourceLine) -> list[Facts]:
 
 
 def _read_value(line: SourceLine, attr_type: str) -> Any:
-    """A value in the table's JSON."""
+    """Return a value in the table's JSON."""
     if attr_type.startswith("list("):
         return {"list": line.listed("[", "]", lambda: _read_value(line, attr_type[len("list(") : -1]))}
     return _READERS[attr_type](line)
@@ -258,7 +258,10 @@ def _read_dims(line: SourceLine) -> list[int] | None:
 
 
 def _read_tensor(line: SourceLine) -> Any:
-    """`tensor(int32, [4])` of zeros, `tensor(uint8, [2], [255, 0])`; in a list TensorFlow prints a tensor as text."""
+    """Return a tensor: `tensor(int32, [4])` is all zeros, `tensor(uint8, [2], [255, 0])` has these values.
+
+    In a list, TensorFlow prints a tensor as text.
+    """
     if line.token.kind == "string":
         return _read_string(line)
     line.expect("tensor")
@@ -295,7 +298,7 @@ _READERS = {
 
 
 def _read_kernel(line: SourceLine, arguments: list[str]) -> Facts:
-    """A registration; it may limit attrs that the op does not have, as TensorFlow's own for `TopK` do."""
+    """Return a registration. It may constrain attrs that the op lacks, as TensorFlow's own for `TopK` do."""
     device_type = line.take("name", "a device type").text
     parts: Facts = {}
     if line.skip(":"):
@@ -327,7 +330,7 @@ def _read_host_arg(line: SourceLine, arguments: list[str]) -> str:
 
 
 def _read_allowed(line: SourceLine) -> Any:
-    """A list of the types' names, or of other values."""
+    """Return the names of types as a list, or other values as `{"list": values}`."""
     start = line.token
     values = line.listed("{", "}", lambda: _read_allowed_value(line))
     if not values:

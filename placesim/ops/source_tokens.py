@@ -1,4 +1,4 @@
-"""The text of an op table's source -> groups of lines, each read token by token; what is wrong has its place."""
+"""Tokens of an op table's source: groups of lines, read token by token; errors have their location."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SourceError(Exception):
 
 
 class Token(NamedTuple):
-    """A piece of a line: its kind (a group of the pattern, `end` or `unknown`) and the column where it begins, from 1."""
+    """A token of a line: its kind (a group of the pattern, `end` or `unknown`), text and column, from 1."""
 
     kind: str
     text: str
@@ -59,55 +59,55 @@ class SourceLine:
         return found
 
     def skip(self, text: str) -> bool:
-        """Whether the next token is this one, which is then passed."""
+        """Return whether the next token has this text, and move past it if so."""
         is_next = self.token.text == text
         if is_next:
             self.advance()
         return is_next
 
     def expect(self, text: str) -> None:
-        """Pass a token that must be there."""
+        """Move past the next token, which must have this text."""
         if not self.skip(text):
             raise self.unexpected(f"'{text}'")
 
     def take(self, kind: str, expected: str) -> Token:
-        """The next token, which must be of a kind."""
+        """Return the next token, which must be of this kind, and move past it."""
         if self.token.kind != kind:
             raise self.unexpected(expected)
         return self.advance()
 
     def take_end(self) -> None:
-        """Nothing may follow."""
+        """Require that the line ends here."""
         self.take("end", "the end of the line")
 
     def separated(self, mark: str, read: Callable[[], Found]) -> Iterator[Found]:
-        """One thing or more with a mark between."""
+        """Yield one or more items that `read` returns, separated by `mark`."""
         yield read()
         while self.skip(mark):
             yield read()
 
     def listed(self, opening: str, closing: str, read: Callable[[], Found]) -> list[Found]:
-        """Things in brackets with commas between, or none."""
+        """Return the items between two brackets, separated by commas; there may be none."""
         self.expect(opening)
         found = [] if self.token.text == closing else list(self.separated(",", read))
         self.expect(closing)
         return found
 
     def unexpected(self, expected: str) -> SourceError:
-        """Error for a next token other than the expected one."""
+        """Return the error for a next token other than the expected one."""
         got = self.token.text if self.token.kind == "string" else f"'{self.token.text}'"
         return self.wrong(f"got {got if self.token.text else 'the end of the line'}, expected {expected}")
 
     def wrong(self, message: str, token: Token | None = None) -> SourceError:
-        """Error for a token, by default the next one."""
+        """Return an error at a token, by default the next one."""
         return SourceError(Location(self._file, self._number, (token or self.token).column), message)
 
 
 class SourceProblems(list[Problem]):
-    """Errors found so far."""
+    """The problems found so far."""
 
     def attempt(self, read: Callable[..., Found], *args: Any) -> Found | None:
-        """Result of `read`, or None and one more problem."""
+        """Return the result of `read`. If it raises SourceError, add the problem and return None."""
         try:
             return read(*args)
         except SourceError as error:
@@ -116,7 +116,7 @@ class SourceProblems(list[Problem]):
 
 
 def paragraphs(text: str, file: str) -> Iterator[list[SourceLine]]:
-    """Lines in groups: one that is not indented begins a group.  Blank lines and comments (`# ...`) are left out."""
+    """Yield groups of lines; a line without indentation begins a group. Blank lines and comments (`# ...`) are left out."""
     group: list[SourceLine] = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.lstrip().startswith("#"):

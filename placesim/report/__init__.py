@@ -1,1 +1,1 @@
-"""Results -> what is printed: the report and its JSON object here, `text/` for lines, `pictures/` for drawings and the page."""
+"""Reports on results: reports and JSON objects here, `text/` for lines, `pictures/` for drawings and pages."""

@@ -1,4 +1,4 @@
-"""The parts of a report -> the JSON object that `--format json` prints, as plain Python values and as text."""
+"""The JSON object that `--format json` prints, as plain Python values and as text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def device_document(device: Device) -> dict[str, Any]:
-    """A device's row."""
+    """Return a device's row."""
     return device.attributes
 
 
 def result_document(result: Result) -> dict[str, Any]:
-    """A fetched tensor's row: type by TensorFlow's name, shape, and the elements in nested lists."""
+    """Return a fetched tensor's row: TensorFlow's name of its type, its shape, and its elements in nested lists."""
     array = result.array
     return _result_head(result, array) | {"value": plain_value(array)}
 
@@ -33,7 +33,10 @@ def _result_head(result: Result, array: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def plain_value(array: np.ndarray[Any, Any]) -> Any:
-    """The elements in nested lists: bytes as UTF-8 with backslash escapes, NaN and infinities as text, complex as pairs."""
+    """Return the elements in nested lists.
+
+    Bytes become UTF-8 text with backslash escapes, NaN and infinities text, and complex numbers pairs.
+    """
     kind = array.dtype.kind
     if kind in "biu":
         return array.tolist()
@@ -66,7 +69,7 @@ def _plain_object(value: Any) -> Any:
 
 
 def error_document(error: PlacesimError) -> dict[str, Any]:
-    """JSON object of an error: class, TensorFlow's text with `{{node x}}`, and the failing node with its place."""
+    """Return an error's JSON object: class, TensorFlow's text with `{{node x}}`, and the failing node with its location."""
     return {
         "type": shown_type(error),
         "message": error.message,
@@ -84,7 +87,7 @@ LETTERS_AT_A_TIME = 1 << 20
 
 
 def json_line(document: Any) -> str:
-    """One line of JSON, in which nothing is a control character."""
+    """Return one line of JSON, with all control characters escaped."""
     return _json(document) + "\n"
 
 
@@ -95,15 +98,15 @@ def _json(value: Any) -> str:
 
 
 def json_text(document: Mapping[str, Any]) -> Iterator[str]:
-    """The result of `json_line`, piece by piece; iterators become lists, of which only some rows are in memory."""
+    """Yield the text of `json_line` in pieces. Iterators become lists, and only some of their rows are in memory at a time."""
     yield from json_pieces(document)
     yield "\n"
 
 
 def json_pieces(document: Mapping[str, Any], is_open: bool = False, is_begun: bool = False) -> Iterator[str]:
-    """The members of an object, piece by piece; values that are iterators are lists of rows.
+    """Yield the members of an object in pieces; values that are iterators become lists of rows.
 
-    An object that `is_begun` gets no brace before them, one that stays open none behind them.
+    With `is_begun` the opening brace is left out, with `is_open` the closing one.
     """
     before = "" if is_begun else "{"
     for key, value in document.items():
@@ -142,7 +145,7 @@ def _json_list(rows: Iterator[Any]) -> Iterator[str]:
 
 
 def result_pieces(result: Result) -> Iterator[str]:
-    """The JSON of a fetched tensor's row, piece by piece, so that a large one is never held as Python values or as text."""
+    """Yield the JSON of a fetched tensor's row in pieces, so that a large one is never in memory as a whole."""
     array = result.array
     head = _json(_result_head(result, array))
     yield f'{head[:-1]},"value":'
@@ -151,7 +154,7 @@ def result_pieces(result: Result) -> Iterator[str]:
 
 
 def _value_pieces(array: np.ndarray[Any, Any]) -> Iterator[str]:
-    """The result of `plain_value` as JSON: a few rows at a time, and each long string separately."""
+    """Yield the JSON of `plain_value`: a few rows at a time, and each long string separately."""
     if not _has_long_strings(array) and (array.size <= ELEMENTS_AT_A_TIME or not array.ndim):
         yield _json(plain_value(array))
     elif not array.ndim:

@@ -1,4 +1,4 @@
-"""Reasons for the devices of nodes, for the command line and Python callers: a snapshot and patterns -> a report."""
+"""The result of `explain`, for the command line and Python callers: why nodes are on their devices."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from placesim.report.text.explanation import (
 class ExplainReport(Reading):
     """Explained nodes in log order, with proofs and edits; `error` is set if the graph can't be placed.
 
-    `nodes` are `ExplainedNode`s.  Of a written report they are `PlacedNode`s, and `error` is a `ReportedError`: it says what
-    was asked for, and not why.
+    `nodes` are `ExplainedNode`s. If the snapshot was read from a written report, which has no reasons, they are `PlacedNode`s
+    and `error` is a `ReportedError`.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class ExplainReport(Reading):
 
     @property
     def nodes(self) -> tuple[ExplainedNode, ...] | tuple[PlacedNode, ...]:
-        """Explained nodes, or the nodes of a written report."""
+        """The explained nodes, or the nodes of a written report."""
         return self._explained if self._is_live else self._recorded
 
     @property
     def error(self) -> ExplainedError | ReportedError | None:
-        """Cause of a placement error; of a written report, the error alone."""
+        """The explained placement error; for a written report, only the error."""
         return self._error if self._is_live else self._failure
 
     def __repr__(self) -> str:
@@ -62,14 +62,14 @@ class ExplainReport(Reading):
         return f"<placesim.ExplainReport of {self.name}: {counted(len(self.nodes), 'node')}{failure}>"
 
     def __getitem__(self, name: str) -> ExplainedNode | PlacedNode:
-        """The node of that name.  Raises KeyError for one that is not explained."""
+        """Return the node with this name. Raises KeyError for a node that is not explained."""
         for node in self.nodes:
             if (node.proof.node if isinstance(node, ExplainedNode) else node.name) == name:
                 return node
         raise KeyError(name)
 
     def marked(self) -> StyledText:
-        """The text with its parts marked."""
+        """Return the text with styles."""
         error = self._error
         if not self._is_live:
             return StyledText(*map(format_recorded, self._recorded), *self._failed())
@@ -86,11 +86,11 @@ class ExplainReport(Reading):
             yield f"  at {self._failure.location}\n"
 
     def text(self) -> str:
-        """Text that the command writes to a pipe."""
+        """Return the text that the command writes to a pipe."""
         return str(self.marked())
 
     def pieces(self) -> dict[str, Any]:
-        """JSON object whose rows are generated one by one."""
+        """Return the JSON object, with iterators that generate its rows one by one."""
         return (
             explained_document(self._explained, self._error)
             if self._is_live
@@ -98,19 +98,19 @@ class ExplainReport(Reading):
         )
 
     def json(self) -> Iterator[str]:
-        """One line of JSON, piece by piece."""
+        """Yield one line of JSON in pieces."""
         return json_text(self.pieces())
 
     def document(self) -> dict[str, Any]:
-        """The JSON object: `nodes`, the `groups` that they are in, and the `error`, as plain values."""
+        """Return the JSON object as plain values: `nodes`, the `groups` of these nodes, and the `error`."""
         found: dict[str, Any] = to_plain(self.pieces())
         return found
 
 
 def explain_snapshot(snapshot: Snapshot, patterns: Sequence[str], edits: int) -> ExplainReport:
-    """The nodes that the patterns match, with edits tried unless `edits` is 0; without a pattern all of them, briefly.
+    """Explain the nodes that match the patterns, and try edits unless `edits` is 0; without patterns, explain all briefly.
 
-    Raises UsageError, with the nearest name, for a pattern that matches none.
+    Raises UsageError, with the nearest name, for a pattern that matches no node.
     """
     inquiry = inquire(snapshot)
     if inquiry is None:

@@ -1,4 +1,4 @@
-"""Results of `check`, `diff` and `show` for Python callers: the records of `inspection/` with their readings."""
+"""Results of `check`, `diff` and `show` for Python callers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.report.text.sarif import sarif_document
 
 
 class CheckReport(Reading):
-    """Violations of the rules that a placement was checked against; `rules` are their names."""
+    """The findings of a check: violations of rules by a placement. `rules` has the names of the checked rules."""
 
     def __init__(self, name: str, findings: Sequence[Finding], uses: Sequence[RuleUse], version: str) -> None:
         self.name = name
@@ -35,26 +35,26 @@ class CheckReport(Reading):
         return not self.findings
 
     def text(self) -> str:
-        """`FILE:LINE:COL: rule: message`, a line for each finding."""
+        """Return a line `FILE:LINE:COL: rule: message` for each finding."""
         return str(format_findings(self.findings))
 
     def github(self) -> str:
-        """Workflow commands, which GitHub shows at the lines of the file."""
+        """Return GitHub workflow commands, which GitHub shows at the lines of the file."""
         return format_github(self.findings)
 
     def sarif(self) -> dict[str, Any]:
-        """A log in SARIF 2.1.0, which code scanning tools read."""
+        """Return a log in SARIF 2.1.0, which code scanning tools read."""
         found: dict[str, Any] = to_plain(sarif_document(self.findings, self._help, self._version))
         return found
 
     def document(self) -> dict[str, Any]:
-        """The JSON object: `findings`, as plain values."""
+        """Return the JSON object with `findings`, as plain values."""
         found: dict[str, Any] = to_plain(findings_document(self.findings))
         return found
 
 
 class DiffReport(Reading):
-    """Differences between two placements; `before` and `after` are their names."""
+    """The differences between two placements; `before` and `after` are their names."""
 
     def __init__(self, difference: Difference, before: str, after: str, page: str | None = None) -> None:
         self._page = page
@@ -70,25 +70,25 @@ class DiffReport(Reading):
 
     @property
     def is_same(self) -> bool:
-        """Whether nothing differs that was compared."""
+        """Whether the compared placements are equal."""
         return not self.difference
 
     def text(self) -> str:
-        """Unified difference: moved, new and removed nodes."""
+        """Return the differences as text: moved, new and removed nodes."""
         return str(format_difference(self.difference, self.before, self.after))
 
     def document(self) -> dict[str, Any]:
-        """The JSON object, as plain values."""
+        """Return the JSON object as plain values."""
         found: dict[str, Any] = to_plain(difference_document(self.difference))
         return found
 
     def page(self) -> str | None:
-        """The page: the steps of both one above the other; None unless `diff` was told that there shall be one."""
+        """Return the page with the steps of both placements, or None unless `diff` was called with a page."""
         return self._page
 
 
 class ShowReport(Reading):
-    """A placement to be looked at; a notebook shows its page."""
+    """A placement to look at; a notebook shows its page."""
 
     def __init__(self, picture: Picture, depth: int | None = None) -> None:
         self.picture = picture
@@ -100,44 +100,44 @@ class ShowReport(Reading):
         return f"<placesim.ShowReport of {self.picture.name}: {counted(nodes, 'node')}, {counted(devices, 'device')}{failure}>"
 
     def text(self) -> str:
-        """A line for each scope and each pair of devices, with tabs between, scopes down to `depth`."""
+        """Return a tab-separated line for each scope down to `depth`, and for each pair of devices."""
         from placesim.report.text.scopes import format_lines
 
         return "".join(format_lines(self.picture, self.depth))
 
     def document(self) -> dict[str, Any]:
-        """The JSON object: `scopes` by device, `transfers`, `memory`, as plain values."""
+        """Return the JSON object as plain values: `scopes` by device, `transfers` and `memory`."""
         from placesim.report.text.scopes import scopes_document
 
         found: dict[str, Any] = to_plain(scopes_document(self.picture, self.depth))
         return found
 
     def dot(self) -> str:
-        """The picture for Graphviz."""
+        """Return the picture for Graphviz."""
         from placesim.report.pictures.dot import format_dot
 
         return format_dot(self.picture, self.depth)
 
     def mermaid(self) -> str:
-        """The picture as Mermaid, for Markdown."""
+        """Return the picture as Mermaid, for Markdown."""
         from placesim.report.pictures.mermaid import format_mermaid
 
         return format_mermaid(self.picture, self.depth)
 
     def svg(self) -> str:
-        """The lanes by device as SVG."""
+        """Return the picture as SVG, with one lane (row) per device."""
         from placesim.report.pictures.svg import format_svg
 
         return format_svg(self.picture, self.depth)
 
     def png(self) -> bytes:
-        """The picture as PNG. Raises UsageError if resvg is not installed: `pip install 'placesim[pictures]'`."""
+        """Return the picture as PNG. Raises UsageError if resvg is not installed: `pip install 'placesim[pictures]'`."""
         from placesim.report.pictures.png import png_of
 
         return png_of(self.svg())
 
     def page(self) -> str:
-        """The page, to open scopes, search, and click on an op for its explanation."""
+        """Return the interactive page: scopes open, names can be searched, and a click on an op explains it."""
         from placesim.report.pictures.html_page import html_page
 
         return html_page(self.picture)

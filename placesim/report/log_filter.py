@@ -1,4 +1,4 @@
-"""The part of a report's log that patterns of nodes ask for."""
+"""Selection of a report's log lines by patterns of node names."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from placesim.report.report import Report
 
 
 def filter_log(report: Report, patterns: tuple[str, ...]) -> Report:
-    """Report that logs only nodes matching a pattern; all without patterns."""
+    """Return a report that logs only nodes matching a pattern; without patterns, all nodes."""
     return replace(report, shows_node=matcher(patterns, report.handles)) if patterns else report
 
 
 def find_unmatched_patterns(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
-    """The patterns that no placed node is matched by; none if nothing was placed."""
+    """Return the patterns that match no placed node; none if nothing was placed."""
     if not patterns or not report.placed:
         return iter(())
     names = [node.name for placement in report.placed for node in placement.graph.nodes]

@@ -1,4 +1,4 @@
-"""Sections of the manual's page `ops`, made from the op table on demand."""
+"""Sections of the manual's page `ops`, generated from the op table on demand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ many tensors as the attr `N` says; `Ref(T)`: a reference to a variable).  Then, 
 
 
 def ops_sections() -> dict[str, Callable[[], str]]:
-    """The text under each heading of the page, under "" what stands before the first: one for each first letter and each op."""
+    """Return functions that generate the text under each heading of the page.
+
+    There is a heading for each first letter and each op. The key "" has the text before the first heading.
+    """
     registry = load_registry()
     return {"": partial(_introduction, registry), **dict(_sections(registry))}
 

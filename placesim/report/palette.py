@@ -1,6 +1,7 @@
-"""The colours of pictures, pages and the terminal, and a pattern with each of a device's, so that none stands by colour alone.
+"""The colours of pictures, pages and the terminal, and a pattern for each device's colour, so that colour is not the only sign.
 
-Those of devices are Okabe and Ito's (jfly.uni-koeln.de/color), which the colour-blind can tell apart; the first device is grey.
+Device colours are Okabe and Ito's (jfly.uni-koeln.de/color), which people with colour blindness can tell apart; the first
+device is grey.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 
 class Hue(NamedTuple):
-    """A colour as pictures and pages show it, and the nearest of a terminal's."""
+    """A colour for pictures and pages, and the nearest terminal colour."""
 
     code: str
     terminal: str
@@ -27,7 +28,7 @@ BLUE, GREEN, PURPLE, SKY, YELLOW, ORANGE = HUES = (
 )
 NOT_PLACED = "#FFFFFF"
 HOLDERS = {"variable": BLUE, "constant": SKY, "step": GREEN, "scratch": PURPLE}
-"""Kinds of memory."""
+"""Colours of the kinds of memory."""
 PAGE = {
     "ground": ("#f6f7f9", "#14171c"),
     "surface": ("#ffffff", "#1b1f26"),
@@ -41,7 +42,7 @@ PAGE = {
     "wash": ("#eef2f8", "#262d39"),
     "warn": ("#fdebe0", "#43291a"),
 }
-"""Page colours by CSS variable, for light and dark mode."""
+"""Page colours by CSS variable, each for light and dark mode."""
 LIGHT = {name: light for name, (light, _) in PAGE.items()}
 PATTERNS = (
     "",
@@ -52,18 +53,18 @@ PATTERNS = (
     '<path d="M2 0V8M6 0V8"/>',
     '<path d="M0 4H8M4 0V8"/>',
 )
-"""SVG shapes on a tile of 8 by 8; the first is plain."""
+"""SVG shapes of the patterns, on a tile of 8 by 8; the first is plain."""
 
 
 def device_colour(device: int) -> str:
-    """The colour of a device by index; white for none."""
+    """Return the colour of a device by index; white for -1, which means not placed."""
     if device < 0:
         return NOT_PLACED
     return HUES[(device - 1) % len(HUES)].code if device else GREY.code
 
 
 def device_pattern(device: int) -> int:
-    """The pattern of a device by index: no two of the first forty-three look alike."""
+    """Return the pattern of a device by index: the first forty-three pairs of colour and pattern differ."""
     if device < 0:
         return len(PATTERNS) - 1
     turn, hue = divmod(device - 1, len(HUES))
@@ -71,17 +72,17 @@ def device_pattern(device: int) -> int:
 
 
 def terminal_colour(device: int) -> str:
-    """The colour of a device by index on a terminal."""
+    """Return the terminal colour of a device by index."""
     return (GREY, *HUES)[device % (len(HUES) + 1)].terminal
 
 
 def text_colour(colour: str) -> str:
-    """Black or white, whichever is easier to read on a colour."""
+    """Return black or white, whichever is easier to read on a colour."""
     return "#FFFFFF" if _is_dark(colour, 140) else "#000000"
 
 
 def pattern_colour(colour: str) -> str:
-    """Black or white, whichever contrasts with the colour."""
+    """Return black or white, whichever contrasts more with the colour."""
     return "#FFFFFF" if _is_dark(colour, 150) else "#000000"
 
 
@@ -91,7 +92,7 @@ def _is_dark(colour: str, limit: int) -> bool:
 
 
 def mix_colours(colour: str, other: str, share: float) -> str:
-    """`share` of one colour in another."""
+    """Mix two colours; `share` is that of the first."""
     return "#" + "".join(
         f"{round(one * share + two * (1 - share)):02x}" for one, two in zip(_parts(colour), _parts(other), strict=True)
     )
@@ -103,13 +104,13 @@ def _parts(colour: str) -> tuple[int, int, int]:
 
 
 def page_styles() -> str:
-    """The variables of a page's colours, as CSS."""
+    """Return the page's colours as CSS variables."""
     light, dark = (" ".join(f"--{name}: {codes[is_dark]};" for name, codes in PAGE.items()) for is_dark in (False, True))
     held = " ".join(f"--{kind}: {hue.code};" for kind, hue in HOLDERS.items())
     return f":root {{ {light} {held} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
 
 
 def page_script() -> str:
-    """The colours and patterns of devices, as constants of a page's scripts."""
+    """Return the colours and patterns of devices as constants for a page's scripts."""
     constants = {"PALETTE": [hue.code for hue in HUES], "GREY": GREY.code, "PATTERNS": PATTERNS}
     return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in constants.items())

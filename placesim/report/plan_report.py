@@ -1,4 +1,4 @@
-"""A better placement of a graph, for Python callers: a study with its readings."""
+"""The result of `plan` for Python callers: a better placement of a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOP = 10
 
 
 class PlanReport(Reading):
-    """A plan and the placements compared with it; times in seconds, `value` in bytes for the memory objective."""
+    """A plan and the placements compared with it. Times are in seconds; `value` is in bytes for the memory objective."""
 
     def __init__(self, study: PlanStudy, content: Callable[[Path], Iterator[bytes]], *, has_page: bool = False) -> None:
         self.study = study
@@ -30,7 +30,7 @@ class PlanReport(Reading):
 
     @property
     def value(self) -> float:
-        """Objective value of the plan; infinite if nothing fits."""
+        """Objective value of the plan; infinite if no plan fits."""
         return self.study.value
 
     @property
@@ -45,12 +45,12 @@ class PlanReport(Reading):
 
     @property
     def is_optimal(self) -> bool:
-        """Whether nothing can be better."""
+        """Whether no placement can be better."""
         return self.study.is_optimal
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether Ctrl-C ended the search: the plan is the best until then."""
+        """Whether Ctrl-C ended the search: the plan is the best found until then."""
         return self.study.is_interrupted
 
     @property
@@ -65,7 +65,7 @@ class PlanReport(Reading):
 
     @property
     def places(self) -> dict[str, str]:
-        """Each node that the step runs, with its device."""
+        """The device of each node that the step runs."""
         plan = self.study.plan
         return {} if plan is None or plan.study is None else {run.node: run.device for run in plan.study.nodes}
 
@@ -76,7 +76,7 @@ class PlanReport(Reading):
 
     @property
     def moves(self) -> tuple[PlanMove, ...]:
-        """The groups of nodes that go elsewhere."""
+        """The groups of nodes that the plan moves to other devices."""
         return self.study.moves
 
     @property
@@ -86,29 +86,30 @@ class PlanReport(Reading):
 
     @property
     def step(self) -> TimeReport:
-        """Simulated step of the plan.  Raises ValueError if there is no plan."""
+        """The simulated step of the plan. Raises ValueError if there is no plan."""
         if self.study.plan is None or self.study.plan.study is None:
             raise ValueError("no plan fits, so there is no step")
         return TimeReport(self.study.plan.study)
 
     def text(self, top: int = TOP) -> str:
-        """The lines that the command writes into a pipe."""
+        """Return the lines that the command writes to a pipe."""
         return format_lines(self.study, top)
 
     def document(self) -> dict[str, Any]:
-        """The JSON object, as plain values."""
+        """Return the JSON object as plain values."""
         return plan_document(self.study)
 
     def page(self) -> str | None:
-        """Page that compares the plan with other placements; None unless `plan` was called with `page=True`."""
+        """Return a page that compares the plan with other placements; None unless `plan` was called with `page=True`."""
         from placesim.report.pictures.comparison_page import plan_page
 
         return plan_page(self.study) if self._has_page else None
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write the graph with the plan's devices; the ending tells how: .yaml, .json, .pb, .pbtxt, .onnx of an ONNX model.
+        """Write the graph with the plan's devices. The ending selects the format: .yaml, .json, .pb, .pbtxt or .onnx.
 
-        Raises UsageError for another ending, and OSError if the file can't be written.
+        Only ONNX models can be written as .onnx. Raises UsageError for another ending, and OSError if the file can't be
+        written.
         """
         from placesim.core.files.writer import write_whole
 

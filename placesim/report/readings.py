@@ -10,31 +10,31 @@ PAGE_HEIGHT = 600
 
 
 class Reading:
-    """A report's readings that follow from its others: `document` gives the JSON object, `page` the whole page in HTML.
+    """Base of reports: `document` returns the JSON object, `page` a whole HTML page.
 
-    A report without a page, and one that has nothing to show, gives None for it; a notebook then has its `text`.
+    `page` returns None for a report without a page or with nothing to show; a notebook then shows `text`.
     """
 
     __slots__ = ()
 
     def document(self) -> dict[str, Any]:
-        """The JSON object, as plain values."""
+        """Return the JSON object as plain values."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """The lines that the command writes into a pipe."""
+        """Return the lines that the command writes to a pipe."""
         raise NotImplementedError
 
     def page(self) -> str | None:
-        """HTML page of the report, which needs no network; None if it has none."""
+        """Return the report's HTML page, which needs no network, or None if it has none."""
         return None
 
     def to_dict(self) -> dict[str, Any]:
-        """The contents of `document`, under the name that data frames and serializers expect."""
+        """Return the contents of `document`; data frame libraries and serializers expect this name."""
         return self.document()
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that its styles and scripts stay apart from the notebook's."""
+        """Return the page in an iframe, which separates its styles and scripts from the notebook's."""
         from html import escape
 
         page = self.page()
@@ -53,5 +53,5 @@ def to_plain(value: Any) -> Any:
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 node`, `2 nodes`."""
+    """Return a count with its noun: `1 node`, `2 nodes`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

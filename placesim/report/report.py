@@ -1,4 +1,4 @@
-"""Report on a graph and a machine, and its readings: the text and the JSON object."""
+"""The report on a graph and a machine, as text and as a JSON object."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 
 class PlacementRow(NamedTuple):
-    """A log line: the node's op, its device and its request.
+    """A line of the log: a node's op, device and request.
 
-    `body` is the body that it stands in, which a node calls; its name begins with that.  `lowered_from` is what lowering made
-    it of (`call/f/x`, or `call/` for what stands around bodies).  Both are empty for other nodes.
+    `body` is the path of the function body that the node belongs to, which is also the beginning of its name. `lowered_from` is
+    the node that lowering replaced by this one: `call/f/x`, or `call/` for a node around the bodies. Both are empty for other
+    nodes.
     """
 
     node: str
@@ -47,7 +48,7 @@ class PlacementRow(NamedTuple):
     lowered_from: str = ""
 
     def document(self) -> dict[str, str]:
-        """JSON object of the row, with `body` and `lowered_from` if set."""
+        """Return the row's JSON object, with `body` and `lowered_from` if they are set."""
         found = {"node": self.node, "op": self.op, "device": self.device, "requested": self.requested}
         if self.body:
             found["body"] = self.body
@@ -58,13 +59,13 @@ class PlacementRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Report(Reading, Outcome):
-    """An outcome with its presentations; `shows_node` selects logged nodes (None: all)."""
+    """An outcome and its presentations; `shows_node` selects the logged nodes, and None selects all."""
 
     shows_node: Shows | None = None
 
     @classmethod
     def of(cls, outcome: Outcome) -> Report:
-        """The report of an outcome, with all nodes logged."""
+        """Return the report of an outcome, with all nodes logged."""
         return cls(**{part.name: getattr(outcome, part.name) for part in fields(Outcome)})
 
     def __repr__(self) -> str:
@@ -80,13 +81,13 @@ class Report(Reading, Outcome):
         return "a graph" if self.file is None else self.file.name
 
     def snapshot(self) -> Snapshot:
-        """The placement as inspections read it."""
+        """Return the placement in the form that inspections read."""
         from placesim.inspection.snapshot import snapshot_of
 
         return snapshot_of(self.name, self)
 
     def page(self) -> str | None:
-        """The page of the placement, as `show` writes it; None if nothing was placed."""
+        """Return the page of the placement, as `show` writes it, or None if nothing was placed."""
         if not self.placed:
             return None
         from placesim.inspection.picturing.picture import picture_of
@@ -101,17 +102,17 @@ class Report(Reading, Outcome):
 
     @property
     def creation(self) -> tuple[str, ...]:
-        """The lines that TensorFlow logs while it makes the GPUs."""
+        """The lines that TensorFlow logs when it creates the GPUs."""
         return creation_lines(self.creation_log, self.devices, self.style == "classic")
 
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:
-        """The ids of the graph file, each with the names of its nodes."""
+        """The ids of the graph file's entries, each with the names of its nodes."""
         return self.placed_graphs[-1].graph.handles if self.placed_graphs else {}
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:
-        """All shown nodes in log order: those of the graph, then those of called bodies."""
+        """The shown nodes in log order: those of the graph, then those of called bodies."""
         shows = self.shows_node
         rows = (row for placement in self.placed_graphs for row in _placement_rows(placement))
         if shows is None:
@@ -119,16 +120,16 @@ class Report(Reading, Outcome):
         return tuple(row for row in rows if shows(row.node) or (row.lowered_from and shows(row.lowered_from)))
 
     def document(self) -> dict[str, Any]:
-        """The JSON object: devices, mapping, placements, transfers, warnings, results and error, as plain values.
+        """Return the JSON object as plain values: devices, mapping, placements, transfers, warnings, results and error.
 
-        For a file of TensorFlow's also `annotations`: the devices that came with it, each with its number of nodes.
-        `tensorflow` is the release that placed, where it is not the current one.
+        For one of TensorFlow's file formats it also has `annotations`: the number of nodes that request each device.
+        `tensorflow` is the release, if it is not the current one.
         """
         head = {key: list(rows) for key, rows in self.document_head().items()}
         return head | {"results": [result_document(row) for row in self.results]} | self.document_tail()
 
     def document_head(self) -> dict[str, Iterator[Any]]:
-        """Part of the JSON object before the results: lists, row by row."""
+        """Return the JSON object's lists before the results, with rows generated one by one."""
         return {
             "devices": map(device_document, self.devices),
             "mapping": iter(self.mapping),
@@ -138,7 +139,7 @@ class Report(Reading, Outcome):
         }
 
     def document_tail(self) -> dict[str, Any]:
-        """Part of the JSON object after the results."""
+        """Return the part of the JSON object after the results."""
         release = self.placed[-1].graph.registry.rules if self.placed else CURRENT
         return (
             {"error": None if self.error is None else error_document(self.error)}
@@ -147,15 +148,15 @@ class Report(Reading, Outcome):
         )
 
     def text(self) -> str:
-        """The log, if enabled, and the results."""
+        """Return the log, if enabled, and the results."""
         return self.log() + format_results(self.results, self.style == "classic")
 
     def log(self) -> str:
-        """Device mapping and placements; empty if the log is off."""
+        """Return the device mapping and the placements; empty if the log is off."""
         return self._mapping_text() + format_lines(self._log_lines())
 
     def marked_log(self) -> StyledText:
-        """The log with its parts marked; of a large graph it takes many times as long."""
+        """Return the log with styles; for a large graph this takes many times as long as `log`."""
         return StyledText(self._mapping_text(), mark_lines(self._log_lines()))
 
     def _mapping_text(self) -> StyledText:
@@ -173,7 +174,7 @@ class Report(Reading, Outcome):
         return self.shows_log and bool(self.devices)
 
     def error_text(self) -> StyledText:
-        """The error for users: one line, then lines of help; empty without an error."""
+        """Return the error for users: one line, then lines of help; empty without an error."""
         return format_outcome_error(self)
 
 

@@ -1,4 +1,4 @@
-"""Text of the values that steps gave, as TensorFlow's users print them."""
+"""Text of fetched values, as TensorFlow's users print them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from placesim.runtime.sessions.results import Result, Results
 
 
 def format_results(results: Results, classic: bool = False) -> str:
-    """The values as a Python program that prints them shows them, each step by itself.
+    """Return the values as Python's `print` shows them, step by step.
 
-    A step's only tensor is printed bare, several each under its name.  `classic`: in numpy 1.13's format.
+    If a step fetched one tensor, it has no name; several tensors have their names above them. `classic` uses numpy 1.13's
+    format.
     """
     by_step: dict[int, list[Result]] = {}
     for row in results:
@@ -20,7 +21,7 @@ def format_results(results: Results, classic: bool = False) -> str:
 
 
 def format_step(rows: Sequence[Result], classic: bool = False) -> Iterator[str]:
-    """The values of one step, one after another."""
+    """Yield the text of one step's values."""
     from placesim.runtime.sessions.printed_values import format_array
 
     for row in rows:

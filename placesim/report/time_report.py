@@ -1,4 +1,4 @@
-"""Predicted times of a graph's steps for Python callers: a study with its readings."""
+"""Predicted times of a graph's steps, for Python callers."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ TOP = 10
 
 
 class ReportSpan(NamedTuple):
-    """A node or a tensor's transfer in the last step: `lane` is the stream or host that a node ran on, or a transfer's way.
+    """A node or transfer in the last step. `start` and `end` are in seconds from the beginning of the step.
 
-    `start` and `end` are in seconds from the step's begin.
+    `lane` is the row of the timeline: the stream or host of a node, or the two devices of a transfer.
     """
 
     name: str
@@ -38,9 +38,9 @@ class ReportSpan(NamedTuple):
 
 
 class TimeReport(Reading):
-    """Predicted times of steps; all but `steps` is of the last one, in its steady state, with times in seconds.
+    """Predicted times in seconds. `steps` covers all steps; everything else describes the last step in its steady state.
 
-    `error` is TensorFlow's where a device runs out of memory: the times are then those without limits.
+    `error` is TensorFlow's error if a device runs out of memory; the times then assume no limits.
     """
 
     def __init__(self, study: TimeStudy) -> None:
@@ -56,47 +56,47 @@ class TimeReport(Reading):
 
     @property
     def low(self) -> float:
-        """The lower end of its interval."""
+        """The lower end of the step time's interval."""
         return self.study.step.low
 
     @property
     def high(self) -> float:
-        """The upper end."""
+        """The upper end of the step time's interval."""
         return self.study.step.high
 
     @property
     def steps(self) -> tuple[StepTime, ...]:
-        """Each step of `run:`."""
+        """The times of each step under `run:`."""
         return self.study.steps
 
     @property
     def bounds(self) -> tuple[StepBound, ...]:
-        """Lower bounds of the step time over all node orders."""
+        """Lower bounds that the step time has in any order of nodes."""
         return self.study.bounds
 
     @property
     def devices(self) -> tuple[DeviceTime, ...]:
-        """Each device's work, copies and memory."""
+        """The busy time, copies and memory of each device."""
         return self.study.devices
 
     @property
     def links(self) -> tuple[LinkTime, ...]:
-        """Each link's load."""
+        """The load of each link."""
         return self.study.links
 
     @property
     def nodes(self) -> tuple[NodeRun, ...]:
-        """Each execution of a node."""
+        """The executions of nodes."""
         return self.study.nodes
 
     @property
     def transfers(self) -> tuple[TransferRun, ...]:
-        """Each tensor on its way."""
+        """The transfers of tensors."""
         return self.study.transfers
 
     @property
     def critical_path(self) -> tuple[PathPart, ...]:
-        """Parts of the step's time, without a gap."""
+        """The nodes and transfers that make up the step time, without a gap."""
         return self.study.critical_path
 
     @property
@@ -111,7 +111,7 @@ class TimeReport(Reading):
 
     @cached_property
     def timeline(self) -> tuple[ReportSpan, ...]:
-        """Nodes and transfers in the order in which they begin."""
+        """Nodes and transfers in the order of their start."""
         spans = [ReportSpan(run.node, run.stream, run.start, run.end, is_transfer=False) for run in self.nodes]
         labels = device_labels(self.study)
         for run in self.transfers:
@@ -120,19 +120,19 @@ class TimeReport(Reading):
         return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
 
     def text(self, top: int = TOP) -> str:
-        """The lines that the command writes into a pipe."""
+        """Return the lines that the command writes to a pipe."""
         return format_lines(self.study, top)
 
     def document(self) -> dict[str, Any]:
-        """The JSON object, as plain values."""
+        """Return the JSON object as plain values."""
         return time_document(self.study)
 
     def page(self) -> str:
-        """Page with the timeline, the critical path and memory over time."""
+        """Return the page with the timeline, the critical path and memory over time."""
         from placesim.report.pictures.timing_page import timing_page
 
         return timing_page(self.study, TOP)
 
     def trace(self) -> list[Event]:
-        """The events of the last step in Chrome's trace event format; `json.dump({"traceEvents": ...})` opens in Perfetto."""
+        """Return the last step in Chrome's trace event format. Perfetto opens `json.dump({"traceEvents": ...})`."""
         return list(trace_events(self.study))

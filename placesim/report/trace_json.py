@@ -1,8 +1,8 @@
-"""Records of a trace -> Chrome's trace event format, named as TensorFlow's `timeline.Timeline` names things.
+"""Chrome's trace event format of a trace, with the names that TensorFlow's `timeline.Timeline` uses.
 
-Source: Google's "Trace Event Format", and what TensorFlow 2.21's timeline writes: complete events of the category `Op` whose
-name is the op's and whose `args` have `name`, `op` and `input0` on, flow events of the category `DataFlow`, counters of the
-category `Memory` in the process `Allocators`.  Perfetto and chrome://tracing read it.
+Source: Google's "Trace Event Format", and the output of TensorFlow 2.21's timeline. It has complete events of the category
+`Op`, named after the op, with `args` `name`, `op`, `input0` and so on. Flow events have the category `DataFlow`; counters have
+the category `Memory` in the process `Allocators`. Perfetto and chrome://tracing read this format.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 
 QUARTER = 0.25
-"""Added to each time, in nanoseconds: Perfetto cuts off what is below one, and 1.001 us times 1000 may be less than 1001."""
+"""Nanoseconds added to each time: Perfetto cuts off fractions, and 1.001 us times 1000 may be less than 1001."""
 
 
 def trace_events(study: TimeStudy) -> Iterator[Event]:
-    """Trace events of a study with trace data; raises ValueError without them."""
+    """Yield the trace events of a study. Raises ValueError if the study has no trace."""
     if study.trace is None:
         raise ValueError("the study has no trace: none was requested")
     return events(study.trace.records())
 
 
 def events(records: Iterable[TraceRecord]) -> Iterator[Event]:
-    """One or two events for each record."""
+    """Yield one or two events for each record."""
     return _Events().of(records)
 
 
 def trace_text(found: Iterable[Event]) -> Iterator[str]:
-    """The events as a file, in pieces of an event each."""
+    """Yield the text of a trace file, one event at a time."""
     separator = '{"displayTimeUnit":"ns","traceEvents":[\n'
     for event in found:
         yield separator + json.dumps(event, separators=(",", ":"))
@@ -82,7 +82,7 @@ class _Events:
         return _head(phase, category, name) | ends
 
     def _place(self, track: Track) -> Iterator[Event]:
-        """Name a new row; thread numbers are unique over all processes and never 0."""
+        """Yield the events that name a new row. Thread numbers are unique over all processes and never 0."""
         if track in self._threads:
             return
         yield from self._process(track.process)

@@ -1,4 +1,4 @@
-"""Table of all kernels, joined from the families' tables.  A family is imported at the first use of one of its ops."""
+"""The table of all kernels, made of the families' tables. A family is imported when one of its ops is first used."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class KernelTable(Mapping[str, "Kernel"]):
-    """Every kernel by op type.
+    """Every kernel by op.
 
-    `OP_FAMILIES` says where an op's row is; for an op that it does not know, or for all ops, all families are read.
+    `OP_FAMILIES` has the family of each op. For an op that is not in it, or for all ops, all families are imported.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class KernelTable(Mapping[str, "Kernel"]):
 
 
 def join_tables() -> Table:
-    """The tables of all families, each imported."""
+    """Return the joined tables of all families, which are imported."""
     table: Table = {}
     for family in FAMILIES:
         table |= import_module(f"{__name__}.{family}").TABLE
@@ -59,7 +59,7 @@ _KERNELS = KernelTable()
 
 
 def load_kernels() -> Mapping[str, Kernel]:
-    """Every kernel by op type."""
+    """Return every kernel by op."""
     return _KERNELS
 
 
@@ -69,5 +69,5 @@ def has_trait(op: str, trait: Trait) -> bool:
 
 
 def cost_of(op: str) -> CostModel:
-    """The cost model of an op's kernel; a function that is called by its name has none, and counts as elementwise."""
+    """Return the cost model of an op's kernel; an op that is a function's name counts as elementwise."""
     return _KERNELS[op].cost if op in OP_FAMILIES else ELEMENTWISE

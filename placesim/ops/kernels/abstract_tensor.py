@@ -19,7 +19,7 @@ UNTOLD = ""
 class SketchedValueError(UsageError):
     """A step depends on a value that is unknown before it runs.
 
-    `roots` are the feeds whose values together would tell it, None if no feed does.
+    `roots` are the feeds whose values together would determine it; None if no feed does.
     """
 
     roots: frozenset[str] | None = None
@@ -32,10 +32,10 @@ class SketchedValueError(UsageError):
 class Sketch:
     """A tensor with known shape and type; reading its elements raises SketchedValueError.
 
-    `origin` names the node that made it, and `roots` the feeds whose values together would tell it: None if no feed does.
-    `opened_by` are those whose values would have told its shape where that is assumed, `UNTOLD` among them where none does.
-    `known` are its elements where it is small and some of them are known: those that are not are -1.
-    Its rows and other parts are sketches too.
+    `origin` names the node that created it. `roots` are the feeds whose values together would determine its elements; None if
+    no feed does. If its shape is assumed, `opened_by` has the feeds whose values would have determined the shape, or `UNTOLD`
+    if none would. `known` has the elements of a small tensor if some are known, with -1 for the others. Rows and other parts of
+    a sketch are sketches too.
     """
 
     __slots__ = ("dtype", "known", "opened_by", "origin", "roots", "shape")
@@ -49,7 +49,7 @@ class Sketch:
         self.known: np.ndarray[Any, Any] | None = None
 
     def with_shape(self, shape: tuple[int, ...]) -> Sketch:
-        """Elements of this tensor in another shape."""
+        """Return the elements of this tensor in another shape."""
         found = Sketch.__new__(Sketch)
         found.shape, found.dtype, found.origin = shape, self.dtype, self.origin
         found.roots, found.opened_by, found.known = self.roots, self.opened_by, None
@@ -86,7 +86,7 @@ class Sketch:
 
 
 def own_copy(value: Any) -> Any:
-    """An array of the value's own; a sketch never changes, and is its own copy."""
+    """Return an independent copy of an array; a sketch never changes, and is returned unchanged."""
     return value if isinstance(value, Sketch) else np.array(value)
 
 
@@ -96,13 +96,13 @@ def as_array(value: Any, dtype: DataType) -> Any:
 
 
 def stacked(values: Sequence[Any]) -> Any:
-    """Tensors of one shape `[...]` as one, `[n, ...]`."""
+    """Stack tensors of one shape `[...]` to a tensor `[n, ...]`."""
     first = _first_sketch(values)
     return np.stack(values) if first is None else first.with_shape((len(values), *values[0].shape))
 
 
 def joined(values: Sequence[Any]) -> Any:
-    """Tensors `[n, ...]` of several n as one, along their first dimension."""
+    """Concatenate tensors `[n, ...]`, with different n, along their first dimension."""
     first = _first_sketch(values)
     if first is None:
         return np.concatenate(values)

@@ -1,4 +1,4 @@
-"""Elementwise rows: what turns a function of one or two tensors into a kernel, with TensorFlow's word on shapes that differ."""
+"""Kernels of elementwise functions of one or two tensors, with TensorFlow's error for shapes that do not fit."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _OVER_INPUT = forwards(0)
 
 
 binary_memory: MemoryRule = BroadcastForwardingRule()
-"""Memory rule of an op with two inputs: it writes over the first of them that it may write to."""
+"""Memory rule of an op with two inputs: the output overwrites the first input that it may overwrite."""
 
 
 def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False, has_in_place: bool = False) -> Kernel:
-    """The row of a function of one tensor, of any shape, that keeps its shape.
+    """Return the kernel of a function of one tensor, of any shape, that keeps its shape.
 
-    `is_cut`: large tensors are taken in parts; `has_in_place`: the result may be put into memory that is there.
+    With `is_cut`, large tensors are processed in parts. With `has_in_place`, the result may be written to existing memory.
     """
     if is_cut:
         function = in_parts(function)
@@ -42,12 +42,15 @@ def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = Fa
 
 
 def overwriting(function: Elementwise) -> Callable[..., object]:
-    """The function of one tensor as one that puts its result into `out`."""
+    """Return a form of a function of one tensor that writes its result to `out`."""
     return lambda x, out: np.copyto(out, function(x))
 
 
 def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
-    """The row of a function of two tensors, which broadcast as numpy has it; InvalidArgumentError if they do not."""
+    """Return the kernel of a function of two tensors, which broadcast as in numpy.
+
+    Its `compute` raises InvalidArgumentError if they do not broadcast.
+    """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])
@@ -57,7 +60,7 @@ def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
 
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
-    """The shape of two tensors broadcast together; InvalidArgumentError if they do not fit."""
+    """Return the shape of two tensors broadcast together. Raises InvalidArgumentError if they do not fit."""
     # numpy would raise as well, but in its own words
     common = broadcast_dims(x.shape, y.shape)
     if common is None:

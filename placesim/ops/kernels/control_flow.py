@@ -1,6 +1,7 @@
-"""Rows of ops that the executor itself runs: values and shapes.
+"""Kernels of ops that the executor runs itself: values and shapes.
 
-In a graph without branches or loops these ops can run as ordinary kernels; with them, `dataflow.py` decides what is dead.
+In a graph without branches or loops these ops can run as ordinary kernels; otherwise `dataflow.py` decides which outputs are
+dead.
 """
 
 from __future__ import annotations
@@ -20,27 +21,27 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, unchange
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The input itself, of any shape."""
+    """Return the input itself, of any shape."""
     return (inputs[0],)
 
 
 def only_in_dataflow(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """InternalError: a node whose outputs depend on which branch is taken is never computed on its own."""
+    """Raise InternalError: the outputs depend on the branch taken, so the node is never computed on its own."""
     raise InternalError("Control flow runs in the data-flow executor only")
 
 
 def only_between_devices(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """InternalError: the executor runs these ops itself."""
+    """Raise InternalError: the executor runs these ops itself."""
     raise InternalError("Sends, receives, arguments and results are carried out by the executor")
 
 
 def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """InvalidArgumentError: TensorFlow ends its process here; the message is what it writes before it does."""
+    """Raise InvalidArgumentError: TensorFlow ends its process here, after writing this message."""
     raise InvalidArgumentError(f"Abort_op intentional failure; {attrs['error_msg']}")
 
 
 def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A merge of which every input is live takes the first, of any shape, and its number, a scalar."""
+    """Return the first input, of any shape, and its number, a scalar: all inputs of this merge are live."""
     return (inputs[0], np.array(0, np.int32))
 
 
@@ -48,7 +49,7 @@ def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def infer_switch(context: ShapeContext) -> Sequence[Dims]:
-    """The data's shape at both outputs; ShapeError unless the predicate is a scalar."""
+    """Return the data's shape for both outputs. Raises ShapeError unless the predicate is a scalar."""
     with_rank(context.shapes[1], 0)
     if context.handles and context.handles[0] is not None:
         context.output_handles |= {0: context.handles[0], 1: context.handles[0]}
@@ -61,7 +62,7 @@ def _infer_switch_n(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_merge(context: ShapeContext) -> Sequence[Dims]:
-    """Common dimensions of all inputs: a dimension in which they differ is unknown, so is the rank."""
+    """Return the dimensions that all inputs have in common: a dimension that differs is unknown, and so is a rank."""
     found = context.shapes[0]
     for dims in context.shapes[1:]:
         # nothing else can be told, but the second output is a scalar in any case
@@ -75,7 +76,7 @@ def infer_merge(context: ShapeContext) -> Sequence[Dims]:
 
 
 def switch_memory(memory: KernelMemory) -> None:
-    """The live output reuses the input's memory, dead ones have none; if it is unknown which is live, all do."""
+    """Give the live output the input's memory, and dead ones none; if it is unknown which is live, all get it."""
     last = len(memory.outputs) - 1
     try:
         chosen = int(memory.value(1))
@@ -90,7 +91,7 @@ def switch_memory(memory: KernelMemory) -> None:
 
 
 def merge_memory(memory: KernelMemory) -> None:
-    """The live input is passed on, the others have no memory; its number is new."""
+    """Pass on the live input's memory; the other inputs have none. The live input's number gets new memory."""
     live = [index for index, tensor in enumerate(memory.inputs) if tensor.buffer is not None]
     memory.alias(0, live[0] if live else 0)
     memory.allocate(1)

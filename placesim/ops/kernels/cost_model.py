@@ -1,4 +1,4 @@
-"""The cost model of a row: the kind of its work, which `prediction/` has formulas for, and its passes over elements."""
+"""The cost model of a kernel: the kind of its work, for which `prediction/` has formulas, and its passes over elements."""
 
 from __future__ import annotations
 
@@ -37,16 +37,18 @@ CostKind = Literal[
     "recurrent",
     "recurrent gradient",
 ]
-"""Cost of a kernel.  `dispatch`: no computation, such as renaming a buffer, reading a shape or holding a value.  `cut`:
-elementwise, in parts for large tensors.  `copy`: moves elements; `view`: shares its input's memory.
+"""Kind of a kernel's work.
+
+`dispatch` is no computation, such as renaming a buffer, reading a shape or holding a value. `cut` is elementwise, in parts for
+large tensors. `copy` moves elements; a `view` shares its input's memory.
 """
 
 
 class Passes(NamedTuple):
     """Number of passes of a kernel over its elements, by kind of work.
 
-    `plain` is what a processor does as fast as it reads; `chosen` where each element takes one of two values, which processors
-    guess; `special` what is computed one element after the other.
+    `plain` passes are as fast as reading the elements. In `chosen` ones, each element takes one of two values, which depends on
+    the processor's branch prediction. `special` ones compute one element after the other.
     """
 
     plain: float = 0
@@ -78,5 +80,5 @@ REDUCTION = CostModel("reduction")
 
 
 def elementwise_cost(passes: Passes, *, is_cut: bool) -> CostModel:
-    """The cost of an elementwise kernel, which takes large tensors in parts if `is_cut`."""
+    """Return the cost of an elementwise kernel, which processes large tensors in parts if `is_cut`."""
     return CostModel("cut" if is_cut else "elementwise", passes)

@@ -16,17 +16,17 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 Tensor = np.ndarray[Any, Any]
 REF_VARIABLE_TYPE = "N10tensorflow9LegacyVarE"
-"""The type of a reference variable's resource."""
+"""TensorFlow's name for the type of a reference variable's resource."""
 VARIABLE_TYPE = "N10tensorflow3VarE"
-"""TensorFlow's spelling of the type of a resource variable in messages."""
+"""TensorFlow's name for the type of a resource variable."""
 VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "Variable": REF_VARIABLE_TYPE}
-"""Ops that make a variable, and the type of the resource that holds it."""
+"""Ops that create a variable, and the type of the resource that holds it."""
 
 
 class VariableResource:
-    """A variable of either kind: a place whose value may be replaced; None while it was never written.
+    """A variable of either kind. `value` is None until it is first written.
 
-    `shape`: of a ref variable what its op declares, if known.
+    `shape` is the declared shape of a reference variable, if known.
     """
 
     __slots__ = ("dtype", "name", "shape", "value")
@@ -40,10 +40,10 @@ class VariableResource:
 
 @dataclass(frozen=True, slots=True)
 class ResourceHandle:
-    """Value of a `resource` tensor: device, container and name of the resource.
+    """The value of a `resource` tensor: device, container and name of the resource.
 
-    It is a scalar, and so no tuple, which numpy would take for a sequence; nor has it a `shape`, which numpy would take for its
-    own.
+    It is a scalar, so it is no tuple, which numpy would treat as a sequence. It has no attribute `shape` either, which numpy
+    would treat as its own.
     """
 
     device: str
@@ -55,13 +55,13 @@ class ResourceHandle:
 
 
 def value_dims(value: Any) -> tuple[int, ...]:
-    """Shape of a tensor's value; handles and variants are scalars."""
+    """Return the shape of a tensor's value; handles and variants are scalars."""
     dims = getattr(value, "shape", ())
     return dims if type(dims) is tuple else ()
 
 
 def check_kind(handle: ResourceHandle, kind: str) -> None:
-    """InvalidArgumentError for a handle of a resource of another C++ type than this one."""
+    """Raise InvalidArgumentError if a handle's resource has another C++ type."""
     if handle.type != kind:
         raise InvalidArgumentError(
             "Trying to access a handle's resource using the wrong type. The handle points to a resource "
@@ -80,7 +80,7 @@ TYPE_HASHES = {
     "N10tensorflow5StackE": 11783358439878174618,
     "N10tensorflow11TensorArrayE": 17404284069006640434,
 }
-"""The hash codes of C++ types that TensorFlow 2.21 was seen to show; for other types none is shown."""
+"""Hash codes of C++ types in the messages of TensorFlow 2.21, as observed; for other types none is shown."""
 
 
 def _with_hash(kind: str) -> str:
@@ -88,7 +88,7 @@ def _with_hash(kind: str) -> str:
 
 
 def spell_type(kind: str) -> str:
-    """A C++ type as programs write it, from its mangled name: `N10tensorflow3VarE` -> `tensorflow::Var`."""
+    """Return a C++ type as in programs, from its mangled name: `N10tensorflow3VarE` becomes `tensorflow::Var`."""
     parts, rest = [], kind.removeprefix("N")
     while (digits := re.match(r"\d+", rest)) is not None:
         end = digits.end() + int(digits[0])
@@ -98,17 +98,18 @@ def spell_type(kind: str) -> str:
 
 
 class ResourceManager:
-    """The resources of one device; a container exists from its first resource on, as in TensorFlow."""
+    """The resources of one device. As in TensorFlow, a container exists from its first resource on."""
 
     def __init__(self) -> None:
         self._containers: dict[str, dict[tuple[str, str], Any]] = {}
         self.private_count = 0
-        """Number of unique private names given on this device."""
+        """Number of unique private names assigned on this device."""
         self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:
-        """Resource of a handle; raises TensorFlow's InvalidArgumentError for another C++ type, NotFoundError if it is
-        missing.
+        """Return the resource of a handle.
+
+        Raises InvalidArgumentError for another C++ type, and NotFoundError if it is missing, with TensorFlow's texts.
         """
         check_kind(handle, kind)
         container = self._containers.get(handle.container)
@@ -122,11 +123,11 @@ class ResourceManager:
         return found
 
     def find(self, handle: ResourceHandle) -> Any:
-        """Resource of a handle; None if it is missing."""
+        """Return the resource of a handle, or None if it is missing."""
         return self._containers.get(handle.container, {}).get((handle.name, handle.type))
 
     def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any], is_anonymous: bool = False) -> Any:
-        """Resource of a handle, created if missing; later steps cannot find an anonymous one."""
+        """Return the resource of a handle, created if missing. Later steps cannot find an anonymous one."""
         container = self._containers.setdefault(handle.container, {})
         key = (handle.name, handle.type)
         if key not in container:
@@ -136,7 +137,7 @@ class ResourceManager:
         return container[key]
 
     def delete(self, handle: ResourceHandle) -> None:
-        """Delete a resource; raises NotFoundError if it is missing."""
+        """Delete a resource. Raises NotFoundError if it is missing."""
         if handle.container not in self._containers:
             raise NotFoundError(f"Container {handle.container} does not exist.")
         self.lookup(handle, handle.type)
@@ -144,7 +145,7 @@ class ResourceManager:
         self._anonymous.discard((handle.container, handle.name, handle.type))
 
     def private_name(self, node: str) -> str:
-        """`_0_NODE`: a name that no other resource of this device has, for one that its node does not share."""
+        """Return `_0_NODE`: a name for a node's private resource that no other resource of this device has."""
         self.private_count += 1
         return f"_{self.private_count - 1}_{node}"
 
@@ -155,18 +156,18 @@ class ResourceManager:
         self.private_count = max(self.private_count, other.private_count)
 
     def put(self, handle: ResourceHandle, resource: Any) -> None:
-        """Keep a resource under a handle, in the place of one that has it."""
+        """Keep a resource under a handle, replacing any other."""
         self._containers.setdefault(handle.container, {})[handle.name, handle.type] = resource
 
     def named(self) -> Iterator[tuple[ResourceHandle, Any]]:
-        """Every resource that later steps can find, with a handle without device."""
+        """Yield every resource that later steps can find, with a handle that has no device."""
         for container, found in self._containers.items():
             for (name, kind), resource in found.items():
                 if (container, name, kind) not in self._anonymous:
                     yield ResourceHandle("", container, name, kind), resource
 
     def variables(self) -> dict[str, VariableResource]:
-        """Every resource variable by its name."""
+        """Return every variable by its name."""
         return {
             name: resource
             for container in self._containers.values()
@@ -176,16 +177,16 @@ class ResourceManager:
 
 
 class SharedResources:
-    """The resources that all sessions of a cluster's servers use, by the names of devices; their steps take turns."""
+    """The resources that all sessions of a cluster's servers share, by device name. The sessions' steps run one at a time."""
 
     def __init__(self) -> None:
         self.condition = threading.Condition(threading.RLock())
         self._managers: dict[str, ResourceManager] = {}
 
     def of(self, device: str) -> ResourceManager:
-        """The resources of a device."""
+        """Return the resources of a device."""
         return self._managers.setdefault(device, ResourceManager())
 
     def clear(self) -> None:
-        """Forget all resources; sessions that are open keep theirs."""
+        """Forget all resources; open sessions keep theirs."""
         self._managers.clear()

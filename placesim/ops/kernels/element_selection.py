@@ -1,4 +1,4 @@
-"""One tensor's elements or another's, without a branch for each."""
+"""Choice between the elements of two tensors, without a branch for each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _BITS = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
 
 
 def choose(condition: Tensor, x: Tensor, y: Tensor) -> Any:
-    """`x` where the condition holds, `y` elsewhere; all broadcast, x and y of one dtype.
+    """Return `x` where the condition holds, and `y` elsewhere. All broadcast, and x and y have one dtype.
 
-    As `np.where`, to the bit.  That branches at each element, and where the processor can't guess the condition (the sign of
-    what comes out of a layer, say) it takes ten times as long as the same by the bits of the numbers.
+    The result is bit-equal to that of `np.where`, which branches at each element. If the processor can't predict the condition
+    (such as the sign of a layer's output), `np.where` takes ten times as long.
     """
     dtype = x.dtype
     bits = _BITS.get(dtype.itemsize)

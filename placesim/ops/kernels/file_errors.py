@@ -1,4 +1,4 @@
-"""File errors of the system in TensorFlow's words."""
+"""TensorFlow's errors for file errors of the operating system."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ STATUS: dict[int | None, type[OpError]] = {
     errno.EINVAL: InvalidArgumentError,
     errno.ENAMETOOLONG: InvalidArgumentError,
 }
-"""TensorFlow's classes for errors of the system."""
+"""TensorFlow's error classes, by error number of the operating system."""
 
 
 def file_error(name: str, error: OSError) -> OpError:
-    """TensorFlow's error for an error of the system: `missing.txt; No such file or directory`."""
+    """Return TensorFlow's error for an error of the system: `missing.txt; No such file or directory`."""
     if isinstance(error, NoFileError):
         return PermissionDeniedError(f"{name}; Permission denied: it is {error.strerror}")
     return STATUS.get(error.errno, UnknownError)(f"{name}; {os.strerror(error.errno or 0)}")
 
 
 def is_missing_file(error: Exception) -> bool:
-    """Whether an error says that a file is not there, also one of a checkpoint."""
+    """Whether an error means that a file, possibly of a checkpoint, is missing."""
     told = (f"; {os.strerror(errno.ENOENT)}", "Failed to find any matching files")
     return isinstance(error, NotFoundError) and any(words in error.message for words in told)

@@ -1,4 +1,4 @@
-"""Ops that call functions: `PartitionedCall`, and the functional control flow that was not lowered.
+"""Ops that call functions: `PartitionedCall`, and functional control flow that was not lowered.
 
 The context's `call_function(function, inputs, device)` runs a body on the session's devices.
 """
@@ -30,7 +30,7 @@ class ArgumentCountError(InvalidArgumentError):
 
 
 def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any]) -> Sequence[Any]:
-    """The results of a function's body; InternalError outside of a session, InvalidArgumentError for wrong arguments."""
+    """Return the results of a function. Raises InternalError outside a session, InvalidArgumentError for wrong arguments."""
     if context.call_function is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
     return context.call_function(function, tuple(inputs), context.device)
@@ -39,7 +39,7 @@ def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any])
 def _call_branch(
     context: KernelContext, function: FunctionName, inputs: Sequence[Any], declared: Sequence[DataType]
 ) -> Sequence[Any]:
-    """Results of a branch or body; InternalError if they differ from the op's declaration."""
+    """Return the results of a branch or body. Raises InternalError if they differ from the op's declaration."""
     results = _call(context, function, inputs)
     if len(results) != len(declared):
         raise InternalError(f"Expect to produce {len(declared)} tensors, but only get {len(results)}")
@@ -49,17 +49,17 @@ def _call_branch(
 
 
 def other_types(results: Sequence[Any], declared: Sequence[DataType]) -> Iterator[tuple[int, str, DataType]]:
-    """The results that are arrays of another type than is declared: position, type, declared type."""
+    """Yield the arrays that do not have the declared type: position, type, declared type."""
     for index, (value, dtype) in enumerate(zip(results, declared, strict=False)):
         if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:
             yield index, dtype_of(np.asarray(value)).name, dtype
 
 
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The results of the function for these arguments.
+    """Return the results of the function for these arguments.
 
-    InternalError outside of a session, and where there are fewer arguments than the function takes, or more results than
-    `Tout` says, or of another type; InvalidArgumentError for more arguments, and for others.
+    Raises InternalError outside a session, for too few arguments, or for results that do not match `Tout`. Raises
+    InvalidArgumentError for too many arguments, or arguments of wrong types.
     """
     declared = attrs["Tout"]
     try:
@@ -83,7 +83,7 @@ def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def calling(name: str) -> Kernel:
-    """The kernel of an op that is a function's name: its attrs are those that the function is instantiated with."""
+    """Return the kernel of an op that is a function's name; its attrs are those of the function's instantiation."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return _call(context, FunctionName(name, tuple(attrs.items())), inputs)
@@ -92,7 +92,7 @@ def calling(name: str) -> Kernel:
 
 
 def is_true(value: Any) -> bool:
-    """Whether a condition holds: a scalar by its value (an empty string is false), others by whether they have elements."""
+    """Whether a condition holds: for a scalar, its value (an empty string is false); else whether the tensor has elements."""
     # TensorFlow's `ToBool`: of a scalar string, whether it has bytes
     array = np.asarray(value)
     if array.ndim:
@@ -101,18 +101,18 @@ def is_true(value: Any) -> bool:
 
 
 def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`then_branch` or `else_branch` of the inputs after the condition, of any shape (see `is_true`).
+    """Call `then_branch` or `else_branch` with the inputs after the condition, which have any shape (see `is_true`).
 
-    InternalError outside of a session.
+    Raises InternalError outside a session.
     """
     branch = attrs["then_branch"] if is_true(inputs[0]) else attrs["else_branch"]
     return _call_branch(context, branch, inputs[1:], attrs["Tout"])
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Run the branch with that index (a scalar) on the remaining inputs; the last branch for an invalid index.
+    """Call the branch with the given index (a scalar) on the other inputs; for an invalid index, the last branch.
 
-    InternalError outside of a session, InvalidArgumentError for an index that is no scalar.
+    Raises InternalError outside a session, and InvalidArgumentError for an index that is not a scalar.
     """
     branches = attrs["branches"]
     if np.ndim(inputs[0]):
@@ -122,7 +122,7 @@ def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`body` of the loop variables, of any shapes, as long as `cond` of them is true; InternalError outside of a session."""
+    """Call `body` on the loop variables, of any shape, while `cond` of them is true. Raises InternalError outside a session."""
     values = tuple(inputs)
     while True:
         held = _call(context, attrs["cond"], values)
@@ -134,9 +134,10 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`body` of the counter and the loop variables, of any shapes, for each number from `start` up to `limit` by `delta`.
+    """Call `body` on a counter and the loop variables, of any shape; the counter goes from `start` to `limit` by `delta`.
 
-    InvalidArgumentError for a delta that never gets there; InternalError outside of a session.  Source: TensorFlow's ForOp.
+    Raises InvalidArgumentError for a delta that never reaches the limit, and InternalError outside a session. Source:
+    TensorFlow's ForOp.
     """
     numbers = []
     for name, given in zip(("start", "limit", "delta"), inputs[:3], strict=True):
@@ -153,7 +154,7 @@ def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """UnimplementedError: the gradient of a function is made by TensorFlow's own gradient functions, which placesim has not."""
+    """Raise UnimplementedError: placesim lacks TensorFlow's gradient functions, which would derive this gradient."""
     raise UnimplementedError(
         f"SymbolicGradient of {attrs['f'].name}: placesim does not derive gradients of functions; "
         "build them into the graph (tf.gradients) before it is exported"
@@ -164,7 +165,7 @@ def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def infer_declared(context: ShapeContext) -> Sequence[Dims]:
-    """Shapes from `output_shapes`, if given."""
+    """Return the shapes in attr `output_shapes`, or unknown ones."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))
     shapes = context.attrs.get("output_shapes") or ()
     # TensorFlow looks at `output_shapes` only where it has one for each output

@@ -1,4 +1,4 @@
-"""Integers as C++ computes with them, where numpy does otherwise."""
+"""Integer arithmetic as in C++, where numpy's differs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from placesim.ops.kernels.kernel import Tensor
 
 
 def truncated_quotient(dividend: Tensor, divisor: Tensor) -> Tensor:
-    """The quotient of two integer tensors that broadcast, cut off towards zero; 0 for a divisor of zero, as numpy has it."""
+    """Return the quotient of two integer tensors that broadcast, rounded towards zero; 0 for a zero divisor, as in numpy."""
     # numpy rounds down; the remainder has the sign of the dividend, so that without it the division is exact
     return np.asarray(np.floor_divide(dividend - np.fmod(dividend, divisor), divisor))

@@ -1,4 +1,4 @@
-"""Definition of a kernel: one row with the function of an op, its shape function and its cost."""
+"""Definition of a kernel: an op's function, its shape function and its cost."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from placesim.ops.kernels.shapes import Dims, ShapeFunction
 from placesim.ops.process.memory_limit import check_room
 
 Tensor = np.ndarray[Any, Any]
-"""A value between ops: an array (numpy's scalars are taken too), or for a scalar resource or variant the object itself."""
+"""A value passed between ops: an array or numpy scalar, or for a scalar resource or variant the object itself."""
 
 Compute = Callable[..., Sequence[Any]]
-"""`(inputs, attrs) -> outputs`; with `needs_context` `(inputs, attrs, context) -> outputs`."""
+"""A function `(inputs, attrs) -> outputs`; with `needs_context`, `(inputs, attrs, context) -> outputs`."""
 
 Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
-"""`(input shapes, output shapes, attrs) -> floating point operations`, where all shapes are fully known."""
+"""A function `(input shapes, output shapes, attrs) -> floating point operations`; all shapes must be fully known."""
 
 
 class KernelWait(Exception):
@@ -39,13 +39,13 @@ class Trait(Flag):
     HANDS_ON = auto()
     """Returns its input, a part of it, an existing tensor or a few numbers: output sizes need no check."""
     SHARES_MEMORY = auto()
-    """Its output is its first input's memory."""
+    """The output is the first input's memory."""
     PASSES_ON = auto()
-    """Hands on its first inputs, if anything; what it writes for a reader, a dry run has nobody to write for."""
+    """Passes its first inputs on, if anything; a dry run need not write its messages."""
     TAKES_OBJECTS = auto()
-    """Accepts elements of any type, using only their number and order."""
+    """Accepts elements of any type, as only their number and order matter."""
     MOVES_ELEMENTS = auto()
-    """Only moves elements, so that known elements stay known among unknown ones."""
+    """Only moves elements, so known elements stay known among unknown ones."""
     CONTEXT_NAMES = auto()
     """Needs a context only for names in its errors."""
     NEW_MEMORY = auto()
@@ -55,14 +55,15 @@ class Trait(Flag):
 
 
 class Kernel(NamedTuple):
-    """An op's numpy kernel, beside its shape function and its cost.
+    """An op's numpy kernel, with its shape function and its cost.
 
-    `direct`: for an op that needs no attrs and gives one output, a function of the input tensors alone that gives the same
-    tensor as `compute`; where it raises, the executor calls `compute` for the error's text.  `may_wait`: the kernel may raise
-    `KernelWait`, so that the order of a step that holds it can't be fixed beforehand.  `memory`: what it does with its inputs'
-    buffers and what it allocates beside its outputs; without a rule it allocates these and nothing else.  `in_place`: for an
-    elementwise op of one or two inputs, or one along rows, a function that puts the same into `out`, which may be an input.
-    `cost`: the formulas that predict how long it takes.
+    `direct` is for an op without attrs and with one output: a function of the input tensors with the same result as `compute`.
+    If it raises, the executor calls `compute` for the error's text. `may_wait` means that the kernel may raise `KernelWait`, so
+    a step with it has no fixed order.
+
+    `memory` says how the kernel uses its inputs' buffers, and what it allocates beside its outputs; without a rule it only
+    allocates the outputs. `in_place` is for an elementwise op of one or two inputs, or an op along rows. It is a function that
+    writes the result to `out`, which may be an input. `cost` has the formulas that predict the kernel's time.
     """
 
     compute: Compute
@@ -82,10 +83,10 @@ Table = dict[str, Kernel]
 
 @dataclass(slots=True)
 class KernelContext:
-    """Context of a kernel with state.
+    """The context of a kernel with state.
 
-    `node_state` is the node's own (a generator's position), kept from step to step; `resources` are its device's;
-    `step_resources` are gone when the step ends (stacks, tensor arrays); `files` says which files it may open.
+    `node_state` is the node's own state (such as a generator's position), kept from step to step. `resources` are the device's.
+    `step_resources` (stacks, tensor arrays) end with the step. `files` says which files the kernel may open.
     """
 
     node: str
@@ -104,7 +105,7 @@ def uses_context(kernel: Kernel) -> bool:
 
 
 def elements(dims: Dims) -> int:
-    """The number of elements of a known shape."""
+    """Return the number of elements of a known shape."""
     count = 1
     for dim in dims or ():
         count *= dim
@@ -112,28 +113,28 @@ def elements(dims: Dims) -> int:
 
 
 def per_element(position: int, count: int = 1) -> Flops:
-    """Cost of `count` floating-point operations per element of an input."""
+    """Return a cost of `count` floating point operations per element of an input."""
     return lambda inputs, outputs, attrs: count * elements(inputs[position])
 
 
 def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs) -> int:
-    """One floating point operation for each element of the first output."""
+    """Return one floating point operation per element of the first output."""
     return elements(outputs[0])
 
 
 def is_expensive(kernel: Kernel) -> bool:
-    """Whether an op does more than a constant amount of work for each element: worth a thread of its own."""
+    """Whether an op does more than constant work per element, and so is worth a thread of its own."""
     return kernel.flops is not None and kernel.flops is not one_per_output
 
 
 def zeros(shape: tuple[int, ...], dtype: DataType) -> Tensor:
-    """A tensor of TensorFlow's zeros; the zero of a string is the empty one.  AllocationRefusal where it has no room."""
+    """Return a tensor of zeros; a string's zero is the empty string. Raises AllocationRefusal without room for it."""
     check_room(shape, dtype)
     return np.full(shape, b"", object) if dtype is STRING else np.zeros(shape, dtype.numpy)
 
 
 def undeclared_type(context: KernelContext, given: str, declared: DataType, index: int = 0) -> InternalError:
-    """Error of TensorFlow's executor for an output of another type than the node's attrs declare; no kernel checks that."""
+    """Return the error of TensorFlow's executor for an output that has not the type declared in the node's attrs."""
     return InternalError(
         f"Output {index} of type {given} does not match declared output type {declared.name} "
         f"for node {{{{node {context.node}}}}}"

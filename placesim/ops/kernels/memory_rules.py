@@ -1,8 +1,8 @@
-"""Memory rules of kernels: outputs allocated, forwarded, aliased or cut out of an input, and temporaries.
+"""Memory rules of kernels: outputs that are allocated, forwarded, aliased or cut from an input, and temporaries.
 
-A kernel's row names a rule (`Kernel.memory`), a function that tells a `KernelMemory`, in the kernel's own order, what it
-does.  A row without one allocates its outputs in their order.  The same rules serve a step that runs and one that is only
-walked through.
+A kernel names its rule in `Kernel.memory`: a function that calls a `KernelMemory`'s methods in the kernel's own order. Without
+a rule, a kernel allocates its outputs in their order. The same rules serve a real run and a dry run of a step.
+
 Source: the allocate_output, allocate_temp and forward_input calls of TensorFlow's kernels, and recordings of them.
 """
 
@@ -20,17 +20,17 @@ from placesim.machine.memory.buffers import Buffer, BufferSource, OutOfMemory, f
 from placesim.ops.attributes import Attrs
 
 INTRA_OP_THREADS = 1
-"""Of the pool of a simulated CPU: some kernels take memory for each."""
+"""Threads inside an op on a simulated CPU; some kernels allocate memory for each."""
 STRING_BYTES = 24
 """Size of an element of a string tensor; longer texts are stored elsewhere, uncounted."""
 RESOURCE_BYTES = 200
-"""Of a resource handle."""
+"""Size of a resource handle."""
 VARIANT_BYTES = 64
 """Size of a variant without its content."""
 ALIGNMENT = 64
-"""A tensor that a kernel cuts out of another starts at a multiple of so many bytes, or is copied."""
+"""Alignment in bytes: a tensor cut from another must start at a multiple of it, or is copied."""
 ITSELF = -1
-"""In place of an input that names a resource: the one that the node itself makes."""
+"""Stands for the resource that the node itself creates, in place of an input that names one."""
 _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
 
 
@@ -43,10 +43,10 @@ class UnknownValue(Exception):
 
 
 class TensorMemory:
-    """A tensor as far as memory goes: its shape, type and buffer, and its value where a rule may need it.
+    """The memory-related data of a tensor: its shape, type and buffer, and its value if a rule may need it.
 
-    `buffer` is None before the tensor is made, and for one of no elements that is no part of another.
-    `on_host` tells the host's memory from the device's.
+    `buffer` is None before the tensor is allocated, and for a tensor without elements that is not part of another. `on_host`
+    means that the memory is the host's, not the device's.
     """
 
     __slots__ = ("buffer", "dims", "dtype", "is_ref", "on_host", "value")
@@ -68,17 +68,17 @@ class TensorMemory:
         self.on_host = on_host
 
     def shared(self) -> TensorMemory:
-        """Another reference to the same tensor."""
+        """Return another reference to the same tensor."""
         self.hold()
         return TensorMemory(self.dims, self.dtype, self.buffer, self.value, self.is_ref, self.on_host)
 
     def hold(self) -> None:
-        """Add a holder of the tensor's buffer; a reference has none."""
+        """Add a holder of the tensor's buffer; does nothing for a reference, which holds no buffer."""
         if self.buffer is not None and not self.is_ref:
             self.buffer.holders += 1
 
     def release(self) -> None:
-        """One less."""
+        """Remove a holder of the tensor's buffer."""
         if self.buffer is not None and not self.is_ref:
             self.buffer.release()
 
@@ -88,25 +88,25 @@ class TensorMemory:
 
     @property
     def kind(self) -> Kind:
-        """Its shape and type."""
+        """The tensor's shape and type."""
         return self.dims, self.dtype
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The tensor's size in bytes."""
         return math.prod(self.dims) * item_size(self.dtype)
 
 
 def item_size(dtype: DataType) -> int:
-    """The bytes of one element, as an allocator sees it."""
+    """Return the bytes of one element, as an allocator sees it."""
     return dtype.size or _OBJECT_BYTES[dtype]
 
 
 class VariableMemory:
     """The buffer of a variable; None before it is initialized.
 
-    `copies_on_read`: a sparse update has made it one whose readers get copies.  `kind` is the shape and type of what it holds,
-    if known.
+    `copies_on_read` is set by a sparse update: from then on readers get copies. `kind` is the shape and type of the value, if
+    known.
     """
 
     __slots__ = ("buffer", "copies_on_read", "kind")
@@ -118,9 +118,9 @@ class VariableMemory:
 
 
 class StoreMemory:
-    """The buffers that a stack, tensor array, queue or staging area keeps: by key, in the order in which they came.
+    """The buffers that a stack, tensor array, queue or staging area keeps, by key, in order of arrival.
 
-    An element may have several tensors, one of no elements no buffer.  `clears_after_read`: of a tensor array.
+    An element may consist of several tensors; one without elements has no buffer. `clears_after_read` concerns tensor arrays.
     """
 
     __slots__ = ("_count", "clears_after_read", "held")
@@ -149,20 +149,20 @@ class StoreMemory:
             self.drop(key)
 
     def oldest(self) -> Any:
-        """The key of the element that came first, or None."""
+        """Return the key of the element that came first, or None."""
         return next(iter(self.held), None)
 
     def newest(self) -> Any:
-        """The key of the element that came last, or None."""
+        """Return the key of the element that came last, or None."""
         return next(reversed(self.held), None)
 
 
 class KernelMemory:
-    """Memory of one run of one kernel; a rule calls the methods in the kernel's order.
+    """The memory of one run of one kernel; a rule calls its methods in the kernel's order.
 
-    `inputs` and `outputs` have known shapes; `variables` and `stores` are by the position of the input that names them, or
-    `ITSELF`.  `source` is the device's, `host_source` that of tensors in host memory, `is_read` says which outputs anything
-    takes (None: all).  Outputs are held once by the kernel when the rule is done.
+    `inputs` and `outputs` have known shapes. `variables` and `stores` are by the position of the input that names them, or
+    `ITSELF`. `source` is the device's memory, `host_source` host memory. `is_read` says which outputs have readers (None: all).
+    After the rule, the kernel holds each output once.
     """
 
     def __init__(
@@ -199,14 +199,14 @@ class KernelMemory:
     # --- what a rule asks
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
-        """Value of an input.  Raises UnknownValue if it is unknown."""
+        """Return the value of an input. Raises UnknownValue if it is unknown."""
         value = self.inputs[index].value
         if value is None:
             raise UnknownValue
         return np.asarray(value)
 
     def is_read(self, output: int) -> bool:
-        """Whether anything takes this output; a few kernels do not even allocate one that nothing does."""
+        """Whether anything reads this output; a few kernels do not even allocate an output without readers."""
         return self._is_read is None or self._is_read[output]
 
     def is_made(self, output: int) -> bool:
@@ -215,13 +215,13 @@ class KernelMemory:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the kernel is a GPU's, with temporaries chosen by its libraries."""
+        """Whether the kernel is a GPU's, so that its libraries choose its temporaries."""
         return not self._counts_temporaries
 
     # --- what a rule tells
 
     def allocate(self, output: int = 0) -> None:
-        """A new buffer for an output; one of no elements gets none."""
+        """Allocate a new buffer for an output, unless it has no elements."""
         tensor = self.outputs[output]
         self._is_made[output] = True
         if tensor.size:
@@ -229,10 +229,10 @@ class KernelMemory:
             tensor.buffer = (self._host_source if tensor.on_host else self._source).allocate(tensor.size, self.owner)
 
     def forward(self, output: int, *inputs: int) -> bool:
-        """The buffer of the first of these inputs that may be written to becomes the output; else a new one.
+        """Reuse the first of these inputs that can become the output; else allocate. Return whether an input was reused.
 
-        It may be where the input is no reference, has the output's type, number of elements and kind of memory, and nobody else
-        holds its buffer.  Whether one was found.
+        A reusable input is no reference and its buffer has no other holder. It has the output's type, number of elements and
+        kind of memory.
         """
         found = self.find_forwardable(output, *inputs)
         if found is None:
@@ -245,11 +245,11 @@ class KernelMemory:
         return True
 
     def find_forwardable(self, output: int, *inputs: int) -> int | None:
-        """First of these inputs whose buffer can become the output, or None."""
+        """Return the first of these inputs whose buffer can become the output, or None."""
         return self.find_reusable(self.outputs[output], *inputs)
 
     def find_reusable(self, wanted: TensorMemory, *inputs: int) -> int | None:
-        """First of these inputs whose buffer can be reused for an output or temporary, else None."""
+        """Return the first of these inputs whose buffer can be reused for an output or temporary, or None."""
         for index in inputs:
             tensor = self.inputs[index]
             if (
@@ -278,7 +278,7 @@ class KernelMemory:
             self.outputs[output].buffer = buffer.view(self.outputs[output].size)
 
     def leave_out(self, output: int) -> None:
-        """The kernel does not make an output, as nothing reads it."""
+        """Note that the kernel does not create an output, because nothing reads it."""
         self._is_made[output] = True
 
     def leave_untracked(self, output: int) -> None:
@@ -288,35 +288,38 @@ class KernelMemory:
         self.outputs[output].buffer = foreign_buffer(size) if size else None
 
     def leave_dead(self, output: int) -> None:
-        """The output is dead: it has no memory."""
+        """Note that an output is dead: it has no memory."""
         self._is_made[output] = True
 
     def share_variable(self, output: int, source: int) -> None:
-        """The output shares the buffer of the variable that an input names."""
+        """Give the output the buffer of the variable that an input names."""
         self._is_made[output] = True
         buffer = self.variable(source).buffer
         self.outputs[output].buffer = None if buffer is None else buffer.hold()
 
     def hand_on(self, output: int, buffer: Buffer) -> None:
-        """The output is a tensor that the kernel got from elsewhere, such as a function's result."""
+        """Give the output an existing buffer, such as that of a function's result."""
         self._is_made[output] = True
         self.outputs[output].buffer = buffer.hold()
 
     def variable(self, source: int) -> VariableMemory:
-        """Variable of an input; with `ITSELF`, the node's own."""
+        """Return the variable that an input names; with `ITSELF`, the node's own."""
         return self.variables.setdefault(source, VariableMemory())
 
     def store(self, source: int) -> StoreMemory:
-        """The stack, queue or the like that an input names, or with `ITSELF` the node."""
+        """Return the stack, queue or similar that an input names; with `ITSELF`, the node's own."""
         return self.stores.setdefault(source, StoreMemory())
 
     def keep(self, source: int, inputs: Sequence[int], key: Any = None) -> None:
-        """A store takes an element: it holds the inputs' buffers."""
+        """Add an element to a store, which then holds the inputs' buffers."""
         buffers = [self.inputs[index].buffer for index in inputs]
         self.store(source).put([None if buffer is None else buffer.hold() for buffer in buffers], key)
 
     def take(self, source: int, key: Any, stays: bool = False) -> None:
-        """The outputs are an element's tensors, which the store then lets go; new memory for an element that it has not."""
+        """Give the outputs an element's buffers, and remove it from the store unless it `stays`.
+
+        An element that the store lacks gets new memory.
+        """
         store = self.store(source)
         if key not in store.held:
             return
@@ -327,12 +330,12 @@ class KernelMemory:
             store.drop(key)
 
     def elements_of(self, source: int) -> list[Buffer | None]:
-        """The tensors of the tensor list that is an input."""
+        """Return the tensors of the tensor list that is an input."""
         buffer = self.inputs[source].buffer
         return [] if buffer is None else buffer.contents or []
 
     def make_list(self, output: int = 0) -> list[Buffer | None]:
-        """A new tensor list as an output: its tensors, none yet."""
+        """Allocate a new tensor list as an output; return its tensors, none yet."""
         self.allocate(output)
         elements: list[Buffer | None] = []
         if (buffer := self.outputs[output].buffer) is not None:
@@ -340,7 +343,7 @@ class KernelMemory:
         return elements
 
     def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
-        """A tensor list to be changed: the input's own where nobody else has it, else a new one of its tensors."""
+        """Return a tensor list to change: the input's own if it has no other holder, else a copy."""
         if self.find_forwardable(output, source) is not None:
             self.forward(output, source)
             buffer = self.outputs[output].buffer
@@ -354,7 +357,7 @@ class KernelMemory:
         return elements
 
     def give_element(self, output: int, source: int, place: int) -> None:
-        """An output is an element of the list that an input is; new memory for one that was never set."""
+        """Give an output an element of the tensor list that is an input; an element that was never set gets new memory."""
         elements = self.elements_of(source)
         buffer = elements[place] if -len(elements) <= place < len(elements) else None
         if buffer is None:
@@ -364,8 +367,9 @@ class KernelMemory:
             self.outputs[output].buffer = buffer.hold()
 
     def renew_variable(self, source: int, size: int, kind: Kind | None = None) -> None:
-        """Allocate new memory for a variable, by default of its shape and type; the old buffer is freed when nobody reads
-        it.
+        """Allocate new memory for a variable, by default for its shape and type.
+
+        The old buffer is freed when its last reader ends.
         """
         variable = self.variable(source)
         kind = variable.kind if kind is None else kind
@@ -375,7 +379,7 @@ class KernelMemory:
             old.release()
 
     def share_with_variable(self, source: int, value: int) -> None:
-        """Let a variable take an input's buffer, even if it is shared, and free the variable's old one."""
+        """Give a variable an input's buffer, even if it is shared, and release the variable's old one."""
         variable, buffer = self.variable(source), self.inputs[value].buffer
         old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
         variable.kind = self.inputs[value].kind
@@ -383,24 +387,23 @@ class KernelMemory:
             old.release()
 
     def write_variable(self, source: int) -> None:
-        """Before a resource variable is changed in place: a copy, if its readers may still have its buffer."""
+        """Prepare a change of a resource variable in place: if readers may still hold its buffer, copy it first."""
         variable = self.variable(source)
         if variable.buffer is not None and (variable.copies_on_read or variable.buffer.is_shared):
             self.renew_variable(source, variable.buffer.size)
 
     def touch_rows(self, source: int) -> None:
-        """Before rows of a resource variable are read or written: from then on its readers get copies and it stays in place."""
+        """Prepare an access to rows of a resource variable. Afterwards readers get copies, and the variable stays in place."""
         variable = self.variable(source)
         if variable.buffer is not None and not variable.copies_on_read and variable.buffer.is_shared:
             self.renew_variable(source, variable.buffer.size)
         variable.copies_on_read = True
 
     def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DataType = FLOAT) -> Buffer | None:
-        """Allocate memory until the kernel ends, or until `release`.
+        """Allocate temporary memory, which is freed at the kernel's end or by `release`.
 
-        `dims` and `dtype` are the tensor's, for the error where there is no room; without them it is a vector of floats.
-
-        None if nothing is asked, and on a device whose kernels' temporaries depend on what its libraries choose.
+        `dims` and `dtype` are the tensor's, for the out-of-memory error; without them, it is a vector of floats. Return None
+        for size 0, and on a device whose libraries choose the temporaries.
         """
         if not size or not self._counts_temporaries:
             return None
@@ -411,12 +414,12 @@ class KernelMemory:
         return buffer
 
     def temporary_like(self, tensor: TensorMemory, dtype: DataType | None = None) -> Buffer | None:
-        """A temporary of a tensor's shape and type, or of another type."""
+        """Allocate a temporary with a tensor's shape, and its type or another one."""
         dtype = dtype or tensor.dtype
         return self.temporary(tensor.elements * item_size(dtype), tensor.dims, dtype)
 
     def give(self, output: int, temporary: Buffer | None) -> None:
-        """A temporary becomes an output."""
+        """Turn a temporary into an output."""
         if temporary is None:
             self.allocate(output)
             return
@@ -425,7 +428,7 @@ class KernelMemory:
         self.outputs[output].buffer = temporary
 
     def forward_temporary(self, *inputs: int) -> None:
-        """A temporary that lies in the first of these inputs that may be written to; else a new one of the first one's size."""
+        """Use the first of these inputs that may be overwritten as a temporary; else allocate one of the first input's size."""
         for index in inputs:
             buffer = self.inputs[index].buffer
             if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:
@@ -441,9 +444,9 @@ class KernelMemory:
             temporary.release()
 
     def new_buffer(self, size: int, on_host: bool = False, kind: Kind | None = None) -> Buffer | None:
-        """Allocate persistent memory, for example for a variable; None for zero bytes.
+        """Allocate persistent memory, for example for a variable; return None for zero bytes.
 
-        `kind` is the tensor's, for the error where there is no room; without it it is a vector of floats.
+        `kind` is the tensor's shape and type, for the out-of-memory error; without it, it is a vector of floats.
         """
         if not size:
             return None
@@ -453,11 +456,10 @@ class KernelMemory:
     # --- running a rule
 
     def run(self, rule: MemoryRule | None) -> None:
-        """Do what a kernel's rule says, then allocate the outputs that it did not speak of, and free the temporaries.
+        """Run a kernel's rule, then allocate the outputs that it did not mention, and free the temporaries.
 
-        An output that is a reference is the variable's own memory: none is allocated for it.
-
-        Raises OutOfMemory; what was made before is given back then.
+        An output that is a reference gets no memory: it has the variable's. Raises OutOfMemory, after giving back everything
+        allocated before.
         """
         try:
             if rule is not None:
@@ -493,13 +495,13 @@ MemoryRule = Callable[[KernelMemory], None]
 
 @dataclass(frozen=True, slots=True)
 class ForwardingRule:
-    """The rule of an op that writes its output over the first of these inputs that it may write to."""
+    """The rule of an op whose output overwrites the first of these inputs that it may overwrite."""
 
     inputs: tuple[int, ...]
     output: int = 0
 
     def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
-        """Inputs to try, in order."""
+        """Return the inputs to try, in order."""
         return self.inputs
 
     def __call__(self, memory: KernelMemory) -> None:
@@ -508,13 +510,13 @@ class ForwardingRule:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastForwardingRule:
-    """The rule of an op of two inputs that broadcast: never over a scalar that the other is no scalar beside.
+    """The rule of an op of two inputs that broadcast: a scalar is not overwritten if the other input is not a scalar.
 
-    Such a scalar is not even tried where the other has one element too.
+    Such a scalar is not tried even if the other input has only one element.
     """
 
     def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
-        """Inputs to try, in order."""
+        """Return the inputs to try, in order."""
         x, y = inputs[0].dims, inputs[1].dims
         if x == y or (x and y):
             return (0, 1)
@@ -526,7 +528,7 @@ class BroadcastForwardingRule:
 
 @dataclass(frozen=True, slots=True)
 class AliasRule:
-    """Rule of an op whose output is its input's buffer."""
+    """The rule of an op whose output is its input's buffer."""
 
     source: int = 0
     output: int = 0
@@ -536,23 +538,23 @@ class AliasRule:
 
 
 def forwards(*inputs: int, output: int = 0) -> MemoryRule:
-    """An op that writes its output over the first of these inputs that it may write to."""
+    """Return the rule of an op whose output overwrites the first of these inputs that it may overwrite."""
     return ForwardingRule(inputs, output)
 
 
 def aliases(source: int = 0, output: int = 0) -> MemoryRule:
-    """Rule of an op whose output is its input's buffer."""
+    """Return the rule of an op whose output is its input's buffer."""
     return AliasRule(source, output)
 
 
 def alias_same_shape(memory: KernelMemory) -> None:
-    """Rule of a reshaping op: the first input's buffer if the shape does not change."""
+    """Apply the rule of a reshaping op: the output is the first input's buffer if the shape does not change."""
     if memory.outputs[0].dims == memory.inputs[0].dims:
         memory.alias(0, 0)
 
 
 def leaves_untracked(*outputs: int) -> MemoryRule:
-    """An op that makes these outputs without asking the device's allocator."""
+    """Return the rule of an op that allocates these outputs outside the device's allocator."""
 
     def rule(memory: KernelMemory) -> None:
         for output in outputs:
@@ -562,7 +564,7 @@ def leaves_untracked(*outputs: int) -> MemoryRule:
 
 
 def writes_variables(count: int) -> MemoryRule:
-    """An op that changes the resource variables named by its first `count` inputs."""
+    """Return the rule of an op that changes the resource variables named by its first `count` inputs."""
 
     def rule(memory: KernelMemory) -> None:
         for source in range(count):
@@ -572,7 +574,7 @@ def writes_variables(count: int) -> MemoryRule:
 
 
 def allocates(*order: int) -> MemoryRule:
-    """Rule of an op that allocates its outputs in this order."""
+    """Return the rule of an op that allocates its outputs in this order."""
 
     def rule(memory: KernelMemory) -> None:
         for output in order:
@@ -582,7 +584,7 @@ def allocates(*order: int) -> MemoryRule:
 
 
 def touches_rows(count: int = 1) -> MemoryRule:
-    """An op that reads or changes rows of the resource variables named by its first `count` inputs."""
+    """Return the rule of an op that reads or changes rows of the resource variables named by its first `count` inputs."""
 
     def rule(memory: KernelMemory) -> None:
         for source in range(count):
@@ -605,7 +607,7 @@ def has_aligned_bounds(tensor: TensorMemory, *bounds: int) -> bool:
 
 
 def share_rows(memory: KernelMemory, output: int, source: int) -> None:
-    """Make an output out of consecutive rows of an input, without copying them."""
+    """Make consecutive rows of an input an output, without copying them."""
     if memory.outputs[output].elements == memory.inputs[source].elements:
         memory.alias(output, source)
     else:
@@ -613,6 +615,6 @@ def share_rows(memory: KernelMemory, output: int, source: int) -> None:
 
 
 def alias_each(memory: KernelMemory) -> None:
-    """Of an op that hands each input on as the output of the same position."""
+    """Apply the rule of an op that passes each input on as the output of the same position."""
     for output in range(len(memory.outputs)):
         memory.alias(output, output)

@@ -1,7 +1,7 @@
-"""Resources that one op makes and others use: how they are named, and how a handle of either form is followed.
+"""Resources that one op creates and others use: their names, and the lookup by a handle of either form.
 
-The newer ops hand on a `ResourceHandle`, the older ones a ref to two strings (container and name).  Source: TensorFlow's
-container rules (`shared_name`, else the node's name where the op asks for it, else a name that only this node knows).
+The newer ops return a `ResourceHandle`; the older ones return a reference to two strings (container and name). Source:
+TensorFlow's rules for names: `shared_name`, else the node's name if the op requests it, else a private name.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, forma
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
-"""Containers of resources without one, and of resources that last for one step."""
+"""Container of resources without one, and container of resources that last for one step."""
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]
-"""Function that follows a handle of either form."""
+"""A function that finds the resource of a handle of either form."""
 
 
 def name_resource(attrs: Attrs, context: KernelContext, kind: str, by_node: bool = False) -> ResourceHandle:
-    """The handle of the resource that attrs `container` and `shared_name` name; InvalidArgumentError for names not allowed.
+    """Return the handle of the resource that attrs `container` and `shared_name` name.
 
-    `kind` is its C++ type; `by_node`: nodes of one name share it where `shared_name` is empty.
+    `kind` is its C++ type. With `by_node`, nodes with the same name share it if `shared_name` is empty. Raises
+    InvalidArgumentError for invalid names.
     """
     container, shared = attrs["container"], attrs["shared_name"]
     if container and not VALID_CONTAINER.fullmatch(container):
@@ -54,14 +55,14 @@ def _private_name(context: KernelContext) -> str:
 
 
 def strings_of(handle: ResourceHandle) -> VariableResource:
-    """A ref to the two strings by which the older ops know a resource."""
+    """Return a reference to the two strings by which the older ops name a resource."""
     return VariableResource(handle.name, STRING, string_array([handle.container.encode(), handle.name.encode()], (2,)))
 
 
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
-    """The handle behind a handle of either form: itself, `[2]` strings, or a variable of them.
+    """Return the handle in a handle of either form: the handle itself, `[2]` strings, or a variable with them.
 
-    InvalidArgumentError if it is no pair of strings.
+    Raises InvalidArgumentError for anything but a handle or two strings.
     """
     if isinstance(holder, ResourceHandle):
         return holder
@@ -78,9 +79,10 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
 
 
 def build_finder(kind: str) -> Finder:
-    """Function that looks up the resource of this C++ type by a handle of either form.
+    """Return a function that looks up a resource of this C++ type by a handle of either form.
 
-    InvalidArgumentError for a handle of another type, NotFoundError if there is none (the older form tells no type).
+    It raises InvalidArgumentError for a handle of another type (the older form has no type), and NotFoundError for a missing
+    resource.
     """
 
     def find(holder: Any, context: KernelContext) -> Any:
@@ -90,14 +92,14 @@ def build_finder(kind: str) -> Finder:
 
 
 def make_anonymous(context: KernelContext, kind: str, label: str, make: Callable[[], Any]) -> ResourceHandle:
-    """The handle of a new resource of this C++ type that no name leads to."""
+    """Create a resource of this C++ type without a name; return its handle."""
     handle = ResourceHandle(context.device, DEFAULT_CONTAINER, context.resources.private_name(label), kind)
     context.resources.lookup_or_create(handle, make, is_anonymous=True)
     return handle
 
 
 def find_in_step(key: str, kind: str, context: KernelContext) -> Any:
-    """Resource of this step by key (container and name); raises NotFoundError if it is missing."""
+    """Return the resource of this step with this key (container and name). Raises NotFoundError if it is missing."""
     found = context.step_resources.get(key)
     if found is None:
         raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{kind} does not exist.")
@@ -105,7 +107,7 @@ def find_in_step(key: str, kind: str, context: KernelContext) -> Any:
 
 
 def serialise_handle(handle: ResourceHandle) -> bytes:
-    """A handle as a `ResourceHandleProto`."""
+    """Return a handle as a serialized `ResourceHandleProto`."""
     texts = ((1, handle.device), (2, handle.container), (3, handle.name))
     found = b"".join(message_field(field, text.encode("utf-8", "surrogateescape")) for field, text in texts)
     found += number_field(4, TYPE_HASHES.get(handle.type, 0)) + message_field(5, handle.type.encode())
@@ -117,7 +119,7 @@ def serialise_handle(handle: ResourceHandle) -> bytes:
 
 
 def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
-    """Kernels of the older op, which returns strings, and the newer one, from `(inputs, attrs, context) -> handle`."""
+    """Return the kernels of the older op, which returns strings, and the newer one. `make` returns the handle for both."""
 
     def give_strings(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (strings_of(make(inputs, attrs, context)),)
@@ -129,7 +131,7 @@ def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
 
 
 def makers(older: str, newer: str, make: Callable[..., ResourceHandle], infer_newer: ShapeFunction = scalar) -> Table:
-    """The rows of the two ops that make a resource, from `(inputs, attrs, context) -> handle`."""
+    """Return the table rows of the two ops that create a resource. `make` returns the handle for both."""
     give_strings, give_handle = both_forms(make)
     return {
         older: Kernel(give_strings, infer_two_strings, needs_context=True),
@@ -146,7 +148,7 @@ def users(
     may_wait: bool = False,
     memory: MemoryRule | None = None,
 ) -> Table:
-    """The rows of the two ops that use a resource by a handle of either form, and so compute alike."""
+    """Return the table rows of two ops that compute the same with a resource, by a handle of the older or newer form."""
     return {
         older: Kernel(compute, infer_older, needs_context=True, may_wait=may_wait, memory=memory),
         newer: Kernel(compute, infer_newer, needs_context=True, may_wait=may_wait, memory=memory),
@@ -156,7 +158,7 @@ def users(
 def check_signature(
     holder: Any, types: tuple[Sequence[DataType], Sequence[DataType]], expected: tuple[Sequence[DataType], Sequence[DataType]]
 ) -> None:
-    """InvalidArgumentError unless an op's types, of inputs after the handle and of outputs, are those its resource expects."""
+    """Raise InvalidArgumentError unless an op's input types (after the handle) and output types are those of the resource."""
     if [tuple(side) for side in types] == [tuple(side) for side in expected]:
         return
     handle = "resource" if isinstance(holder, ResourceHandle) else "string_ref"
@@ -169,12 +171,12 @@ def check_signature(
 
 
 def types_text(dtypes: Sequence[DataType]) -> str:
-    """`int64, string`."""
+    """Return types as text: `int64, string`."""
     return ", ".join(dtype.name for dtype in dtypes)
 
 
 def shapes_text(shapes: Sequence[Dims]) -> str:
-    """`[[2,?], []]`."""
+    """Return shapes as text: `[[2,?], []]`."""
     return "[" + ", ".join(map(format_dims, shapes)) + "]"
 
 
@@ -182,7 +184,7 @@ def shapes_text(shapes: Sequence[Dims]) -> str:
 
 
 def slices(value: Any, dtype: DataType) -> list[Any]:
-    """A tensor `[n, ...]` cut along its first axis; a scalar resource or variant is the object itself."""
+    """Return the parts of a tensor `[n, ...]` along its first axis; a scalar resource or variant becomes the object itself."""
     if isinstance(value, Sketch):
         return [value[i] for i in range(len(value))]
     array = np.asarray(value, dtype.numpy)
@@ -191,7 +193,7 @@ def slices(value: Any, dtype: DataType) -> list[Any]:
 
 
 def stack_values(values: Sequence[Any], dtype: DataType, shape: Sequence[int] = ()) -> Any:
-    """Stack values of equal shape along a new first axis; `shape` is an element's, used if there are none."""
+    """Stack values of equal shape along a new first axis; `shape` is the element shape if there are no values."""
     if not values:
         return np.empty((0, *shape), dtype.numpy)
     # numpy would take apart an object that looks like a sequence
@@ -204,7 +206,7 @@ def stack_values(values: Sequence[Any], dtype: DataType, shape: Sequence[int] = 
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
-    """The shape of a value; an object that is no array is a scalar."""
+    """Return the shape of a value; an object that is not an array is a scalar."""
     return value.shape if isinstance(value, np.ndarray | np.generic | Sketch) else ()
 
 
@@ -212,28 +214,28 @@ def shape_of(value: Any) -> tuple[int, ...]:
 
 
 def infer_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """The older form of a handle, `[2]`."""
+    """Return the shape of a handle in its older form, `[2]`."""
     return ((2,),)
 
 
 def infer_unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
-    """One unknown shape for each output, whose types an attr lists."""
+    """Return an unknown shape for each output, whose types an attr lists."""
     types = next((context.attrs[name] for name in ("component_types", "dtypes") if name in context.attrs), ())
     return (None,) * len(types)
 
 
 def check_two_strings(context: ShapeContext, index: int = 0) -> None:
-    """ShapeError if an input cannot be the older form of a handle."""
+    """Raise ShapeError if an input cannot be a handle in its older form."""
     with_value(with_rank(context.shapes[index], 1)[0], 2)
 
 
 def infer_takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """No output, for the older form of a handle; ShapeError if it is none."""
+    """Return no output shapes. Raises ShapeError unless the input can be a handle in its older form."""
     check_two_strings(context)
     return ()
 
 
 def infer_scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar for the older form of a handle; ShapeError if it is none."""
+    """Return the shape of a scalar. Raises ShapeError unless the input can be a handle in its older form."""
     check_two_strings(context)
     return ((),)

@@ -1,6 +1,6 @@
-"""Family of each op's kernel, so that only the families that a graph needs are imported.
+"""The family of each op's kernel, so that only the families that a graph needs are imported.
 
-The file is written by `make tables` from the families' own tables; a test holds it to them.
+`make tables` writes the file from the families' tables; a test compares them.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ def _read_rows() -> Iterator[tuple[str, str]]:
 
 OP_FAMILIES = dict(_read_rows())
 FAMILIES = tuple(dict.fromkeys(OP_FAMILIES.values()))
-"""The modules of this package that end in a `TABLE`."""
+"""The modules of this package that have a `TABLE`."""

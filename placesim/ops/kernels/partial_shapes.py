@@ -1,4 +1,4 @@
-"""Partly known shapes at run time, as tensor arrays and tensor lists keep of their elements."""
+"""Partly known shapes at run time, which tensor arrays and tensor lists keep for their elements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.ops.kernels.shapes import Dims
 
 
 def show_partial(dims: Dims) -> str:
-    """`[?,3]`; `<unknown>` where the rank is unknown."""
+    """Return a shape as text: `[?,3]`, or `<unknown>` for an unknown rank."""
     return str(Shape(dims))
 
 
@@ -23,14 +23,14 @@ def is_full(dims: Dims) -> bool:
 
 
 def is_compatible(one: Dims, two: Dims) -> bool:
-    """Whether one shape may be both."""
+    """Whether a tensor can have both shapes."""
     if one is None or two is None:
         return True
     return len(one) == len(two) and all(a == b or a < 0 or b < 0 for a, b in zip(one, two, strict=True))
 
 
 def merge_partial(one: Dims, two: Dims) -> Dims:
-    """Common shape of two partial shapes; raises InvalidArgumentError if they conflict."""
+    """Return the common shape of two partial shapes. Raises InvalidArgumentError if they conflict."""
     if one is None or two is None:
         return two if one is None else one
     if len(one) != len(two):
@@ -43,9 +43,9 @@ def merge_partial(one: Dims, two: Dims) -> Dims:
 
 
 def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
-    """The shape that `dims` and all the tensors have; None among these is no tensor.
+    """Return the common shape of `dims` and all tensors; None among them means that there is no tensor.
 
-    InvalidArgumentError if there is none.
+    Raises InvalidArgumentError if they conflict.
     """
     for tensor in tensors:
         if tensor is not None:
@@ -54,9 +54,9 @@ def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
 
 
 def partial_shape_of(tensor: Tensor) -> Dims:
-    """The shape that a tensor spells: `[rank]` of dimensions, -1 for unknown ones, or the scalar -1 for unknown rank.
+    """Return the shape in a tensor: `[rank]` dimensions, -1 for unknown ones, or the scalar -1 for an unknown rank.
 
-    InvalidArgumentError for another scalar, a rank above 1, and a dimension below -1.
+    Raises InvalidArgumentError for another scalar, a rank above 1, or a dimension below -1.
     """
     tensor = np.asarray(tensor)
     if not tensor.ndim:

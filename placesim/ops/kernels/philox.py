@@ -1,8 +1,8 @@
-"""The Philox 4x32-10 generator: a key and a counter -> blocks of four 32-bit words, as TensorFlow orders them.
+"""The Philox 4x32-10 generator: makes blocks of four 32-bit words from a key and a counter, in TensorFlow's order.
 
-Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011).  A generator is a value that moves along its
-counter; an op's own generator (`op_generator`) is seeded by the attrs `seed` and `seed2` and reserves a stretch of the counter
-for every run, so that runs never overlap whatever they draw.
+Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). A generator object advances its counter. An op's
+own generator (`op_generator`) is seeded by the attrs `seed` and `seed2`. It reserves a range of the counter for every run, so
+runs never overlap.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 CHUNK = 1 << 13
-"""Blocks computed at once: their words stay in the processor's cache."""
+"""Number of blocks computed at once: their words stay in the processor's cache."""
 SCRAMBLING_KEY = 0x02461E29_3EC8F720
-"""The key under which TensorFlow scrambles the seeds of stateless ops."""
+"""The key with which TensorFlow scrambles the seeds of stateless ops."""
 RESERVED_SAMPLES = 256
-"""Blocks that TensorFlow sets aside for each output element."""
+"""Number of blocks that TensorFlow reserves for each output element."""
 
 
 class Philox:
-    """A generator at a place of its sequence: a 64-bit `key` and a 128-bit `counter`, which counts blocks."""
+    """A generator at a position of its sequence: a 64-bit `key` and a 128-bit `counter`, which counts blocks."""
 
     __slots__ = ("counter", "key")
 
@@ -36,21 +36,21 @@ class Philox:
         self.counter = counter & MASK_128
 
     def copy(self) -> Philox:
-        """Copy with the same future numbers."""
+        """Return a copy with the same future numbers."""
         return Philox(self.key, self.counter)
 
     def skip(self, blocks: int) -> None:
-        """Move on by this many blocks."""
+        """Advance by this many blocks."""
         self.counter = (self.counter + blocks) & MASK_128
 
     def take(self, count: int) -> Tensor:
-        """The next blocks, uint32 `[count, 4]`; the generator moves behind them."""
+        """Return the next blocks, uint32 `[count, 4]`, and advance the generator past them."""
         words = self.blocks_at(np.arange(count, dtype=np.uint64))
         self.skip(count)
         return words
 
     def blocks_at(self, offsets: Tensor) -> Tensor:
-        """Blocks at uint64 offsets from here, uint32 `[offsets, 4]`, without moving the generator."""
+        """Return blocks at uint64 offsets from here, uint32 `[offsets, 4]`, without advancing the generator."""
         words = np.empty((len(offsets), 4), np.uint32)
         start, high = np.uint64(self.counter & MASK_64), np.uint64(self.counter >> 64)
         for at in range(0, len(offsets), CHUNK):
@@ -60,7 +60,7 @@ class Philox:
 
 
 def _encrypt(low: Tensor, high: Tensor, key: int, words: Tensor) -> None:
-    """Write the blocks of the counters `high * 2**64 + low`; each word is held in 64 bits, so that products fit."""
+    """Write the blocks of the counters `high * 2**64 + low`. Each word is in a 64-bit integer, so that products fit."""
     mask, half = np.uint64(MASK_32), np.uint64(32)
     w0, w1, w2, w3 = low & mask, low >> half, high & mask, high >> half
     key0, key1 = key & MASK_32, key >> 32
@@ -80,12 +80,12 @@ def _encrypt(low: Tensor, high: Tensor, key: int, words: Tensor) -> None:
 
 
 def seeded_philox(seed: int, seed2: int) -> Philox:
-    """The generator of two seeds: the first is the key, the second the upper half of the counter."""
+    """Return the generator of two seeds: the first is the key, the second the upper half of the counter."""
     return Philox(seed, (seed2 & MASK_64) << 64)
 
 
 def op_generator(context: KernelContext, attrs: Attrs) -> Philox:
-    """The node's own generator, made at its first run; two zero seeds mean seeds from the system."""
+    """Return the node's own generator, created at its first run. Two zero seeds mean random seeds from the system."""
     generator: Philox | None = context.node_state.get("philox")
     if generator is None:
         seed, seed2 = attrs["seed"], attrs["seed2"]
@@ -97,7 +97,7 @@ def op_generator(context: KernelContext, attrs: Attrs) -> Philox:
 
 
 def reserve(context: KernelContext, attrs: Attrs, blocks: int) -> Philox:
-    """A generator for one run of the node, whose own moves on by `blocks`."""
+    """Return a generator for one run of the node, and advance the node's own by `blocks`."""
     generator = op_generator(context, attrs)
     reserved = generator.copy()
     generator.skip(blocks)
@@ -105,44 +105,44 @@ def reserve(context: KernelContext, attrs: Attrs, blocks: int) -> Philox:
 
 
 def scrambled_philox(seed: int, seed2: int) -> Philox:
-    """The generator of a stateless op's two seeds: one block of Philox mixes them, so that neither needs to be strong."""
+    """Return the generator of a stateless op's two seeds. A block of Philox mixes them, so that neither needs to be strong."""
     mixed = Philox(SCRAMBLING_KEY, (seed2 & MASK_64) << 64 | seed & MASK_64).take(1)[0]
     low, high, low_counter, high_counter = (int(word) for word in mixed)
     return Philox(high << 32 | low, (high_counter << 32 | low_counter) << 64)
 
 
 class WordStream:
-    """A generator read one word at a time, for the samplers that draw as they go."""
+    """A generator read one word at a time, for samplers that need an unknown number of words."""
 
     def __init__(self, generator: Philox) -> None:
         self._generator = generator.copy()
         # few at first, as most samplers want, then more at once
         self._blocks = 16
         self._waiting: list[int] = []
-        """Words drawn already, the next one last."""
+        """Words generated but not yet returned, the next one last."""
 
     def word(self) -> int:
-        """32 random bits."""
+        """Return 32 random bits."""
         if not self._waiting:
             self._waiting = self._generator.take(self._blocks).reshape(-1)[::-1].tolist()
             self._blocks = min(self._blocks * 2, CHUNK)
         return self._waiting.pop()
 
     def double_word(self) -> int:
-        """64 random bits, the lower half first."""
+        """Return 64 random bits, the lower half first."""
         return self.word() | self.word() << 32
 
     def float32(self) -> float:
-        """A float32 in [0, 1) of 23 random bits."""
+        """Return a float32 in [0, 1) from 23 random bits."""
         return (self.word() & 0x7FFFFF) / (1 << 23)
 
     def float64(self) -> float:
-        """A float64 in [0, 1) of 52 random bits, of which the first word gives the upper 20."""
+        """Return a float64 in [0, 1) from 52 random bits; the first word gives the upper 20."""
         upper = self.word() & 0xFFFFF
         return (upper << 32 | self.word()) / (1 << 52)
 
     def below(self, limit: int, bits: int = 32) -> int:
-        """An integer in [0, limit), each equally likely: draws that would favour small ones are rejected."""
+        """Return an integer in [0, limit), all equally likely: draws that would favour small ones are rejected."""
         draw = self.word if bits == 32 else self.double_word
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)

@@ -22,24 +22,24 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that sums of this type are kept in: float32 for half and bfloat16, else the type itself."""
+    """Return the type in which sums of this type are computed: float32 for half and bfloat16, else the type itself."""
     return np.dtype(np.float32) if is_narrow(dtype) else dtype
 
 
 def packet_size(dtype: np.dtype[Any]) -> int:
-    """Number of floats of a type that Eigen processes at once with AVX: 32 bytes, but no more than 8."""
+    """Return the number of floats that Eigen processes at once with AVX: 32 bytes, but no more than 8 floats."""
     return min(32 // dtype.itemsize, 8)
 
 
 def lowest(dtype: np.dtype[Any]) -> Any:
-    """The lowest finite value of a real type, as a scalar of that type."""
+    """Return the lowest finite value of a real type, as a scalar of that type."""
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).min)
     return dtype.type(False) if dtype.kind == "b" else dtype.type(_finite_limits(dtype).min)
 
 
 def highest(dtype: np.dtype[Any]) -> Any:
-    """The highest finite value of a real type, as a scalar of that type."""
+    """Return the highest finite value of a real type, as a scalar of that type."""
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).max)
     return dtype.type(True) if dtype.kind == "b" else dtype.type(_finite_limits(dtype).max)
@@ -54,7 +54,7 @@ def _finite_limits(dtype: np.dtype[Any]) -> Any:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, any shapes, with half and bfloat16 inputs as float32 and its result rounded back to their type."""
+    """Return a function that computes half and bfloat16 inputs, of any shape, in float32 and rounds the result back."""
 
     @wraps(function)
     def compute(*inputs: Tensor) -> Any:

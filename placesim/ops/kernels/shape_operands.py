@@ -1,4 +1,4 @@
-"""Tensors that spell a shape or an axis, read by a kernel while it runs, with TensorFlow's texts."""
+"""Tensors that give a shape or an axis to a running kernel, with TensorFlow's error texts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from placesim.ops.kernels.shapes import format_dims
 
 
 def shape_text(tensor: Any) -> str:
-    """A tensor's shape as TensorFlow prints it: `[2,3]`."""
+    """Return a tensor's shape as TensorFlow prints it: `[2,3]`."""
     return format_dims(np.shape(tensor))
 
 
 def is_legacy_scalar(tensor: Tensor) -> bool:
-    """A scalar, or the vector of one element that old graphs use for one."""
+    """Whether a tensor is a scalar, or the vector of one element that old graphs use instead."""
     return tensor.ndim == 0 or tensor.shape == (1,)
 
 
 def shape_of_values(values: Tensor) -> tuple[int, ...]:
-    """The shape that integers, of any shape, spell.
+    """Return the shape whose dimensions are these integers; the tensor may have any shape.
 
-    InvalidArgumentError for a negative one, or more elements than an int64 counts.
+    Raises InvalidArgumentError for a negative dimension, or for more elements than an int64 can count.
     """
     shape = tuple(int(value) for value in values.reshape(-1))
     for dim in shape:
@@ -39,14 +39,14 @@ def shape_of_values(values: Tensor) -> tuple[int, ...]:
 
 
 def shape_of_vector(tensor: Tensor, allowed: str = "{int32,int64}") -> tuple[int, ...]:
-    """The shape that `[rank]` spells; InvalidArgumentError for no vector, and as of `shape_of_values`."""
+    """Return the shape in a vector `[rank]`. Raises InvalidArgumentError as `shape_of_values` does, and for another rank."""
     if tensor.ndim != 1:
         raise InvalidArgumentError(f"shape must be a vector of {allowed}, got shape {shape_text(tensor)}")
     return shape_of_values(tensor)
 
 
 def broadcast_dims(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...] | None:
-    """The shape of two known shapes broadcast together, None if they do not fit."""
+    """Return the shape of two known shapes broadcast together, or None if they do not fit."""
     rank = max(len(one), len(two))
     left, right = ((1,) * (rank - len(dims)) + tuple(dims) for dims in (one, two))
     if any(a != b and a != 1 and b != 1 for a, b in zip(left, right, strict=True)):

@@ -1,8 +1,8 @@
-"""Static shapes: the vocabulary that every shape function is written in, with TensorFlow's own messages.
+"""Static shapes: the operations that shape functions consist of, with TensorFlow's own messages.
 
-A shape is `Dims`: a tuple of dimensions where -1 is unknown, or None if the rank is unknown.  A shape function takes a
-`ShapeContext` and gives one shape for each output; it raises `ShapeError` with the bare sentence, to which the caller adds
-the node and its input shapes.  Source: TensorFlow's shape inference context, as `tests/data/ops-*` recorded it.
+A shape is `Dims`: a tuple of dimensions in which -1 is unknown, or None if the rank is unknown. A shape function takes a
+`ShapeContext` and returns one shape per output. It raises `ShapeError` with a bare sentence, to which the caller adds the node
+and its input shapes. Source: TensorFlow's shape inference context, as recorded in `tests/data/ops-*`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ MAX_INT64 = (1 << 63) - 1
 
 
 class ShapeError(InvalidArgumentError):
-    """A shape function refuses its inputs."""
+    """Raised by a shape function that refuses its inputs."""
 
 
 class HandleShape(NamedTuple):
-    """Known content of a resource handle."""
+    """The known type and shape of the tensor behind a resource handle."""
 
     dtype: DataType
     shape: Dims
 
 
 class ShapeContext:
-    """Known facts of one node's inputs while its output shapes are inferred.
+    """The known facts about one node's inputs, from which a shape function infers the output shapes.
 
-    `shapes[i]` is the shape of input i; `value(i)` its constant value or None; `handles[i]` what a resource input holds.
+    `shapes[i]` is the shape of input i, and `value(i)` its constant value or None. `handles[i]` is the type and shape behind a
+    resource input.
     """
 
     def __init__(
@@ -57,22 +58,22 @@ class ShapeContext:
         self.used_partial_shapes: dict[int, Dims] = {}
 
     def known_value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """Constant value of an input, None if unknown; a context may compute it on demand."""
+        """Return the constant value of an input, None if unknown; a context may compute it on demand."""
         return self._values[index]
 
     def known_partial_shape(self, index: int) -> Dims:
-        """Shape given by an input with some unknown elements (-1)."""
+        """Return the shape that an input gives, with -1 for unknown dimensions."""
         return self._partial_shapes[index]
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """Constant value of an input, None if unknown; error messages then mention its use."""
+        """Return the constant value of an input, None if unknown. Error messages then mention its use."""
         found = self.known_value(index)
         if found is not None:
             self.used_values.add(index)
         return found
 
     def scalar_value(self, index: int) -> int | None:
-        """Value of an integer scalar input, None if unknown."""
+        """Return the value of an integer scalar input, None if unknown."""
         found = self.value(index)
         if found is None:
             return None
@@ -81,7 +82,7 @@ class ShapeContext:
         return int(found)
 
     def shape_value(self, index: int) -> Dims:
-        """Shape given by an input (a vector of dimensions, or the scalar -1), None if unknown."""
+        """Return the shape that an input gives (a vector of dimensions, or the scalar -1); None if unknown."""
         dims = with_rank_at_most(self.shapes[index], 1)
         constant = self.known_value(index)
         if constant is not None:
@@ -112,7 +113,7 @@ ShapeFunction = Callable[[ShapeContext], Sequence[Dims]]
 
 
 def format_dims(dims: Dims) -> str:
-    """`[2,?]`; `?` alone where the rank is unknown."""
+    """Return a shape as text: `[2,?]`, or `?` for an unknown rank."""
     return "?" if dims is None else "[" + ",".join("?" if dim < 0 else str(dim) for dim in dims) + "]"
 
 
@@ -125,7 +126,7 @@ def is_fully_defined(dims: Dims) -> bool:
 
 
 def element_count(dims: Dims) -> int | None:
-    """The number of elements, None if a dimension is unknown."""
+    """Return the number of elements, or None if a dimension is unknown."""
     if dims is None or any(dim < 0 for dim in dims):
         return None
     count = 1
@@ -135,18 +136,18 @@ def element_count(dims: Dims) -> int | None:
 
 
 RANK_LIMIT = 254
-"""A shape of TensorFlow's has fewer dimensions."""
+"""Number of dimensions that no TensorFlow shape reaches."""
 
 
 def unknown_dims(rank: int | None) -> Dims:
-    """A shape of unknown dimensions.  Raises ShapeError for a rank that no tensor has."""
+    """Return a shape of unknown dimensions. Raises ShapeError for a rank that no tensor can have."""
     if rank is not None and rank >= RANK_LIMIT:
         raise ShapeError(f"Shape must be at most rank {RANK_LIMIT - 1} but is rank {rank}")
     return None if rank is None else (-1,) * rank
 
 
 def with_rank(dims: Dims, rank: int) -> tuple[int, ...]:
-    """The shape with exactly this rank."""
+    """Return the shape with exactly this rank. Raises ShapeError if it has another."""
     if dims is None:
         return (-1,) * rank
     if len(dims) != rank:
@@ -167,14 +168,14 @@ def with_rank_at_most(dims: Dims, rank: int) -> Dims:
 
 
 def with_value(dim: int, value: int) -> int:
-    """A dimension that must have this value."""
+    """Return a dimension that must have this value. Raises ShapeError if it has another."""
     if dim >= 0 and dim != value:
         raise ShapeError(f"Dimension must be {value} but is {dim}")
     return value
 
 
 def merge_dim(one: int, two: int) -> int:
-    """The dimension that both are."""
+    """Return the common value of two dimensions. Raises ShapeError if they differ."""
     if one < 0 or one == two:
         return two
     if two < 0:
@@ -183,7 +184,7 @@ def merge_dim(one: int, two: int) -> int:
 
 
 def merge(one: Dims, two: Dims) -> Dims:
-    """The shape that both are."""
+    """Return the common shape of two shapes. Raises ShapeError if they differ."""
     if one is None:
         return two
     if two is None:
@@ -200,7 +201,7 @@ def merge(one: Dims, two: Dims) -> Dims:
 
 
 def merge_numbered(one: Dims, two: Dims, index: int) -> Dims:
-    """The shape that both are; ShapeError names the number of the first among an op's inputs."""
+    """Return the common shape of two shapes. The ShapeError names the first one's number among an op's inputs."""
     try:
         return merge(one, two)
     except ShapeError as error:
@@ -208,7 +209,7 @@ def merge_numbered(one: Dims, two: Dims, index: int) -> Dims:
 
 
 def merge_backwards(shapes: Sequence[Dims]) -> Dims:
-    """The shape that all are, merged from the last to the first, as TensorFlow does: it decides which pair an error names."""
+    """Return the common shape of all shapes, merged from last to first as in TensorFlow, so that errors name the same pair."""
     found = shapes[-1]
     for index in range(len(shapes) - 2, -1, -1):
         found = merge_numbered(shapes[index], found, index)
@@ -225,7 +226,10 @@ def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
 
 
 def subshape(dims: Dims, start: int, end: int | None = None, stride: int = 1) -> Dims:
-    """`dims[start:end:stride]`, where start and end may be negative but not before the first, and are cut at the last."""
+    """Return `dims[start:end:stride]`. Negative positions count from the end; positions past the last are cut off.
+
+    Raises ShapeError for a position before the first.
+    """
     if dims is None:
         return None
     rank = len(dims)
@@ -289,7 +293,7 @@ def divide_dim(dim: int, divisor: int, evenly: bool = True) -> int:
 
 
 def broadcast(one: Dims, two: Dims) -> Dims:
-    """The shape of an elementwise op of two inputs, as numpy broadcasts them."""
+    """Return the shape of an elementwise op of two inputs, which broadcast as in numpy."""
     if one is None or two is None:
         return None
     rank = max(len(one), len(two))
@@ -312,65 +316,65 @@ def _broadcast_dim(a: int, b: int) -> int:
 
 
 def unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """One output with the first input's shape and handle facts."""
+    """Return the first input's shape for the output, which also has its handle facts."""
     if context.handles and context.handles[0] is not None:
         context.output_handles[0] = context.handles[0]
     return (context.shapes[0],)
 
 
 def broadcasted(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as the first two inputs broadcast together."""
+    """Return the shape of the first two inputs broadcast together."""
     return (broadcast(context.shapes[0], context.shapes[1]),)
 
 
 def scalar(context: ShapeContext) -> Sequence[Dims]:
-    """One scalar output."""
+    """Return the shape of a scalar output."""
     return ((),)
 
 
 def no_outputs(context: ShapeContext) -> Sequence[Dims]:
-    """Nothing."""
+    """Return no shapes, for an op without outputs."""
     return ()
 
 
 def unknown_shape(context: ShapeContext) -> Sequence[Dims]:
-    """One output of unknown shape."""
+    """Return an unknown shape for the output."""
     return (None,)
 
 
 def shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    """One output with the shape in attr `shape`; NotFoundError if the attr is missing, which a raw graph allows."""
+    """Return the shape in attr `shape`. Raises NotFoundError if a raw graph lacks it."""
     if "shape" not in context.attrs:
         raise NotFoundError("No attr named 'shape' in NodeDef:")
     return (context.attrs["shape"].dims,)
 
 
 def as_second(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as the second input."""
+    """Return the second input's shape for the output."""
     return (context.shapes[1],)
 
 
 def unchanged_scalar(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as the first input, which is a scalar."""
+    """Return the first input's shape for the output; it must be a scalar."""
     return (with_rank(context.shapes[0], 0),)
 
 
 def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as the first input; the others are scalars."""
+    """Return the first input's shape for the output; all other inputs must be scalars."""
     for dims in context.shapes[1:]:
         with_rank(dims, 0)
     return (context.shapes[0],)
 
 
 def two_vectors(context: ShapeContext) -> Sequence[Dims]:
-    """Two outputs, vectors of unknown length; all inputs are vectors."""
+    """Return two vectors of unknown length for the outputs; all inputs must be vectors."""
     for dims in context.shapes:
         with_rank(dims, 1)
     return ((-1,), (-1,))
 
 
 def merged(context: ShapeContext) -> Sequence[Dims]:
-    """One output; every input has its shape."""
+    """Return the common shape of all inputs for the output."""
     found: Dims = None
     for dims in context.shapes:
         found = merge(found, dims)
@@ -381,18 +385,18 @@ def merged(context: ShapeContext) -> Sequence[Dims]:
 
 
 def vector_shape_value(context: ShapeContext, index: int) -> Dims:
-    """Shape given by an input that must be a vector."""
+    """Return the shape that an input gives, which must be a vector."""
     with_rank(context.shapes[index], 1)
     return context.shape_value(index)
 
 
 def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
-    """One output with the shape in the first input."""
+    """Return the shape that the first input gives for the output."""
     return (vector_shape_value(context, 0),)
 
 
 def scalar_dim(context: ShapeContext, index: int) -> int:
-    """Dimension given by a scalar input, -1 if unknown."""
+    """Return the dimension that a scalar input gives, -1 if unknown."""
     value = context.scalar_value(index)
     if value is not None and value < 0:
         raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {value}")
@@ -400,7 +404,7 @@ def scalar_dim(context: ShapeContext, index: int) -> int:
 
 
 def scalar_axis(context: ShapeContext, index: int, rank: int | None) -> int | None:
-    """Axis given by a scalar input, counted from the front; None if unknown."""
+    """Return the axis that a scalar input gives, counted from the front; None if unknown."""
     value = context.scalar_value(index)
     if value is None or rank is None:
         return value if value is not None and value >= 0 else None

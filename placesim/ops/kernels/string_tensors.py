@@ -1,4 +1,4 @@
-"""String tensors: arrays of objects, each the bytes of one string, and how they are made and read."""
+"""String tensors: arrays of objects, each the bytes of one string."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from placesim.ops.process.memory_limit import check_text_of
 
 
 def raw(text: str | bytes) -> bytes:
-    """Bytes of a string attr, which may be given as text."""
+    """Return the bytes of a string attr, which may be given as text."""
     return text.encode() if isinstance(text, str) else text
 
 
 def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Tensor:
-    """A string tensor of a shape, which has room for just these strings."""
+    """Return a string tensor of these strings in a shape of as many elements."""
     # filled afterwards: from a list of bytes numpy makes fixed-width strings, which lose the NULs at their ends
     array = np.empty(len(values), object)
     array[:] = values
@@ -25,13 +25,13 @@ def string_array(values: Sequence[bytes], shape: Sequence[int]) -> Tensor:
 
 
 def flat_strings(tensor: Any) -> list[bytes]:
-    """The strings of a tensor in row order."""
+    """Return the strings of a tensor in row order."""
     found: list[bytes] = np.asarray(tensor, object).reshape(-1).tolist()
     return found
 
 
 def map_strings(function: Callable[[bytes], bytes], tensor: Any) -> Tensor:
-    """A function of one string for every string; AllocationRefusal where there is no room for as many bytes as they have."""
+    """Apply a function to every string. Raises AllocationRefusal if there is no room for as many bytes as they have."""
     texts = flat_strings(tensor)
     check_text_of(texts)
     return string_array(list(map(function, texts)), np.shape(tensor))

@@ -1,4 +1,4 @@
-"""Zeros and sums of variants: tensor lists, and optionals whose components may be either."""
+"""Zeros and sums of variants: of tensor lists, and of optionals, whose components may be either."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def _held(value: Any) -> Any:
 
 
 def zeros_like_variant(value: Any) -> Any:
-    """Zeros for every tensor in a variant; an empty optional stays empty.  Raises InvalidArgumentError for other contents."""
+    """Return zeros for every tensor in a variant; an empty optional stays empty.
+
+    Raises InvalidArgumentError for other contents.
+    """
     value = _held(value)
     if not isinstance(value, Optional):
         return zeros_like_list(list_of(value))
@@ -31,7 +34,7 @@ def _zeros(component: Any) -> Any:
 
 
 def add_variants(one: Any, two: Any) -> Any:
-    """The sum of two variants, tensor by tensor.  InvalidArgumentError for those that are unlike."""
+    """Return the sum of two variants, tensor by tensor. Raises InvalidArgumentError if their structures differ."""
     one, two = _held(one), _held(two)
     if not isinstance(one, Optional) or not isinstance(two, Optional):
         return add_lists(list_of(one), list_of(two))

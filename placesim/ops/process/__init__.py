@@ -1,1 +1,1 @@
-"""Services of the process that kernels use: a memory limit, threads, denormals, the console."""
+"""Services of the process that kernels use: the memory limit, threads, denormals, the console."""

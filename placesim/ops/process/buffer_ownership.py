@@ -1,9 +1,8 @@
-"""Owners of a tensor's memory.
+"""Ownership of a tensor's memory.
 
-A kernel may write into it where only its variable holds it, and no other op reads it meanwhile; what a step gives must be held
-by nobody else, as whoever gets it may write into it.
-
-Large new arrays cost more than the arithmetic that fills them: the system gives each of their pages, zeroed, on first use.
+A kernel may overwrite memory if only its variable holds it, and no other op reads it at the same time. A step's results must
+have no other holder, since their receiver may write into them. Large new arrays cost more than the arithmetic that fills them,
+because the system provides and zeroes each page on first use.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _side_by_side: ContextVar[bool] = ContextVar("side by side", default=False)
 
 @contextmanager
 def ops_side_by_side() -> Iterator[None]:
-    """Context in which several ops run at once, so that one may read a buffer that another would overwrite."""
+    """Return a context in which several ops run at once, so that one may read a buffer that another would overwrite."""
     token = _side_by_side.set(True)
     try:
         yield
@@ -34,10 +33,10 @@ def ops_side_by_side() -> Iterator[None]:
 
 
 def may_overwrite(variable: VariableResource) -> bool:
-    """Whether nobody could tell that the variable's value is changed in place instead of being replaced.
+    """Whether a change of the variable's value in place would go unnoticed.
 
-    Fetched values, constants, feeds, views and what is still to be read are all further holders of the memory.  The caller
-    must not hold the value itself.
+    Fetched values, constants, feeds, views and pending reads are all further holders of the memory. The caller must not hold
+    the value itself.
     """
     return (
         type(variable.value) is np.ndarray
@@ -53,13 +52,13 @@ def _references(variable: VariableResource) -> int:
 
 
 _OWN_REFERENCES = _references(VariableResource("", FLOAT, np.zeros(1, np.float32)))
-"""Reference count of a value that only a variable holds: interpreters count their own hold on it differently."""
+"""Reference count of a value that only a variable holds; it differs between Python interpreters."""
 
 
 def own_all(results: MutableMapping[int, Any], memory: ProcessMemory) -> None:
     """Copy arrays whose memory is shared with a constant, variable, feed or kept value.
 
-    What there is no room to copy may only be read.
+    An array without room for a copy becomes read-only.
     """
     for index in results:
         if _is_held_elsewhere(results, index):
@@ -82,7 +81,7 @@ def _is_held_elsewhere(results: MutableMapping[int, Any], index: int) -> bool:
 
 
 def _count_result(results: MutableMapping[int, Any], index: int) -> tuple[int, int]:
-    """Reference counts of an array held only by the results, and of its memory, measured inside a function."""
+    """Return the reference counts of an array that only the results hold, and of its memory, as seen in a function."""
     value = results[index]
     held = sys.getrefcount(value)
     base = value.base

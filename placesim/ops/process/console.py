@@ -1,4 +1,4 @@
-"""Output of ops that print: this process's own streams, or an observer."""
+"""Output of ops that print: to this process's own streams, or to an observer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 Taker = Callable[[bool, str], None]
-"""Is given whether it is for standard output, else for standard error, and the text."""
+"""A function of a flag, true for standard output and false for standard error, and the text."""
 _taker: ContextVar[Taker | None] = ContextVar("taker", default=None)
 
 
@@ -23,7 +23,7 @@ def write(text: str, *, is_output: bool = False) -> None:
 
 @contextmanager
 def redirect_console(taker: Taker) -> Iterator[None]:
-    """Context that redirects the output of its ops."""
+    """Return a context that passes the output of its ops to `taker`."""
     token = _taker.set(taker)
     try:
         yield

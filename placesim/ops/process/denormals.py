@@ -1,7 +1,7 @@
 """Denormal floats become zero in arithmetic, as in TensorFlow's threads.
 
-The processor does it: two bits of its floating-point control register, set for the current thread through libm.  Where the
-register cannot be reached (another processor, another C library), denormals are kept and nothing else changes.
+The processor does this: two bits of its floating point control register are set for the current thread through libm. If the
+register cannot be reached (another processor or C library), denormals are kept, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ def _libm() -> ctypes.PyDLL | None:
 
 
 def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Mask of floats or doubles, of any shape, that are denormal: by their bits, since arithmetic that flushes them treats them
-    as zero.
+    """Return a mask of the denormal numbers among floats or doubles of any shape.
+
+    It uses their bits, since arithmetic that flushes denormals treats them as zero.
     """
     fraction = {4: 23, 8: 52}[x.dtype.itemsize]
     unsigned = np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}").reshape(x.shape) << 1
@@ -42,7 +43,7 @@ def is_denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def flush_denormals() -> Callable[[], None]:
-    """From now on this thread's arithmetic flushes denormals to zero; what is returned ends that."""
+    """Flush denormals to zero in this thread's arithmetic from now on; return a function that ends this."""
     libm = _libm()
     if libm is None:
         return lambda: None
@@ -58,7 +59,7 @@ def flush_denormals() -> Callable[[], None]:
 
 @contextmanager
 def flushing_denormals() -> Iterator[None]:
-    """Within, this thread's arithmetic flushes denormals to zero, and numpy gives no floating-point warnings."""
+    """Return a context in which this thread flushes denormals to zero, and numpy gives no floating point warnings."""
     with np.errstate(all="ignore"):
         restore = flush_denormals()
         try:

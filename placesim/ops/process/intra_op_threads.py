@@ -1,7 +1,7 @@
-"""Threads inside one op (11.2): a kernel cuts its work into parts, and the op's threads share them.
+"""Threads inside one op (11.2): a kernel divides its work into parts, and the op's threads share them.
 
-While a step runs, numpy's linear algebra is held to one thread.  Its own threads would wait for more work by spinning, on
-the processors that the parts need, and their number could show in the results: a product's parts must not depend on it.
+While a step runs, numpy's linear algebra uses one thread. Its own threads would wait actively on the processors that the parts
+need. Also, results could depend on their number, and a product's parts must not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Job = Callable[[], object]
 class IntraOpPool:
     """Threads for one op: the calling one, and helpers that start on first use.
 
-    Many an op lasts a few tenths of a millisecond, of which futures would take 20 to 50 us.
+    Many ops take a few tenths of a millisecond, of which futures would take 20 to 50 us; so none are used.
     """
 
     def __init__(self, threads: int) -> None:
@@ -45,7 +45,7 @@ class IntraOpPool:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """Within, ops that run in this context spread their work over this pool."""
+        """Return a context in which ops spread their work over this pool."""
         with _one_blas_thread:
             token = _serving.set(self)
             try:
@@ -54,7 +54,7 @@ class IntraOpPool:
                 _serving.reset(token)
 
     def spread(self, work: Callable[[Part], object], parts: Sequence[Part]) -> None:
-        """Call `work(part)` for each part, here and in free helpers; re-raises a part's exception once all have stopped."""
+        """Call `work(part)` for each part, here and in free helpers; after all have ended, re-raise an exception of one."""
         remaining = iter(parts)  # each thread takes the next one
         # emptied at the end: a helper that comes too late would else hold the work's tensors until it has looked
         shared = [work]
@@ -111,11 +111,10 @@ class IntraOpPool:
                 self._processors = set()
 
     def _move_away(self) -> None:
-        """Helpers may use all processors but the one that this thread is on.
+        """Let helpers use all processors but the one of this thread.
 
-        A scheduler that packs threads together (virtual machines have such) would else let them wake on the processor that is
-        taken; and there they would stay, were it for them to leave: by the time it spreads them the op has ended.  Nothing
-        depends on it, so that a system which forbids it is no error.
+        Some schedulers, as on virtual machines, would otherwise start them on this thread's processor, and move them only after
+        the op has ended. This only affects speed, so a system that forbids it is no error.
         """
         current = _current_processor()
         if current is None or _this_thread.__dict__.get("helps"):
@@ -153,9 +152,9 @@ _serving: ContextVar[IntraOpPool | None] = ContextVar("serving", default=None)
 
 
 def spread(work: Callable[[Part], object], parts: Sequence[Part]) -> None:
-    """`work(part)` for each part, shared between the threads of the op that runs; in this thread where no step runs.
+    """Call `work(part)` for each part in the threads of the running op; in this thread if no step runs.
 
-    The parts run in any order and at the same time, so each writes to its own place; `scratch` buffers belong to a thread.
+    The parts run in any order and at the same time, so each must write to its own place; `scratch` buffers belong to a thread.
     """
     pool = _serving.get()
     if pool is not None and len(parts) > 1:
@@ -174,7 +173,7 @@ def _current_processor() -> Callable[[], int] | None:
 
 
 class _OneBlasThread:
-    """A context for any number of steps at once: BLAS gets its threads back when the last one ends."""
+    """A context for any number of steps at once; BLAS gets its threads back when the last one ends."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -203,7 +202,7 @@ def _blas() -> Any:
 
 
 def blas_text() -> str:
-    """Name of the library that multiplies numpy's matrices, its version and its kernels for this processor."""
+    """Return the name of numpy's matrix library, its version and its kernels for this processor."""
     found: dict[str, Any] = next((entry for entry in _blas().info() if entry["user_api"] == "blas"), {})
     return " ".join(str(found[key]) for key in ("internal_api", "version", "architecture") if found.get(key)) or "none"
 

@@ -1,8 +1,8 @@
-"""Remaining memory of a run, and TensorFlow's error if a tensor needs more.
+"""The remaining memory of a run, and TensorFlow's error if a tensor needs more.
 
-What is free is asked of the machine when a large tensor is about to be made: its memory, and that of the control group that
-the process is in.  A limit of the run's own is held against what the process has grown by since the session was opened.  Many
-small values (in queues, loops, lists, caches) are nobody's large tensor: so the process is looked at now and then as well.
+Before a large tensor is allocated, the free memory of the machine and of the process's control group is measured. The run's own
+limit applies to the growth of the process since the session was opened. Many small values (in queues, loops, lists, caches) are
+never a large tensor, so the process's size is also checked from time to time.
 """
 
 from __future__ import annotations
@@ -33,29 +33,30 @@ from placesim.machine.device_names import parse_runtime_name
 from placesim.ops.process.freed_memory import give_back, keep_freed_memory
 
 FEW_ELEMENTS = 1 << 20
-"""Tensors of fewer elements are made without a look at the machine's memory."""
+"""Tensors with fewer elements are allocated without measuring the machine's memory."""
 MAX_ELEMENTS = (1 << 63) - 1
 ELEMENT_BYTES = 120
-"""Size of an element of a tensor array or list as a Python object."""
+"""Size of an element of a tensor array or list as a Python object, in bytes."""
 LOOK_AFTER = 256
-"""Nodes and elements of datasets between two looks at the process: of few bytes each, they come to a limit at most."""
+"""Number of nodes and of dataset elements between two checks of the process's size."""
 OWN_BYTES = 64 << 20
-"""Allowed growth of the process beside a limit: imports, compiled nodes."""
+"""Bytes that the process may grow in addition to a limit: imports, compiled nodes."""
 RESERVE_BYTES = 128 << 20
-"""Memory that a run without a limit leaves to the machine."""
+"""Bytes that a run without a limit leaves to the machine."""
 LOOK_SHARE = 1 / 16
-"""Share of the machine's free memory that is given away before it is measured again, which takes as long as a pass over
-megabytes.
+"""Share of the machine's free memory that may be allocated before it is measured again.
+
+A measurement takes as long as a pass over megabytes.
 """
 LOOK_SECONDS = 0.5
-"""Maximum time between measurements, since other processes take memory too."""
+"""Maximum seconds between measurements, since other processes allocate memory too."""
 _WIDEST = 16
 _OVERCOMMIT_SHARE = 16
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 class AllocationRefusal(Exception):
-    """A kernel would exceed the memory limit; the caller words the error for its device."""
+    """A kernel would exceed the memory limit; the caller adds the device to the error."""
 
     def __init__(self, shape: Sequence[int], dtype: str) -> None:
         super().__init__(shape, dtype)
@@ -64,7 +65,7 @@ class AllocationRefusal(Exception):
 
 
 class ProcessMemory:
-    """Memory limit of a session: `limit` bytes beside the process's own, and no more than the machine has free."""
+    """The memory limit of a session: `limit` bytes of growth, and no more than the machine has free."""
 
     def __init__(self, limit: int | None = None) -> None:
         keep_freed_memory()
@@ -90,13 +91,13 @@ class ProcessMemory:
         return self._would_fit(size)
 
     def _would_fit(self, size: int) -> bool:
-        """Whether there is room beside the process's memory, part of which may be free."""
+        """Whether `size` bytes fit beside the memory that the process has, part of which may be free."""
         if self.limit is not None and size > self.limit - max(0, _resident_bytes() - self._at_start):
             return False
         return self._is_free(size)
 
     def _is_free(self, size: int) -> bool:
-        """Whether the machine has `size` bytes free; its last answer is reused if that left far more."""
+        """Whether the machine has `size` bytes free; the last measurement is reused if it left far more."""
         self._unasked -= size
         now = time.monotonic()
         if self._unasked >= 0 and now < self._asked_again:
@@ -106,9 +107,9 @@ class ProcessMemory:
         return size <= free
 
     def worked(self, count: int) -> None:
-        """Told of nodes that have run, and of elements that were made.
+        """Count nodes that have run and elements that were created; from time to time, check the process's size.
 
-        Raises ResourceExhaustedError if all that the run holds has come to more than it may.
+        Raises ResourceExhaustedError if the run uses more memory than it may.
         """
         self._unseen += count
         if self._unseen >= LOOK_AFTER:
@@ -128,7 +129,7 @@ class ProcessMemory:
         return size <= self._harmless
 
     def check(self, shape: Sequence[int], dtype: DataType) -> None:
-        """Raises AllocationRefusal if a tensor of this shape has no room."""
+        """Raise AllocationRefusal if there is no room for a tensor of this shape."""
         if not self.has_room(tensor_bytes(shape, dtype)):
             raise AllocationRefusal(shape, dtype.name)
 
@@ -138,7 +139,7 @@ _current: ContextVar[ProcessMemory | None] = ContextVar("memory", default=None)
 
 @contextmanager
 def serving_memory(memory: ProcessMemory) -> Iterator[None]:
-    """Within, kernels that run in this context ask this memory."""
+    """Return a context in which kernels are limited by this memory."""
     token = _current.set(memory)
     try:
         yield
@@ -147,42 +148,42 @@ def serving_memory(memory: ProcessMemory) -> Iterator[None]:
 
 
 def check_room(shape: Sequence[int], dtype: DataType) -> None:
-    """Raise AllocationRefusal if a tensor whose size follows from values has no room."""
+    """Raise AllocationRefusal if there is no room for a tensor whose size follows from values."""
     current_memory().check(shape, dtype)
 
 
 def check_array(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Like `check_room`, for a numpy type."""
+    """Check as `check_room` does, for a numpy type."""
     if not current_memory().has_room(math.prod(map(int, shape)) * dtype.itemsize):
         raise AllocationRefusal(shape, next((known.name for known in DTYPES.values() if known.numpy == dtype), VARIANT.name))
 
 
 def check_elements(count: int, each: int = ELEMENT_BYTES) -> None:
-    """For kernels that keep Python objects, one for each element of a list: AllocationRefusal where these have no room."""
+    """Raise AllocationRefusal if there is no room for `count` Python objects, one per element of a list."""
     if not current_memory().has_room(count * each):
         raise AllocationRefusal((count,), VARIANT.name)
 
 
 def check_text(length: int) -> None:
-    """Raise AllocationRefusal if strings of `length` bytes in all have no room."""
+    """Raise AllocationRefusal if there is no room for strings of `length` bytes in total."""
     if not current_memory().has_room(length):
         raise AllocationRefusal((), STRING.name)
 
 
 def check_text_of(texts: Iterable[bytes]) -> None:
-    """Like `check_text`, for kernels whose outputs are about as long as their inputs."""
+    """Check as `check_text` does, for kernels whose outputs are about as long as their inputs."""
     check_text(sum(map(len, texts)))
 
 
 class GrowingText:
-    """Room check for strings made piece by piece, whose length is unknown beforehand."""
+    """Checks the room for strings made piece by piece, whose length is unknown beforehand."""
 
     def __init__(self) -> None:
         self._length = 0
         self._checked = current_memory().few
 
     def add(self, length: int) -> None:
-        """Count `length` more bytes; raises AllocationRefusal if there is no room for doubling."""
+        """Count `length` more bytes. Raises AllocationRefusal if there is no room for all bytes so far."""
         self._length += length
         if self._length > self._checked:
             check_text(self._length)
@@ -190,23 +191,23 @@ class GrowingText:
 
 
 def current_memory() -> ProcessMemory:
-    """The memory that kernels of this context ask."""
+    """Return the memory that limits the kernels of this context."""
     return _current.get() or _outside()
 
 
 @cache
 def _outside() -> ProcessMemory:
-    """Memory limit for kernels outside of a session."""
+    """Return the memory limit for kernels outside a session."""
     return ProcessMemory()
 
 
 def tensor_bytes(shape: Sequence[int], dtype: DataType) -> int:
-    """Bytes of a tensor; of strings and the like only the references to them."""
+    """Return the bytes of a tensor; for strings and other objects, only those of the references to them."""
     return math.prod(shape) * (dtype.size or OBJECT_BYTES)
 
 
 def out_of_memory(shape: Sequence[int], dtype: str, device: str = "") -> ResourceExhaustedError | InvalidArgumentError:
-    """TensorFlow's error for a tensor that a device's allocator cannot make, or that no tensor can be."""
+    """Return TensorFlow's error for a tensor that a device cannot allocate, or that is larger than any tensor can be."""
     shown = f"[{','.join(map(str, shape))}]"
     if math.prod(shape) > MAX_ELEMENTS:
         return InvalidArgumentError(f"Shape {shown} would have more than 2**63 - 1 elements")
@@ -220,7 +221,7 @@ def _with_help(error: ResourceExhaustedError) -> ResourceExhaustedError:
 
 
 def allocator_name(device: str) -> str:
-    """TensorFlow's name for the allocator of a device."""
+    """Return TensorFlow's name for a device's allocator."""
     spec = parse_runtime_name(device) if device else None
     return f"GPU_{spec.id}_bfc" if spec is not None and spec.type == "GPU" else "cpu"
 
@@ -229,7 +230,7 @@ def allocator_name(device: str) -> str:
 
 
 def _resident_bytes() -> int:
-    """Resident memory of this process; 0 if unknown."""
+    """Return the resident memory of this process in bytes; 0 if unknown."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -237,7 +238,7 @@ def _resident_bytes() -> int:
 
 
 def _most_resident_bytes() -> int:
-    """Peak resident memory of this process, which is quick to read; a huge number if unknown."""
+    """Return the peak resident memory of this process in bytes, which is quick to read; a huge number if unknown."""
     if resource is None or sys.platform == "darwin":  # there in another unit
         return sys.maxsize
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

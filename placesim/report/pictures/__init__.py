@@ -1,1 +1,1 @@
-"""Pictures of a placement: Graphviz, Mermaid, SVG, and an HTML page with the files of `assets/`."""
+"""Pictures of a placement: Graphviz, Mermaid, SVG, and HTML pages with the files of `assets/`."""

@@ -1,7 +1,7 @@
-"""Page that shows any two of several simulated placements one above the other, on one time axis.
+"""A page that shows any two of several simulated placements, one above the other on one time axis.
 
-It compares a plan with other placements, or two graphs.  Each step is packed separately and unpacked when selected, so that a
-page with ten placements opens as fast as with two; texts are shared.
+It compares a plan with other placements, or two graphs. Each step is compressed separately and decompressed when selected, so a
+page with ten placements opens as fast as one with two. Texts are shared.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SHELL = Shell(
 
 
 class Comparison(NamedTuple):
-    """Simulated placements with traces; `before` and `after` are shown first."""
+    """Simulated placements with traces; `before` and `after` are the indices of those shown first."""
 
     name: str
     placements: Sequence[SimulatedPlacement]
@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
 
 def plan_page(study: PlanStudy) -> str | None:
-    """Page that compares a plan with other placements; None if nothing was simulated."""
+    """Return a page that compares a plan with other placements, or None if nothing was simulated."""
     runs = [number for number, placed in enumerate(study.placements) if placed.study is not None]
     if not runs:
         return None
@@ -53,14 +53,14 @@ def plan_page(study: PlanStudy) -> str | None:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The whole page."""
+    """Return the whole page."""
     texts = Texts.none()
     steps = {f"packed-step-{number}": compress_json(document) for number, document in _steps(comparison, texts)}
     return SHELL.page(comparison.name, {"packed-data": compress_json(_document(comparison, texts, steps))} | steps)
 
 
 def _steps(comparison: Comparison, texts: Texts) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The lanes of as many placements as a page can hold, those first that are shown first."""
+    """Yield the timelines of as many placements as a page can hold, beginning with those shown first."""
     first = dict.fromkeys((comparison.after, comparison.before))
     room = MAX_SPANS
     for number in (*first, *(number for number in range(len(comparison.placements)) if number not in first)):

@@ -1,4 +1,4 @@
-"""Curves between boxes, as drawn by the page (`wireOf` and `tipOf` in `assets/device_lanes.js`)."""
+"""Curves between boxes, drawn as by the page (`wireOf` and `tipOf` in `assets/device_lanes.js`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class End(NamedTuple):
 
 
 class Curve:
-    """Cubic curve from `start` to `end`, perpendicular to both boxes."""
+    """A cubic curve from `start` to `end`, perpendicular to the edges of both boxes."""
 
     def __init__(self, start: End, end: End) -> None:
         self.start, self.end = start, end
@@ -36,12 +36,12 @@ class Curve:
 
     @property
     def path(self) -> str:
-        """Data of an SVG path."""
+        """The data of an SVG path."""
         first, *others = (f"{x:.1f} {y:.1f}" for x, y in self._points)
         return f"M{first}C{' '.join(others)}"
 
     def tip(self, size: float) -> str:
-        """An arrow's tip at its end."""
+        """Return the path of an arrow's tip at the curve's end."""
         x, y, dx, dy = self.end
         side = size * 0.6
         corners = (
@@ -51,7 +51,7 @@ class Curve:
         return f"M{x:.1f} {y:.1f}" + "".join(f"L{a:.1f} {b:.1f}" for a, b in corners) + "Z"
 
     def labelled(self, leaving: int, coming: int) -> Iterator[tuple[float, float]]:
-        """Candidate positions of its label, best first: near the end with fewer curves.
+        """Yield possible positions of the curve's label, best first: near the end with fewer curves.
 
         `leaving` and `coming` are the numbers of curves at its two ends.
         """
@@ -67,7 +67,7 @@ class Curve:
 
     @cached_property
     def _lengths(self) -> list[float]:
-        """Length of the curve up to the end of each of its parts."""
+        """Length of the curve from its start to the end of each straight segment."""
         points = [self._point(number / _STEPS) for number in range(_STEPS + 1)]
         found, total = [], 0.0
         for one, two in pairwise(points):

@@ -1,4 +1,4 @@
-"""A picture -> Graphviz: scopes as clusters, nodes filled by device, links between devices bold and with their bytes."""
+"""Graphviz text of a picture: scopes as clusters, nodes coloured by device, transfers as bold links with their bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from placesim.report.text.scopes import device_labels
 
 COPY, LINK = LIGHT["copy"].upper(), LIGHT["link"].upper()
 MAX_BOXES = 400
-"""Default maximum of boxes, for a quick layout by Graphviz; a given depth may exceed it."""
+"""Default maximum of boxes, so that Graphviz is quick; a given depth may exceed it."""
 
 
 def format_dot(picture: Picture, depth: int | None = None) -> str:
-    """A digraph in which the scopes down to `depth`, or as many as fit, are clusters, and all others boxes."""
+    """Return a digraph. Scopes down to `depth`, or as many as fit, are clusters; all others are boxes."""
     root, opened = choose_open_scopes(picture.nodes, MAX_BOXES, depth)
     drawing = draw(picture, root, opened)
     return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
@@ -37,7 +37,7 @@ def _lines(picture: Picture, root: Scope, opened: Set[Scope], drawing: Drawing) 
 
 
 def _boxes(picture: Picture, root: Scope, opened: Set[Scope], numbers: dict[Scope | int, int]) -> Iterator[str]:
-    """Nested clusters."""
+    """Yield nested clusters with their boxes."""
     clusters = 0
     for level, item in walk(root, opened):
         indent = "  " * level
@@ -67,7 +67,7 @@ def _box_attributes(picture: Picture, item: Scope | int) -> str:
 
 
 def _shares(scope: Scope) -> str:
-    """Stripes as Graphviz takes them: a colour with its part of the whole, for each device."""
+    """Return stripes in Graphviz's format: the colour and share of each device."""
     whole = scope.total.number
     return ":".join(f"{device_colour(device)};{amount.number / whole:.3f}" for device, amount in scope.by_device.items())
 
@@ -81,7 +81,7 @@ def _link_attributes(link: BoxLink) -> str:
 
 
 def _quoted(*lines: str) -> str:
-    """A double-quoted text of Graphviz, which would read `&` as HTML does; lines are separated by its own escape."""
+    """Return a text in Graphviz's quotes, with `&` escaped as in HTML and Graphviz's own line breaks."""
     return (
         '"' + "\\n".join(json.dumps(escape_line(line), ensure_ascii=False)[1:-1].replace("&", "&amp;") for line in lines) + '"'
     )

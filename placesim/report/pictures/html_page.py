@@ -1,4 +1,4 @@
-"""A picture -> the page of a placement, as a `shell` with the two libraries that lay it out and draw it."""
+"""The page of a placement, with the two libraries that lay it out and draw it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from placesim.report.pictures.page_data import page_document
 from placesim.report.pictures.shell import Button, Shell, compress_asset, compress_json
 
 LIBRARIES = {"cytoscape": "cytoscape.min.js", "elk-api": "elk-api.js", "elk-worker": "elk-worker.min.js"}
-"""The libraries, and their files."""
+"""The libraries' names in the page, and their files."""
 SHELL = Shell(
     kind="show",
     command="placesim",
@@ -37,6 +37,6 @@ SHELL = Shell(
 
 
 def html_page(picture: Picture) -> str:
-    """The whole page."""
+    """Return the whole page."""
     libraries = {f"packed-{name}": compress_asset(file) for name, file in LIBRARIES.items()}
     return SHELL.page(picture.name, libraries | {"packed-data": compress_json(page_document(picture))})

@@ -1,4 +1,4 @@
-"""A study of memory -> its page, as a `shell`."""
+"""The page of a memory study."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ SHELL = Shell(
 
 
 def memory_page(study: MemoryStudy, top: int) -> str:
-    """The whole page; each device has `top` rows of holders."""
+    """Return the whole page; each device has at most `top` rows of holders."""
     data = memory_document(study, top) | {"short": device_labels(study), "requirements": list(requirements(study))}
     return SHELL.page(study.name, {"study": page_json(data)})

@@ -1,4 +1,4 @@
-"""A picture -> a Mermaid flowchart, as code hosts show it in Markdown: scopes as subgraphs, links between devices thick."""
+"""A Mermaid flowchart of a picture, for Markdown: scopes as subgraphs, transfers as thick links."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from placesim.report.text.amounts import readable_bytes
 from placesim.report.text.scopes import device_labels
 
 MAX_BOXES = 80
-"""Mermaid draws at most 500 links, and takes long before that."""
+"""Default maximum of boxes: Mermaid draws at most 500 links, and gets slow with fewer."""
 
 
 def format_mermaid(picture: Picture, depth: int | None = None) -> str:
-    """A flowchart in which the scopes down to `depth`, or as many as fit, are subgraphs, and all others boxes."""
+    """Return a flowchart. Scopes down to `depth`, or as many as fit, are subgraphs; all others are boxes."""
     root, opened = choose_open_scopes(picture.nodes, MAX_BOXES, depth)
     drawing = draw(picture, root, opened)
     return "".join(f"{line}\n" for line in _lines(picture, root, opened, drawing))
@@ -62,7 +62,7 @@ def _box(picture: Picture, item: Scope | int, labels: dict[int, str]) -> str:
 
 
 def _device(picture: Picture, item: Scope | int) -> int | None:
-    """Single device of a box; None if it has several."""
+    """Return the device of a box, or None if it has several."""
     if isinstance(item, Scope):
         return next(iter(item.by_device)) if len(item.by_device) == 1 else None
     return picture.nodes[item].device
@@ -73,7 +73,7 @@ def _class(device: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Names for Mermaid's quotes, with special characters as numeric entities."""
+    """Return a name for Mermaid's quotes, with special characters as numeric entities."""
     shown = escape_line(text)
     return "".join(
         character if character.isalnum() or character in " _-./():…" else f"#{ord(character)};" for character in shown

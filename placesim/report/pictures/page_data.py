@@ -1,8 +1,9 @@
-"""A picture -> the tables that the page draws from: columns of plain numbers and texts, each distinct text kept once.
+"""The tables that the page of a placement draws from: columns of numbers and texts, each distinct text stored once.
 
-Nodes are numbered as in the picture, scopes as the tree is walked (0 is the root); a child of a scope is a node's number, or
-`-1 - n` for scope n.  An input is a pair of node and slot, slot -1 on a control edge.  A node's outputs and attributes are a
-number in `lists`, of numbers in `values`; a request is a row of its text and the devices that it allows.
+Nodes have their numbers in the picture; scopes are numbered in the order of the tree, from the root 0. A child of a scope is a
+node's number, or `-1 - n` for scope n. An input is a pair of node and slot, with slot -1 for a control edge. A node's outputs
+and attrs are indices into `lists`, whose items are indices into `values`. A request is a row of its text and the devices that
+it allows.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from placesim.inspection.short_device_names import short_names
 from placesim.report.text.explanation import trial_text
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
-"""Names of nodes added by a step: a feed, and a tensor that arrives from another device."""
+"""Names of nodes that a step adds: for a feed, or for a tensor that arrives from another device."""
 MAX_EDITS = 8
 """Maximum edits shown per node, as in `explain`."""
 Value = TypeVar("Value")
 
 
 class _Table(dict[Value, int]):
-    """Numbers values in the order in which they first come."""
+    """Numbers values in the order of their first use."""
 
     def number(self, value: Value) -> int:
         return self.setdefault(value, len(self))
 
 
 def page_document(picture: Picture) -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Return all data of the page."""
     root, opened = page_tree(picture.nodes)
     ops, requests = _Table[str](), _Table[str]()
     values, lists = _Table[str](), _Table[tuple[int, ...]]()
@@ -80,17 +81,17 @@ def page_document(picture: Picture) -> dict[str, Any]:
 
 
 def _devices(picture: Picture) -> list[dict[str, Any]]:
-    """Devices with their tasks (empty if there is only one) and predicted seconds per step."""
+    """Return the devices with their tasks (empty if there is only one) and predicted seconds per step."""
     tasks, work = device_tasks(picture.devices), device_work(picture)
     rows = zip(picture.devices, short_names(picture.devices), tasks, work, strict=True)
     return [{"name": name, "short": short, "task": task, "work": seconds} for name, short, task, seconds in rows]
 
 
 def _memory(picture: Picture) -> dict[str, Any] | None:
-    """Peak of each device: its node, and rows of node, device and bytes in use; None if unknown.
+    """Return the peak of each device: its node, and rows of node, device and bytes in use; None if unknown.
 
-    What a step adds to the graph (`a/_7`) counts as the node whose tensor it carries.  A node is -1 where the picture lacks it,
-    as it does what only stands in a function's body.
+    A node that a step adds (`a/_7`) counts as the node whose tensor it carries. -1 stands for a node that the picture lacks,
+    such as one in a function's body.
     """
     if not picture.memory and not picture.memory_note:
         return None
@@ -135,7 +136,7 @@ def _child(child: Scope | int, numbers: dict[Scope, int]) -> int:
 
 
 def _proofs(picture: Picture) -> dict[str, Any]:
-    """The distinct paragraphs, the distinct proofs as lists of them, and each node's proof."""
+    """Return the distinct paragraphs, the distinct proofs as lists of paragraphs, and each node's proof."""
     if picture.live is None or picture.live.placement is None:
         return {"paragraphs": [], "proofs": [], "of_node": []}
     paragraphs, proofs = _Table[Paragraph](), _Table[tuple[int, ...]]()
@@ -152,7 +153,7 @@ def _proofs(picture: Picture) -> dict[str, Any]:
 
 
 def _edits(picture: Picture) -> list[list[Any]]:
-    """Nodes off their requested device: node, number of untried edits, and the edits as texts."""
+    """Return rows for nodes that are not on their requested device: node, number of untried edits, and edits as texts."""
     return [
         [node, found.untried, *(str(trial_text(trial, device)) for trial in found.outcomes[:MAX_EDITS])]
         for node, device, found in node_edits(picture)
@@ -160,7 +161,7 @@ def _edits(picture: Picture) -> list[list[Any]]:
 
 
 def _explain_command(picture: Picture) -> str:
-    """Command that explains a node, to be followed by its name; empty if the graph is not a file."""
+    """Return the command that explains a node, without the node's name; empty if the graph is not a file."""
     if picture.live is None or picture.name.startswith("<"):
         return ""
     return picture.command or f"placesim explain {quote(picture.name)}"

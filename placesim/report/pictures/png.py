@@ -1,4 +1,4 @@
-"""SVG -> PNG, by resvg, which comes with `placesim[pictures]`."""
+"""Conversion of SVG to PNG with resvg, which `placesim[pictures]` installs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 from placesim.core.errors import UsageError
 
 SCALE = 2
-"""Pixels of the picture to a CSS pixel, so that it is sharp on fine screens and in print."""
+"""Image pixels per CSS pixel, so that the picture is sharp on high-resolution screens and in print."""
 _LETTER = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="16" height="16">'
     '<text y="14" font-family="sans-serif" font-size="14">{}</text></svg>'
 )
 _FONTS: tuple[dict[str, Any], ...] = ({}, {"sans_serif_family": "DejaVu Sans", "monospace_family": "DejaVu Sans Mono"})
-"""The machine's own choice of fonts, and those that machines without one have most often."""
+"""Fonts to try: the machine's default, and the most common fonts on machines without one."""
 
 
 def png_of(svg: str) -> bytes:
-    """A drawing as an image.  Raises UsageError if resvg, or a font for its letters, is not there."""
+    """Convert a drawing to an image. Raises UsageError if resvg or a usable font is missing."""
     try:
         import resvg_py
     except ImportError:

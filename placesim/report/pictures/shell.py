@@ -1,8 +1,8 @@
-"""Page frame: one complete HTML file that needs no network and no second file.
+"""The frame of all pages: each is one complete HTML file that needs no network and no second file.
 
-All pages have one frame, `assets/shell.html`: a header with a title, and where there are any a search field, a choice of
-colours and buttons; then what each has for itself.  Styles and scripts stand in a page as they are in `assets/`, data
-compressed, for the browser to unpack.  The same input gives the same bytes.
+The frame, `assets/shell.html`, has a header with a title and optionally a search field, a choice of colours, and buttons. The
+contents of the page follow. Styles and scripts are copied from `assets/` unchanged; data is compressed, and the browser
+decompresses it. The same input gives the same bytes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from placesim.core.escaping import escape_json, escape_line
 from placesim.report.palette import page_script, page_styles
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
-"""The scripts of all pages, before their own."""
+"""Scripts that all pages have, before their own."""
 FINDER = "finder.js"
 
 
 class Button(NamedTuple):
-    """A header button: id, label, tooltip, and whether it is a switch that starts on."""
+    """A header button: its id, text, tooltip and label. A switch is on when the page opens."""
 
     name: str
     text: str
@@ -39,15 +39,15 @@ PICTURES = (
     Button("svg", "SVG", "Save this view as SVG"),
     Button("png", "PNG", "Save this view as PNG"),
 )
-"""The buttons of all pages that save a picture."""
+"""Buttons that save a picture, in all pages that have one."""
 
 
 class Shell(NamedTuple):
-    """Parts of a page that do not depend on its contents.
+    """The parts of a page that do not depend on its data.
 
-    `kind` is its class in styles, `about` what the file says of itself, `finds` what its search field finds, `colours` what can
-    be told by colour, `arrangements` how it can be arranged: values and texts.  `styles` and `scripts` are files in `assets/`
-    after those of all pages.
+    `kind` is its class for styles, `about` the comment at its beginning, and `finds` the label of its search field. `colours`
+    and `arrangements` are the choices of colours and of layouts, as pairs of value and text. `main`, `styles` and `scripts` are
+    files in `assets/`, added to those of all pages.
     """
 
     kind: str
@@ -64,12 +64,12 @@ class Shell(NamedTuple):
     needs_blobs: bool = False
 
     def assets(self) -> tuple[str, ...]:
-        """Files in `assets/` that make up the page."""
+        """Return the names of the files in `assets/` that make up the page."""
         finder = ("finder.html", FINDER) if self.finds else ()
         return ("shell.html", "page.css", *self.main, *self.styles, *PARTS, *finder, *self.scripts)
 
     def page(self, name: str, data: Mapping[str, str]) -> str:
-        """Complete page; `data` are its data elements by id."""
+        """Return the complete page; `data` are its data elements by id."""
         scripts = (*PARTS, *((FINDER,) if self.finds else ()), *self.scripts)
         blobs = (" blob:; worker-src blob:", " blob:") if self.needs_blobs else ("", "")
         return Template(page_asset("shell.html")).substitute(
@@ -91,7 +91,7 @@ class Shell(NamedTuple):
 
 
 def _choice(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:
-    """Selection field with an id; empty if there is no choice."""
+    """Return a selection field with this id, or an empty text if there is no choice."""
     options = "".join(f'      <option value="{value}">{text}</option>\n' for value, text in choices)
     return f'  <label>{label}\n    <select id="{name}">\n{options}    </select>\n  </label>\n' if choices else ""
 
@@ -103,33 +103,33 @@ def _button(button: Button) -> str:
 
 
 def _data(key: str, text: str) -> str:
-    """Element with packed data or JSON, escaped so that `</script>` can't end it."""
+    """Return an element with compressed data or JSON, escaped so that `</script>` can't end it."""
     kind = "text/plain" if key.startswith("packed-") else "application/json"
     held = text.replace("<", "\\u003c")
     return f'<script type="{kind}" id="{key}">{held}</script>'
 
 
 def page_json(document: Mapping[str, Any]) -> str:
-    """JSON document for a page's scripts."""
+    """Return a JSON document for a page's scripts."""
     return escape_json(json.dumps(document, ensure_ascii=False, separators=(",", ":")))
 
 
 def compress_json(document: Mapping[str, Any]) -> str:
-    """Compressed JSON for large data in a page."""
+    """Return compressed JSON, for large data in a page."""
     return compress_data(page_json(document).encode())
 
 
 def compress_data(data: bytes) -> str:
-    """Bytes as a page carries them: compressed, in base64."""
+    """Return compressed bytes in base64, the form that pages contain."""
     return b64encode(gzip.compress(data, 9, mtime=0)).decode("ascii")
 
 
 @cache
 def compress_asset(name: str) -> str:
-    """A library's file, compressed once."""
+    """Return a library's file, compressed; each file is compressed only once."""
     return compress_data(page_asset(name).encode())
 
 
 def page_asset(name: str) -> str:
-    """Content of a page's asset file."""
+    """Return the content of a page's asset file."""
     return (files("placesim.report") / "assets" / name).read_text("utf-8")

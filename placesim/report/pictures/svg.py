@@ -1,6 +1,6 @@
-"""A picture -> its lanes by device as SVG: the first view of the page, written without a browser.
+"""SVG of a picture with one lane (row) per device: the first view of the page, created without a browser.
 
-Sizes are in CSS pixels.  The drawing is light whatever the system is: it is for documents.
+Sizes are in CSS pixels. The drawing is always in light colours: it is for documents.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from placesim.report.pictures.text_width import fit_text, text_width
 from placesim.report.text.amounts import readable_seconds, readable_size
 
 WIDTH = 1200
-"""Width of a picture at which a page of text or a slide shows letters of at least 10 pixels."""
+"""Width at which letters have at least 10 pixels if the picture fills a page of text or a slide."""
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 TEXT, SOFT, LINE, GROUND, SURFACE, COPY, LINK, ACCENT, WASH = map(
     LIGHT.__getitem__, ("text", "soft", "line", "ground", "surface", "copy", "link", "accent", "wash")
@@ -32,7 +32,7 @@ TEXT, SOFT, LINE, GROUND, SURFACE, COPY, LINK, ACCENT, WASH = map(
 MARGIN, TOP, FOOT, TASK = 14, 54, 30, 26
 HEAD, HEAD_LINE, METER = 152, 17, 10
 COLUMN, BOX_WIDTH, BOX, GAP, SIDE = 150, 210, 46, 8, 16
-"""The least width of a column, the most of a box, the height of a box, between two of them, and beside them."""
+"""Minimum width of a column, maximum width of a box, height of a box, gap between boxes, and margin beside them."""
 MAX_PILLS = 40
 
 
@@ -45,7 +45,7 @@ class Rect(NamedTuple):
     height: float
 
     def overlaps(self, other: Rect) -> bool:
-        """Whether both have a part in common."""
+        """Whether the rectangles have a part in common."""
         return (
             self.x < other.x + other.width
             and other.x < self.x + self.width
@@ -60,7 +60,7 @@ class Rect(NamedTuple):
 
 
 def format_svg(picture: Picture, depth: int | None = None) -> str:
-    """SVG of the lanes with scopes open down to `depth`, or as the page opens."""
+    """Return the SVG, with scopes open down to `depth`, or as on the page when it opens."""
     if depth is None:
         root, opened = page_tree(picture.nodes)
     else:
@@ -86,7 +86,7 @@ class _Drawing:
     # --- places
 
     def _place(self) -> float:
-        """Places lanes and boxes; the height of all."""
+        """Compute the positions of lanes and boxes; return the total height."""
         tasks = device_tasks(self._picture.devices)
         y, task = float(TOP), ""
         found: dict[int, Rect] = {}
@@ -152,7 +152,7 @@ class _Drawing:
         return f"{_counted(len(picture.nodes), 'op')} on {_counted(len(picture.devices), 'device')} · {copied}"
 
     def _patterns(self) -> Iterator[str]:
-        """Pattern tile of each visible device that has one."""
+        """Yield the pattern tile of each visible device that has one."""
         for device in self._lanes.devices:
             shapes = PATTERNS[device_pattern(device)]
             if shapes:
@@ -188,7 +188,10 @@ class _Drawing:
         yield "</g>"
 
     def _head_lines(self, device: int) -> list[tuple[str, float, bool]]:
-        """Lines under a lane's name: texts, and meters (without text) with their share; and whether it is over the limit."""
+        """Return the lines under a lane's name, as tuples of text, share and whether it is over the limit.
+
+        A line without text is a meter that shows the share.
+        """
         count = sum(len(piece.nodes) for piece in self._lanes.of_device(device))
         lines: list[tuple[str, float, bool]] = [(_counted(count, "op") if count else "no ops", 0, False)]
         work = self._work[device] if device >= 0 else None
@@ -221,7 +224,7 @@ class _Drawing:
         yield "</g>"
 
     def _words(self, piece: ScopePiece) -> tuple[str, str, str]:
-        """Full name, label and kind of a box."""
+        """Return the full name, the label and the kind of a box."""
         item = piece.item
         if not isinstance(item, Scope):
             node = self._picture.nodes[item]
@@ -247,7 +250,7 @@ class _Drawing:
         return 1.4 + 5.6 * math.sqrt(wire.copies.bytes / self._most_bytes) if wire.copies.number else 1.2
 
     def _find_curves(self) -> list[Curve]:
-        """Starts and ends of wires: side by side along the edges of boxes, ordered by their other end."""
+        """Return the curves of the wires. Their ends are side by side along the edges of boxes, sorted by the other end."""
         sides: dict[tuple[object, str], list[tuple[float, int, bool, Rect]]] = {}
         for number, wire in enumerate(self._lanes.wires):
             source, target = self._rects[wire.source], self._target(wire)
@@ -271,7 +274,7 @@ class _Drawing:
         return self._rects[wire.target] if wire.target is not None else self._lane_rects[wire.lane]._replace(width=HEAD)
 
     def _pills(self) -> Iterator[str]:
-        """Byte labels of wires, largest first, where they cover neither boxes nor other labels."""
+        """Yield byte labels of wires, largest first, where they cover neither boxes nor other labels."""
         taken = [*self._rects, *(rect._replace(width=HEAD) for rect in self._lane_rects.values())]
         wires = self._lanes.wires
         starts, targets = Counter(wire.source for wire in wires), Counter(wire.target for wire in wires)
@@ -289,7 +292,7 @@ class _Drawing:
                     break
 
     def _foot(self) -> Iterator[str]:
-        """Legend of the lines."""
+        """Yield the legend of the lines."""
         y = self._height - FOOT / 2
         has_copies = any(wire.copies.number for wire in self._lanes.wires)
         if self._lanes.wires:
@@ -335,7 +338,7 @@ def _rect(rect: Rect, fill: str, stroke: str = "", radius: float = 0, more: str 
 
 
 def _filled(rect: Rect, device: int, radius: float) -> Iterator[str]:
-    """A rectangle with a device's colour and pattern."""
+    """Yield a rectangle with a device's colour and pattern."""
     yield _rect(rect, device_colour(device), LINE if device == UNPLACED else "", radius)
     if device_pattern(device):
         yield _rect(rect, f"url(#{_pattern(device)})", radius=radius)

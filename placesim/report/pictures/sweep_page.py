@@ -1,4 +1,4 @@
-"""A sweep -> its page, as a `shell`."""
+"""The page of a sweep."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ SHELL = Shell(
 
 
 def sweep_page(sweep: Sweep) -> str:
-    """Complete page, with the JSON document as its data."""
+    """Return the complete page, with the JSON document as its data."""
     return SHELL.page(sweep.name, {"sweep": page_json(sweep_document(sweep))})

@@ -1,7 +1,7 @@
-"""Estimate the width of a text without its font: pictures are read on machines with unknown fonts.
+"""Estimates of a text's width without its font: pictures are viewed on machines with unknown fonts.
 
-The advances are those of DejaVu Sans 2.37, the widest of the sans serif fonts that systems bring along, so that a text fits its
-box in any of them.
+The widths are those of DejaVu Sans 2.37, the widest sans serif font that systems commonly have. A text therefore fits its box
+in any of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _BOLD = (
     *(65, 65, 58, 71, 37, 71, 84),
 )
 _OTHER = 100
-"""Width of any other character; the widest are as wide as high."""
+"""Width of any other character; the widest characters are as wide as high."""
 
 
 def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
-    """The width of a text in the unit of its font's size."""
+    """Return the width of a text, in the unit of the font's size."""
     table = _BOLD if is_bold else _REGULAR
     hundredths = (
         table[number] if 0 <= (number := ord(letter) - ord(_FIRST)) < len(table) else 38 if letter == "·" else _OTHER
@@ -35,9 +35,9 @@ def text_width(text: str, size: float, *, is_bold: bool = False) -> float:
 
 
 def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> str:
-    """Text shortened with `…` to a width.
+    """Return a text shortened with `…` to a width.
 
-    Of a name the last part stays whole, if it has room, and of what is before it the beginning; else the beginning and the end.
+    The last part of a name and the beginning of the rest are kept if there is room; otherwise the beginning and the end.
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text

@@ -1,7 +1,8 @@
-"""Data of the page of a time study: columns of whole numbers, and a table of distinct texts.
+"""Data for the page of a time study: columns of whole numbers, and a table of distinct texts.
 
-Spans are in the order in which they begin, and a span's number is its place in it; -1 stands for none.  Times are counted in
-`tick`s, each from the one before, which keeps the columns small; a tick is at most a ten-thousandth of a millionth of the step.
+A span is one bar of the timeline. Spans are sorted by their start and numbered from 0; -1 means none. Times are numbers of
+`tick`s, each relative to the time before it, which keeps the columns small. A tick is at most a ten-thousandth of a millionth
+of the step time.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes, dearest
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
-"""Digits of the step time that one tick represents."""
+"""Number of digits of the step time when it is counted in ticks."""
 MAX_SPANS = 1_000_000
 """Maximum number of drawn spans: a page of about 15 MB, which opens within seconds."""
 WAITS = ("nothing", "input", "launch", "turn")
 
 
 class ValueTable(dict[Hashable, int]):
-    """Numbers values in the order in which they first come."""
+    """Numbers values in the order of their first use."""
 
     def number(self, value: Hashable) -> int:
         return self.setdefault(value, len(self))
 
 
 class Texts(NamedTuple):
-    """Table of texts shared by all columns, for one step or several compared ones."""
+    """Tables of texts shared by all columns, for one step or several compared ones."""
 
     names: ValueTable
     ops: ValueTable
@@ -43,23 +44,23 @@ class Texts(NamedTuple):
 
     @classmethod
     def none(cls) -> Texts:
-        """None yet."""
+        """Return empty tables."""
         return cls(ValueTable(), ValueTable(), ValueTable())
 
     def document(self) -> dict[str, Any]:
-        """Each by its number."""
+        """Return the tables as lists, in which each text is at its number."""
         return {key: list(table) for key, table in self._asdict().items()}
 
 
 def span_count(study: TimeStudy) -> int:
-    """Number of spans in its lanes."""
+    """Return the number of bars in the timeline."""
     return len(study.nodes) + len(study.transfers)
 
 
 def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
-    """Everything that the page shows: the report's own facts, its tables with `top` rows at most, and the lanes.
+    """Return all data of the page: the report's own facts, its tables with at most `top` rows, and the timeline.
 
-    `study` has its trace.  Raises UsageError if there is too much to draw.
+    `study` must have its trace. Raises UsageError if there is too much to draw.
     """
     count = span_count(study)
     if count > MAX_SPANS:
@@ -80,7 +81,7 @@ def timing_document(study: TimeStudy, top: int) -> dict[str, Any]:
 
 
 def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
-    """The report's own facts and the lanes, in columns that number `texts`; `study` has its trace."""
+    """Return the report's own facts and the timeline, with texts as numbers in `texts`. `study` must have its trace."""
     assert study.trace is not None
     drawn = step_spans(study.trace)
     names = [device.device for device in study.devices]
@@ -159,7 +160,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
 
 
 def _cost(span: StepSpan, devices: dict[str, int]) -> tuple[Any, ...]:
-    """Predicted time of a node, or the bytes and source of a transfer."""
+    """Return the predicted time of a node, or the bytes and source of a transfer."""
     if span.op:
         return span.seconds, span.low, span.high, int(span.is_uncertain)
     return span.bytes, devices[span.sender]
@@ -175,5 +176,5 @@ def _tensor(dims: Sequence[int], dtype: DataType) -> str:
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
-    """Distances of spans before their own numbers, None for none."""
+    """Return how far before each span the given one is, or None if there is none."""
     return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

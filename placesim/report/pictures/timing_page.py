@@ -1,4 +1,4 @@
-"""A study of time -> its page, as a `shell`."""
+"""The page of a time study."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from placesim.report.pictures.shell import Button, Shell, compress_json
 from placesim.report.pictures.timing_data import timing_document
 
 LANES = ("looks.js", "span_data.js", "span_rows.js", "lanes.js", "box_looks.js", "span_tip.js", "timing_tables.js")
-"""Scripts of pages with lanes."""
+"""Scripts of pages with a timeline."""
 COLOURS = (("op", "op type"), ("scope", "scope"), ("kind", "kind of work"))
 BUTTONS = (
     Button("nearer", "+", "Zoom in (+)", "Nearer"),
@@ -31,5 +31,5 @@ SHELL = Shell(
 
 
 def timing_page(study: TimeStudy, top: int) -> str:
-    """The whole page; each table has `top` rows at most."""
+    """Return the whole page; each table has at most `top` rows."""
     return SHELL.page(study.name, {"packed-data": compress_json(timing_document(study, top))})

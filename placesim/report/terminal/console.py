@@ -1,4 +1,4 @@
-"""Console for terminal output."""
+"""Line wrapping and tables for terminals."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
 _CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
 LEAST_NAME = 20
-"""Columns of names are not made narrower while another column can be left out."""
+"""Width below which a column of names is not reduced as long as another column can be left out."""
 _BETWEEN = 2
 
 
 def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
-    """Column widths that fit into `room`; the widest shrink first."""
+    """Return column widths that fit into `room`; the widest columns are reduced first."""
     cap = max(wanted, default=0)
     while cap > 1 and sum(min(width, cap) for width in wanted) > room:
         cap -= 1
@@ -29,7 +29,7 @@ def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def make_console(stream: TextIO, buffer: TextIO) -> Console:
-    """Console that writes terminal output to a buffer."""
+    """Return a console that writes output for the terminal `stream` into a buffer."""
     seen = Console(file=stream)
     return Console(
         file=buffer,
@@ -47,16 +47,16 @@ def is_wrapping(stream: TextIO) -> bool:
 
 
 def line_starts(text: str, width: int, indent: int = 0) -> list[int]:
-    """Positions at which a text is broken so that no line is wider, with `indent` columns before each but the first.
+    """Return the positions at which to break a text so that no line is wider; continuation lines are indented by `indent`.
 
-    That is between words; in a word that no line could hold, behind a sign that names are joined by, or before a capital
-    letter; elsewhere only in what is too long even so.
+    Lines break between words. A word that is too long for a line breaks after a separator or before a capital letter, and
+    otherwise anywhere.
     """
     starts: list[int] = []
     room = max(1, width)
 
     def take(start: int, end: int, used: int) -> int:
-        """Columns of the line that are used with this part appended; the part starts a line if it does not fit."""
+        """Return the used columns of the line after adding a part; start a new line if the part does not fit."""
         nonlocal room
         if used + end - start > room and used:
             starts.append(start)
@@ -77,7 +77,7 @@ def line_starts(text: str, width: int, indent: int = 0) -> list[int]:
 
 
 def _parts(text: str, start: int, end: int, room: int) -> Iterator[tuple[int, int]]:
-    """Possible breaks of a word; none if it fits."""
+    """Yield the parts between which a word may be broken; the whole word if it fits."""
     if end - start <= room:
         yield start, end
         return
@@ -89,14 +89,14 @@ def _parts(text: str, start: int, end: int, room: int) -> Iterator[tuple[int, in
 
 
 def wrap_text(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
-    """Lines of a text; all but the first are indented."""
+    """Yield the lines of a text; all but the first are indented."""
     for number, line in enumerate(text.divide(line_starts(text.plain, width, indent))):
         line.rstrip()
         yield Text(" " * indent).append_text(line) if number else line
 
 
 class Column(NamedTuple):
-    """A table column: long names may be wrapped, and the least important columns are dropped first if there is no room."""
+    """A table column. Names may be wrapped. Columns with `missed` are left out if there is no room, lowest number first."""
 
     title: str
     is_number: bool = False
@@ -105,7 +105,7 @@ class Column(NamedTuple):
 
 
 def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> Table:
-    """Rows under headings, fitted to the width: numbers in full, names in the remaining room."""
+    """Return a table that fits the width: numbers in full, names in the remaining room."""
     shown = list(range(len(columns)))
     wanted = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
 
@@ -127,7 +127,7 @@ def fit_table(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: 
 
 
 def facts_lines(parts: Sequence[Text], width: int) -> Iterator[Text]:
-    """Parts side by side, continued on further lines if needed."""
+    """Yield lines with the parts side by side, as many as fit."""
     line = Text()
     for part in parts:
         if line and len(line) + len(_GAP) + len(part) > width:

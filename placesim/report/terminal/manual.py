@@ -15,16 +15,16 @@ from placesim.report.terminal.block_chart import encode_for
 from placesim.report.terminal.console import make_console
 
 _FILLING = re.compile(r"(?:\x1b\[[0-9;]*m| )+$", re.MULTILINE)
-"""Rich fills every line up to the width."""
+"""Spaces with which Rich fills every line up to the width."""
 
 
 def styled_page(text: str, stream: TextIO) -> str:
-    """A page, or a part of one, wrapped between words to the width of the terminal."""
+    """Return a page, or a part of one, wrapped between words to the width of the terminal."""
     return _rendered(Markdown(text, code_theme="ansi_dark", hyperlinks=False), stream)
 
 
 def styled_topics(topics: Mapping[str, str], stream: TextIO) -> str:
-    """The pages by name and title."""
+    """Return a list of the pages by name and title."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column()

@@ -22,7 +22,7 @@ MAX_CURVE = 100
 
 
 def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
-    """Each device, then ways to make the graph fit."""
+    """Return the text about each device, then ways to make the graph fit."""
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     labels = device_labels(study)
@@ -65,7 +65,7 @@ def _facts(device: DeviceMemory) -> Iterator[Text]:
 
 
 def curve_line(curve: Sequence[int], width: int) -> str:
-    """One block for each part of the steps, as high as the most that was in use there; the highest is the peak."""
+    """Return one block per part of the steps, as high as the part's peak; the device's peak has full height."""
     most = max(curve, default=0)
     if not most:
         return ""

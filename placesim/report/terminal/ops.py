@@ -1,4 +1,4 @@
-"""Format the facts of an op as a paragraph on a terminal: coloured, each line wrapped beside its keyword."""
+"""The facts about an op for terminals: coloured, with each line wrapped beside its keyword."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLES = {"CPU": "cyan", "GPU": "green"}
 
 
 def styled_facts(facts: OpFacts, stream: TextIO) -> str:
-    """The same words as `op_text.format_facts`, fitted to the width of the terminal."""
+    """Return the text of `format_facts`, fitted to the width of the terminal."""
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     console.print(Text.assemble((facts.op.name, "bold"), format_signature(facts.op)))

@@ -1,4 +1,4 @@
-"""Output for a person at a terminal: the same text with colour, and tables. Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
+"""Output for terminals: the same text with colour, and tables. Rich obeys NO_COLOR, FORCE_COLOR and COLUMNS."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from placesim.report.report import Report
 from placesim.report.terminal.console import is_wrapping, make_console, wrap_text
 
 MAX_STYLED_LINES = 5000
-"""A longer log is printed plain: styling it would take longer than placing the graph."""
+"""Maximum lines of a log with colour: styling a longer one would take longer than placing the graph."""
 TEXT_WIDTH = 24
-"""Columns of sentences are not made narrower."""
+"""Minimum width of a column with sentences."""
 MAX_PARAGRAPHS = 40
 """Number of rows above which a narrow terminal gets folded cells instead of paragraphs."""
 _STYLES = {
@@ -40,15 +40,15 @@ _STYLES = {
 
 
 def styled_log(report: Report, stream: TextIO) -> str:
-    """The report's log with nodes, ops and devices in colour."""
+    """Return the report's log with nodes, ops and devices in colour."""
     log = report.log()
     return styled(report.marked_log(), stream) if log.count("\n") <= MAX_STYLED_LINES else log
 
 
 def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
-    """Colour the spans of a text, unless it has very many lines.
+    """Return the text in colour, or unchanged if it has very many lines.
 
-    With `is_fitted`, lines are wrapped between words to the terminal's width with a hanging indent.
+    With `is_fitted`, lines are wrapped between words to the terminal's width, with a hanging indent.
     """
     if text.count("\n") > MAX_STYLED_LINES:
         return text
@@ -63,7 +63,7 @@ def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
 
 
 def _hanging(line: Sequence[TextSpan], width: int) -> int:
-    """Indentation of continued lines: after the term, or slightly deeper than the start."""
+    """Return the indentation of continuation lines: after the term, or slightly deeper than the start."""
     behind = 0
     for span in line:
         behind += len(span.text)
@@ -81,9 +81,9 @@ def _in_colour(line: Iterable[TextSpan]) -> Text:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> str:
-    """Rows under their heads; numbers stand to the right.
+    """Return a table with the rows under their headings; numbers are aligned right.
 
-    A cell breaks at blanks; a few rows for which that is too narrow are paragraphs, each with its first cell as head.
+    Cells break at blanks. If the table is still too wide, a few rows become paragraphs, with the first cell as heading.
     """
     buffer = io.StringIO()
     console = make_console(stream, buffer)
@@ -108,7 +108,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
 
 
 def _least_width(cells: Sequence[str]) -> int:
-    """Minimum width of a column: sentences may be broken, names and numbers may not."""
+    """Return the minimum width of a column: sentences may be broken, names and numbers may not."""
     is_text = any(" " in cell for cell in cells[1:])
     words = max((len(word) for cell in cells for word in (cell.split() if is_text else [cell])), default=0)
     return max(words, min(TEXT_WIDTH, max(map(len, cells)))) if is_text else words

@@ -23,13 +23,13 @@ _WHAT = {
     PlanMeasure.MEMORY: "peak memory is",
 }
 _MISSED_LEAST = ("load", "bytes", "transfers", "memory", "peak")
-"""Columns that a narrow terminal omits, in this order."""
+"""Columns that a narrow terminal leaves out, in this order."""
 
 
 def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None = None) -> str:
-    """The plan compared with the current placement, the bound, a table of placements, and the moved groups.
+    """Return the plan compared with the current placement, the bound, a table of placements, and the moved groups.
 
-    `output` is the file to which the plan is written, if it is.
+    `output` is the file to which the plan is written, or None.
     """
     buffer = io.StringIO()
     console = make_console(stream, buffer)
@@ -94,7 +94,7 @@ def _readable(study: PlanStudy, value: float) -> str:
 
 
 def _placements(study: PlanStudy, width: int) -> Table:
-    """Table of placements, reduced for narrow terminals."""
+    """Return the table of placements, with fewer columns on narrow terminals."""
     rows = []
     for placed in study.placements:
         style = "bold green" if placed is study.plan else ""
@@ -133,5 +133,5 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
 
 
 def _signed(study: PlanStudy, loss: float) -> str:
-    """A group may lose nothing by its move, where others come along."""
+    """Return a group's loss with its sign. It may be negative, since groups move together."""
     return f"-{_readable(study, -loss)}" if loss < 0 else _readable(study, loss)

@@ -1,4 +1,4 @@
-"""The progress bar that a person at a terminal sees while something takes its time."""
+"""The progress bar that a terminal shows during a long computation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LEAST_SHARE = 0.005
 
 
 class TimesColumn(ProgressColumn):
-    """Elapsed and estimated remaining time, beside the first bar.
+    """The elapsed and the estimated remaining time, beside the first bar.
 
-    `share` is how much of all is done, from 0 to 1.
+    `share` is the completed share of all work, from 0 to 1.
     """
 
     def __init__(self, began: float) -> None:
@@ -36,7 +36,7 @@ class TimesColumn(ProgressColumn):
             self._share, self._told = value, time.monotonic()
 
     def render(self, task: Task) -> Text:
-        """Times beside the first task; nothing for others."""
+        """Return the times for the first task, and nothing for others."""
         if task.id:
             return Text()
         now = time.monotonic()
@@ -49,10 +49,10 @@ class TimesColumn(ProgressColumn):
 
 
 class CountColumn(MofNCompleteColumn):
-    """Completed and total count, if known."""
+    """The completed and the total count, if the total is known."""
 
     def render(self, task: Task) -> Text:
-        """Both numbers."""
+        """Return both numbers, or nothing if the total is unknown."""
         return Text() if task.total is None else super().render(task)
 
 

@@ -1,4 +1,4 @@
-"""A picture -> what a person at a terminal sees: the tree of name scopes with bars of devices, and the matrix of bytes."""
+"""A picture for terminals: the tree of name scopes with bars of devices, and the matrix of transferred bytes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,24 @@ MIN_ROWS = 6
 BAR_CELLS = 24
 INDENT = "  "
 WIDE = 100
-"""Columns from which on a bar has its full length."""
+"""Terminal width, in columns, from which bars have their full length."""
 MIN_PAIRS = 3
-"""A matrix too wide for the terminal becomes a list of pairs, the most bytes first: a third of its height, at least so many."""
+"""Minimum rows of the list that replaces a matrix too wide for the terminal.
+
+The list has the pairs with the most bytes and fills a third of the height.
+"""
 MIN_MATRIX = 6
-"""Number of devices up to which the matrix is shown on any terminal."""
+"""Number of devices up to which the matrix is shown whatever the terminal's height."""
 _CORNER = "copied from \\ to"
 _CELLS = ("█", "▓", "▒", "▚", "░", "▞", "▤")
-"""Characters of bars, different by device, so that they can be distinguished without colour."""
+"""Characters of bars; they differ by device, so that bars can be read without colour."""
 
 
 def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> str:
-    """Tree, legend and matrix, folded to the height of the terminal unless a depth is given; the prompt has a line too."""
+    """Return tree, legend and matrix, folded to the height of the terminal unless a depth is given.
+
+    One line is left for the prompt.
+    """
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
     width = make_console(stream, io.StringIO()).width
@@ -97,7 +103,7 @@ def _node_line(row: Row, node: PictureNode, labels: dict[int, str]) -> tuple[Tex
 
 
 def _bar(by_device: Mapping[int, Amount], width: int) -> Text:
-    """A cell or more for each device, by its part of the nodes."""
+    """Return a bar with cells for each device in proportion to its nodes."""
     bar = Text()
     whole, done, cells = sum(amount.number for amount in by_device.values()), 0, 0
     for device, amount in by_device.items():
@@ -133,7 +139,7 @@ def _legend(picture: Picture, labels: dict[int, str], width: int) -> Iterator[Te
 
 
 def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table | Text]:
-    """Peak of each device, or why it is unknown; nothing if not requested."""
+    """Return the peak of each device, or the reason why it is unknown; nothing if memory was not requested."""
     if not picture.memory:
         return [Text(), Text(picture.memory_note, "dim")] if picture.memory_note else []
     indices = {name: index for index, name in enumerate(picture.devices)}
@@ -156,7 +162,7 @@ def _memory(picture: Picture, labels: dict[int, str], width: int) -> list[Table 
 
 
 def _copied(picture: Picture, labels: dict[int, str], width: int, height: int) -> Iterator[Table | Text]:
-    """Matrix of transfers, and a sentence for each other copy."""
+    """Yield the matrix of transfers, and a sentence for each other kind of copy."""
     yield _matrix(picture, labels, width, max(MIN_PAIRS, height // 3))
     host, signals = picture.asides
     if host:

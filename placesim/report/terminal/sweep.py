@@ -1,4 +1,4 @@
-"""A sweep as a table on a terminal."""
+"""A sweep as a table for terminals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COLUMNS = ("step time", "interval", "examples/s", "peak memory", "fits", "trans
 
 
 def styled_sweep(sweep: Sweep, stream: TextIO) -> str:
-    """A row for each combination, and the errors below the table."""
+    """Return a table with a row for each combination, and the errors below it."""
     columns = (*sweep.keys, *_COLUMNS)
     rows = [(*(_setting(value) for value in row.settings), *_cells(row)) for row in sweep.rows]
     errors: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Time study for terminals: step time, lanes of devices, and the breakdown of the time."""
+"""A study of time for terminals: step time, a lane (row) of activity for each device, and the breakdown of the time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INDENT = "  "
 
 
 def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
-    """Step time with its bound, devices, links, critical path and costliest nodes."""
+    """Return the step time with its bound, devices, links, critical path and costliest nodes."""
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     for text in _head(study):
@@ -59,7 +59,7 @@ def _head(study: TimeStudy) -> list[Text]:
 
 
 class _Table:
-    """Columns by their titles, with a sign before them: `>` for numbers, `/` for names; `-` for what is missed least."""
+    """A table whose column titles begin with signs: `>` marks numbers, `/` names, `-` columns that may be left out."""
 
     def __init__(self, *titles: str) -> None:
         signs = [title[: len(title) - len(title.lstrip(">/-"))] for title in titles]
@@ -70,12 +70,12 @@ class _Table:
         self.rows: list[list[Text]] = []
 
     def add(self, *cells: str) -> None:
-        """A row."""
+        """Add a row."""
         self.rows.append([Text(escape_line(cell)) for cell in cells])
 
 
 def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
-    """Facts of each device, then its lanes of computation and copies over the step."""
+    """Yield facts about each device, then its lanes (rows) of computation and copies over the step."""
     labels, whole = device_labels(study), study.step.seconds
     heads = ["  computes ", "  copies   "]
     cells = max(MIN_LANE, min(MAX_LANE, width - len(heads[0])))
@@ -99,7 +99,7 @@ def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
 
 
 def _lane(head: str, drawn: str, style: str) -> Text:
-    """A lane with dots for idle time, so that its length is visible."""
+    """Return a lane with dots for idle time, so that its length is visible."""
     found = Text(head, "dim")
     for part in re.split("( +)", drawn):
         found.append(part.replace(" ", IDLE), "dim" if part.startswith(" ") else style)
@@ -107,7 +107,7 @@ def _lane(head: str, drawn: str, style: str) -> Text:
 
 
 def _scale(indent: int, cells: int, seconds: float) -> Text:
-    """Times at both ends of the lanes and, if there is room, at the middle."""
+    """Return a line with the times at both ends of the lanes and, if there is room, in the middle."""
     ends = "0", readable_seconds(seconds / 2), readable_seconds(seconds)
     middle = cells // 2 - len(ends[0])
     if len(ends[1]) + len(ends[2]) + 2 > cells - middle:

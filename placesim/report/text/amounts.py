@@ -1,4 +1,4 @@
-"""Byte counts as text: exact for programs, with units for people; `+` marks partly unknown counts."""
+"""Byte counts as text: exact for programs, with units for people; `+` means that some sizes are unknown."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def plain_bytes(amount: Amount) -> str:
-    """`1536`, `1536+`."""
+    """Return exact bytes, such as `1536`; `1536+` if some sizes are unknown."""
     return _open_ended(f"{amount.bytes}", amount)
 
 
 def readable_bytes(amount: Amount) -> str:
-    """`1.5 KiB`, `1.5 KiB+`."""
+    """Return bytes with a unit, such as `1.5 KiB`; `1.5 KiB+` if some sizes are unknown."""
     return _open_ended(readable_size(amount.bytes), amount)
 
 
@@ -23,7 +23,7 @@ def _open_ended(shown: str, amount: Amount) -> str:
 
 
 def readable_size(size: int) -> str:
-    """`1536` -> `1.5 KiB`."""
+    """Return a size with a unit: 1536 becomes `1.5 KiB`."""
     value, unit = float(size), _UNITS[0]
     for unit in _UNITS:
         if value < 1024 or unit == _UNITS[-1]:

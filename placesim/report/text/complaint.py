@@ -1,4 +1,4 @@
-"""An error -> the text on standard error: one line `ErrorType: message`, then indented lines of help."""
+"""Text of an error for standard error: a line `ErrorType: message`, then indented lines of help."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ _HINTS = (
     ),
     (r"You must feed a value for placeholder", "feed it with --feed NAME=VALUE, `feed:` in the step, or a script's feed_dict"),
 )
-"""Hints for errors in TensorFlow's own words."""
+"""Patterns of error messages, each with a line of help."""
 _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 
 
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:
-    """Format an error; `locate` returns a node's place, or None if unknown.
+    """Return an error's text; `locate` returns a node's location, or None if unknown.
 
-    `graph` is the one that was placed; with it nodes are named as its release's Python names them.
+    With `graph`, the placed graph, nodes are written as the Python of its TensorFlow release writes them.
     """
     is_spelled_out = graph is not None and graph.registry.rules.spells_out_nodes and isinstance(error, OpError)
     if graph is not None and is_spelled_out:
@@ -94,7 +94,7 @@ def format_outcome_error(outcome: Outcome) -> StyledText:
 
 
 def _told(type_name: str, said: str, more: Sequence[str]) -> StyledText:
-    """The class of an error, the rest of its first line, and the lines below."""
+    """Return styled text from an error's class, the rest of its first line, and further lines."""
     helps = StyledText(*(f"{line}\n" for line in more), role=Role.HELP)
     return StyledText(StyledText(f"{type_name}:", role=Role.ERROR), f"{said}\n", helps)
 
@@ -132,7 +132,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Positions of nodes, by the newest placement's graph; the error's own place counts for its own node."""
+    """Return a function that finds the location of a node in the newest placement's graph, or takes the error's own."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:
@@ -147,9 +147,9 @@ def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Loc
 
 
 def format_classic_error(error: PlacesimError, placement: Placement, fetches: Sequence[str]) -> StyledText | None:
-    """The text of TensorFlow 0.5 for a device that does not exist; None for any other error.
+    """Return TensorFlow 0.5's error text for a device that does not exist, or None for any other error.
 
-    It placed node by node in the order of its log, so it names the first node there that asks for what is not there.
+    TensorFlow 0.5 placed nodes in the order of its log, so the text names the first node there whose device does not exist.
     """
     if not isinstance(error, InvalidArgumentError) or "was explicitly assigned to" not in error.message:
         return None
@@ -170,7 +170,7 @@ def _is_satisfiable(node: Node, devices: DeviceSet) -> bool:
 
 
 def _classic_summary(graph: Graph, node: Node) -> str:
-    """A node as TensorFlow 0.5 to 1.11 printed it (5.9)."""
+    """Return a node in the format of TensorFlow 0.5 to 1.11 (5.9)."""
     tensors = {name: value for name, value in node.attrs.items() if isinstance(value, TensorValue)}
     shown = format_attrs(node.attrs)
     for value in tensors.values():

@@ -1,4 +1,4 @@
-"""A difference -> text and JSON."""
+"""Text and JSON of a difference between placements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec
 
 MAX_LISTED = 40
-"""Maximum rows of each kind in text, followed by a count; JSON has all."""
+"""Maximum rows of each kind in the text, followed by the count of the rest; JSON has all."""
 MAX_TIMES = 8
 LEAST_SHARE = 0.005
-"""Minimum share of the longer step's time for a listed change."""
+"""Minimum share of the longer step's time for a change to be listed."""
 
 
 def format_difference(difference: Difference, before: str, after: str) -> StyledText:
-    """Names of both sides and their differences; empty if there are none."""
+    """Return the names of both sides and their differences; empty if there are none."""
     if not difference:
         return StyledText()
     return StyledText(
@@ -149,7 +149,7 @@ def _limited(lines: Sequence[StyledText]) -> Iterator[StyledText]:
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
-    """JSON object with every node and the folded rows; rows are generated one by one."""
+    """Return the JSON object with every moved node and the rows folded by scope; rows are generated one by one."""
     return {
         "same": not difference,
         "moved": (move._asdict() for move in difference.moved),
@@ -186,7 +186,7 @@ TABLES = (
 
 
 def difference_tables(difference: Difference) -> dict[str, Any]:
-    """JSON object with all nodes in one list and all errors in another."""
+    """Return the JSON object with all nodes in one list and all errors in another."""
     nodes = chain(
         ({"change": "moved", "node": move.name, "before": move.before, "after": move.after} for move in difference.moved),
         ({"change": "gone", "node": name} for name in difference.removed),

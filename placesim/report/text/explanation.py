@@ -1,4 +1,4 @@
-"""Proofs of placements and possible edits, as text and JSON."""
+"""Text and JSON of explanations: proofs of placements, and edits that change them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec
 
 MAX_LISTED = 8
-"""Maximum members, merges or candidates in text, followed by a count; JSON has all."""
+"""Maximum members, merges or candidates in the text, followed by the count of the rest; JSON has all."""
 LEAST_SHOWN = 1e-8
-"""Times below this, in seconds, are negligible beside a launch."""
+"""Minimum seconds that are shown exactly; shorter times are negligible beside a kernel launch."""
 _WIDTH = 16
 
 
@@ -36,7 +36,7 @@ _WIDTH = 16
 
 
 def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> StyledText:
-    """One node: its place, the parts of the proof, then at most `limit` edits."""
+    """Return the text of one node: its device, the parts of the proof, then at most `limit` edits."""
     found = explained.proof
     lines = [StyledText(_head(found), "" if found.location is None else fill_template(" at {}", place(found.location)))]
     lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
@@ -48,7 +48,7 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Style
 
 
 def _head(found: Proof | PlacedNode) -> StyledText:
-    """The log's line."""
+    """Return the node's line as in the log."""
     name = found.node if isinstance(found, Proof) else found.name
     node = StyledText(f"{name}: ({escape_line(found.op)}):", role=Role.NODE)
     return StyledText(node, " ", device(found.device) if found.device else "not placed")
@@ -59,7 +59,7 @@ def _ended(lines: Sequence[str]) -> StyledText:
 
 
 def _titled(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Pair the title with the first text, and blanks with the others."""
+    """Pair the first text with the title, and the others with an empty one."""
     return ((title if not index else "", text) for index, text in enumerate(texts))
 
 
@@ -103,7 +103,7 @@ def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
 
 
 def _surroundings(found: Proof) -> Iterator[str]:
-    """Body of a node, and the node from which lowering made it."""
+    """Yield the function body of a node, and the node that lowering replaced by it."""
     if found.body is not None:
         sentence = "function {}, called by {} ({}) on {}"
         body = found.body
@@ -197,7 +197,7 @@ def _cost_here(found: NodeCostEstimate) -> Iterator[str]:
 
 
 def _costs_elsewhere(costs: Sequence[DeviceCost]) -> Iterator[str]:
-    """Costs on other devices; devices with equal costs are combined."""
+    """Yield the costs on other devices; devices with equal costs share a line."""
     alike: dict[tuple[object, ...], list[DeviceCost]] = {}
     for cost in costs:
         alike.setdefault((cost.processor, cost.seconds, cost.transfer_seconds), []).append(cost)
@@ -240,7 +240,7 @@ def _format_trial(trial: Trial, before: str | None) -> StyledText:
 
 
 def trial_text(trial: Trial, before: str | None) -> StyledText:
-    """An edit as an instruction with its place, and what it leads to; `before` is the device without it."""
+    """Return an edit as an instruction with its location and result; `before` is the device without the edit."""
     led_to: str = short_device(trial.device) if trial.device else "placed"
     if trial.error is not None:
         led_to = f"then {trial.error.node or 'the graph'} cannot be placed"
@@ -250,7 +250,7 @@ def trial_text(trial: Trial, before: str | None) -> StyledText:
 
 
 def format_error_explained(explained: ExplainedError, limit: int = MAX_LISTED) -> StyledText:
-    """The error's first line, the annotations in conflict, and the edits that mend it."""
+    """Return the error's first line, the conflicting annotations, and the edits that would resolve the error."""
     lines = [explained.failure.summary]
     conflict = explained.conflict
     if conflict is not None and conflict.annotations:
@@ -276,12 +276,12 @@ def _at(location: Location | None) -> str:
 
 
 def format_brief(found: Proof) -> StyledText:
-    """One node in one line: the log's line, and why."""
+    """Return one line for a node: its line in the log, and the reason."""
     return StyledText(_head(found), ": ", brief_reason(found), "\n")
 
 
 def brief_reason(found: Proof) -> str:
-    """Reason in a few words."""
+    """Return the reason in a few words."""
     if found.rule not in ("default", "none"):
         return found.choice
     if found.overridden is not None:
@@ -301,7 +301,7 @@ def brief_reason(found: Proof) -> str:
 
 
 def format_recorded(node: PlacedNode) -> StyledText:
-    """A node of a written report, which has no reasons."""
+    """Return the text of a node from a written report, which has no reasons."""
     spec, placed_on = parse_runtime_name(node.requested), parse_runtime_name(node.device)
     lost = spec is not None and placed_on is not None and not spec.matches(placed_on)
     asked = device(node.requested) if node.requested else "no device"
@@ -312,7 +312,7 @@ def format_recorded(node: PlacedNode) -> StyledText:
 
 
 def explained_document(nodes: Sequence[ExplainedNode], error: ExplainedError | None) -> dict[str, Any]:
-    """`nodes`, the `groups` that they are in (each once, by number), and the `error`; rows come one by one."""
+    """Return the JSON object: `nodes`, their `groups` (each once, by number) and the `error`. Rows are generated one by one."""
     groups: dict[int, tuple[int, ProofGroup]] = {}
     for node in nodes:
         group = node.proof.group
@@ -338,7 +338,7 @@ TABLES = (
     TableSpec("elsewhere", ("nodes", "cost", "elsewhere"), ("node", "device", "seconds", "low", "high", "transfer_seconds")),
     TableSpec("kernels", ("nodes", "kernels"), ("node", "type", "priority", "excluded_by")),
 )
-"""Of the JSON object."""
+"""Tables of the JSON object."""
 
 
 def _node_document(explained: ExplainedNode, groups: Mapping[int, tuple[int, ProofGroup]]) -> dict[str, Any]:
@@ -404,11 +404,11 @@ _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     | _same("device", "moved")
     | {"next_error": lambda trial: trial.error and failure_of(trial.error)},
 }
-"""For each record the keys of its JSON object in order, each with how it is read."""
+"""The keys of each record's JSON object, in order, with the functions that read their values."""
 
 
 def _plain(value: Any) -> Any:
-    """A record as an object, a tuple as a list; places, types and the words of enumerations as text."""
+    """Return plain values: records as objects, tuples as lists, and locations, types and enumeration members as text."""
     if value is None or isinstance(value, str):
         return value
     readings = _READINGS.get(type(value))
@@ -422,6 +422,6 @@ def _plain(value: Any) -> Any:
 
 
 def recorded_document(nodes: Sequence[PlacedNode], failure: ReportedError | None) -> dict[str, Any]:
-    """Nodes of a written report; rows come one by one."""
+    """Return the JSON object for the nodes of a written report; rows are generated one by one."""
     rows = ({"node": n.name, "op": n.op, "device": n.device, "requested": n.requested} for n in nodes)
     return {"nodes": rows, "groups": [], "error": _plain(failure)}

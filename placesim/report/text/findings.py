@@ -1,4 +1,4 @@
-"""Findings -> text, JSON, and GitHub's annotations."""
+"""Text, JSON and GitHub annotations of findings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from placesim.report.text.tables import TableSpec
 
 
 def format_findings(findings: Sequence[Finding]) -> StyledText:
-    """`FILE:LINE:COL: rule: message`, one a line."""
+    """Return a line `FILE:LINE:COL: rule: message` for each finding."""
     return StyledText(*(part for finding in findings for part in (one_line(finding.text), "\n")))
 
 
 def findings_document(findings: Sequence[Finding]) -> dict[str, Any]:
-    """The JSON object; its rows come one by one."""
+    """Return the JSON object; its rows are generated one by one."""
     return {"findings": map(_row, findings)}
 
 
 TABLES = (TableSpec("findings", ("findings",), ("file", "line", "column", "rule", "message", "node")),)
-"""Of the JSON object."""
+"""Tables of the JSON object."""
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -38,12 +38,12 @@ def _row(finding: Finding) -> dict[str, Any]:
 
 
 def format_github(findings: Sequence[Finding]) -> str:
-    """One workflow command a line, which GitHub shows at the line of the file."""
+    """Return a workflow command for each finding; GitHub shows it at the line of the file."""
     return "".join(_annotation(finding.location, finding.rule, finding.message) for finding in findings)
 
 
 def format_github_error(graph: str, error: PlacesimError) -> str:
-    """The same for a graph that could not be read or placed: a command for each problem."""
+    """Return a workflow command for each problem of a graph that could not be read or placed."""
     problems = error.problems if isinstance(error, GraphFileError) else ()
     problems = problems or (Problem(error.location or Location(graph, 1, 1), error.message),)
     return "".join(_annotation(problem.location, shown_type(error), problem.message) for problem in problems)

@@ -1,4 +1,4 @@
-"""Findings -> JUnit's XML, which continuous integration reads: a suite for each graph, a case for each rule."""
+"""JUnit XML of findings, for continuous integration: a suite for each graph, a case for each rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.inspection.checking.findings import PLACEABLE, CheckResult, Findin
 
 
 def junit_document(checked: Sequence[CheckResult], rules: Sequence[str]) -> Iterator[str]:
-    """JUnit document in pieces; `rules` are those checked for each graph."""
+    """Yield a JUnit document in pieces; `rules` are the names of the checked rules."""
     suites = [list(_cases(graph, rules)) for graph in checked]
     failed = sum(bool(findings) for cases in suites for _, findings in cases)
     errors = sum(graph.error is not None for graph in checked)
@@ -28,7 +28,7 @@ def junit_document(checked: Sequence[CheckResult], rules: Sequence[str]) -> Iter
 
 
 def _cases(graph: CheckResult, rules: Sequence[str]) -> Iterator[tuple[str, list[Finding]]]:
-    """Each rule once with what breaks it; of a graph that could not be read or placed, only that."""
+    """Yield each rule with its findings; for a graph that could not be read or placed, only `PLACEABLE`."""
     broken: dict[str, list[Finding]] = {}
     for finding in graph.findings:
         broken.setdefault(finding.rule, []).append(finding)

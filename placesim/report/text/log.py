@@ -1,7 +1,8 @@
-"""Placements -> the lines that TensorFlow logs: the device mapping, and one line for each node.
+"""The lines that TensorFlow logs for placements: the device mapping, and one line for each node.
 
-Two styles: `modern` is TensorFlow 2.x's text; `classic` that of the first guides, which has no op types and no compute
-capability, spells a CPU `/cpu:0`, and takes the nodes in post-order from the fetches, each one's inputs from last to first.
+The style `modern` is TensorFlow 2.x's. The style `classic` is that of TensorFlow's first guides: no op types, no compute
+capability, and CPUs written as `/cpu:0`. Its nodes are in post-order from the fetches, with each node's inputs from last to
+first.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _NO_DEVICES = "Device mapping: no known devices."
 
 
 class LineEnd(NamedTuple):
-    """Line after the node's name: op with surrounding text, and device; `text` is the whole."""
+    """The end of a line after the node's name; `text` is the whole, `op` and `device` its parts."""
 
     op: str
     device: str
@@ -30,11 +31,11 @@ class LineEnd(NamedTuple):
 
 
 LogLine = tuple[str, LineEnd]
-"""A node's name, and the part of its line shared with other nodes."""
+"""A node's name, and the end of its line, which nodes may share."""
 
 
 class _LineEnds(dict[tuple[Signature, str], LineEnd]):
-    """The end of a line by its node's signature and its device's name, each made once."""
+    """Line ends by node signature and device name, each created once."""
 
     def __missing__(self, key: tuple[Signature, str]) -> LineEnd:
         signature, device = key
@@ -43,24 +44,24 @@ class _LineEnds(dict[tuple[Signature, str], LineEnd]):
 
 
 def line_end(op: str, device: str) -> LineEnd:
-    """Rest of a line after the node's name, from its colon on."""
+    """Return the end of a line after the node's name, from its colon on."""
     return LineEnd(op, device, f":{op} {device}\n")
 
 
 def format_mapping(lines: Sequence[str]) -> StyledText:
-    """The mapping's lines under their head; of a machine with CPUs alone TensorFlow says that it knows no devices (9.1)."""
+    """Return the mapping's lines and heading. For a machine with only CPUs TensorFlow says that it knows no devices (9.1)."""
     head = StyledText("Device mapping:" if lines else _NO_DEVICES, role=Role.HEAD)
     return StyledText(head, "\n", *(f"{line}\n" for line in lines))
 
 
 def mapping_lines(devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
-    """One line for each device with a physical description, in creation order."""
+    """Return one line for each device with a physical description, in order of creation."""
     lines = (device.mapping_line for device in devices if device.physical_device_desc)
     return tuple(line.partition(", compute capability")[0] if classic else line for line in lines)
 
 
 def creation_lines(log: Iterable[CreationLine], devices: Iterable[Device], classic: bool = False) -> tuple[str, ...]:
-    """TensorFlow's log lines for the GPUs that it creates (10.2.2)."""
+    """Return TensorFlow's log lines for the GPUs that it creates (10.2.2)."""
     if not classic:
         return tuple(line.text for line in log if line.severity == "I")
     gpus = [device for device in devices if device.type == "GPU"]
@@ -76,7 +77,7 @@ def format_lines(lines: Iterable[LogLine]) -> str:
 
 
 def mark_lines(lines: Iterable[LogLine]) -> StyledText:
-    """Lines of the log as styled text."""
+    """Return lines of the log as styled text."""
     return StyledText(*[part for line in lines for part in _marked_parts(*line)])
 
 
@@ -87,7 +88,7 @@ def _marked_parts(node: str, end: LineEnd) -> Iterator[str]:
 
 
 def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) -> Iterator[LogLine]:
-    """A line for each node, as TensorFlow 2.x logs it."""
+    """Yield a line for each node, in TensorFlow 2.x's format."""
     for placement in placements:
         nodes, devices = placement.graph.nodes, placement.devices
         ends = _LineEnds()
@@ -96,7 +97,7 @@ def modern_lines(placements: Iterable[Placement], shows: Shows | None = None) ->
 
 
 def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows: Shows | None = None) -> Iterator[LogLine]:
-    """The same as the first guides show it, without ops; `fetches` are the names of the fetched nodes."""
+    """Yield a line for each node in the classic format, without ops; `fetches` has the names of the fetched nodes."""
     for placement in placements:
         nodes, devices = placement.graph.nodes, placement.devices
         ends = {device: line_end("", classic_name(device)) for device in placement.device_set.devices}
@@ -105,12 +106,15 @@ def classic_lines(placements: Iterable[Placement], fetches: Sequence[str], shows
 
 
 def classic_name(device: Device) -> str:
-    """A CPU's name in its short form, as up to TensorFlow 1.3 (0.5)."""
+    """Return a CPU's name in its short form, as up to TensorFlow 1.3 (0.5)."""
     return device.name.replace("/device:CPU:", "/cpu:")
 
 
 def classic_order(graph: Graph, fetches: Sequence[str]) -> list[int]:
-    """Every node after its inputs, which are visited from last to first: from the fetches, then from all other nodes."""
+    """Return node ids in classic order: each node follows its inputs, which are visited from last to first.
+
+    The search starts at the fetches, then at all other nodes.
+    """
     order: list[int] = []
     visited = bytearray(len(graph))
     fetched = [graph.ids[name] for name in fetches if name in graph.ids]

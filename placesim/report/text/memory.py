@@ -1,17 +1,17 @@
 """A study of memory as lines for a pipe, and as a JSON object.
 
-In a pipe every line begins with what it is, and has tabs between its parts; bytes are whole numbers, and `-` stands for what
-there is not.
+In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes are whole numbers; `-` stands for a
+missing value.
 
-- `device`, name, allocator, limit, peak, room, fragmentation, node: the peak is that without limits, the node the one at it.
-- `curve`, device, bytes in each part of the steps, blanks between.
-- `holder`, device, kind, whose, number, bytes, since, until.
-- `out`, device, node: where it ran out, and after which node no more happened.
-- `fragmented`, device, bytes that found no room, bytes that were free.
-- `batch`, `gpu-model`, `allow-growth`: what it would take.
-- `order`, scopes that would have to run one after another for it to fit.
-- `assumption`, what was taken for what is unknown.
-- `note`, what is not counted.
+- `device`, name, allocator, limit, peak, room, fragmentation, node: the peak without limits, and the node that ran then.
+- `curve`, device, the peak bytes of each part of the steps, separated by blanks.
+- `holder`, device, kind, owner, number, bytes, since, until.
+- `out`, device, node: the device that ran out of memory, and the node that failed.
+- `fragmented`, device, bytes that could not be allocated, bytes that were free.
+- `batch`, `gpu-model`, `allow-growth`: a change with which the graph would fit.
+- `order`, scopes that would have to run one after another for the graph to fit.
+- `assumption`, an assumed value.
+- `note`, memory that is not counted.
 - `dump`, device, a line of TensorFlow's dump.
 """
 
@@ -32,13 +32,13 @@ NOTHING = "-"
 
 
 def device_labels(study: MemoryStudy) -> dict[str, str]:
-    """The short name of each device by its full one."""
+    """Return the short name of each device, by its full name."""
     names = [device.usage.device for device in study.devices]
     return dict(zip(names, short_names(names), strict=True))
 
 
 def format_lines(study: MemoryStudy, top: int) -> str:
-    """The lines; `top` is how many rows of holders a device has."""
+    """Return all lines; each device has at most `top` rows of holders."""
     lines = ["\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top)]
     labels = device_labels(study)
     # a dump has tabs of its own
@@ -93,7 +93,7 @@ def _share(value: float | None) -> str:
 
 
 def requirements(study: MemoryStudy) -> Iterator[str]:
-    """Changes that would make it fit, one sentence a line."""
+    """Yield sentences about changes with which the graph would fit."""
     if study.error is not None:
         device = short_names([study.error.device or ""])[0]
         needed = max((d.needed.peak for d in study.devices if d.usage.device == study.error.device), default=0)
@@ -130,7 +130,7 @@ def _largest_batch(study: MemoryStudy) -> str:
 
 
 def memory_document(study: MemoryStudy, top: int) -> dict[str, Any]:
-    """JSON object with all results; bytes are whole numbers, missing values null."""
+    """Return the JSON object; bytes are whole numbers, missing values null."""
     found = study.smallest_gpu
     return {
         "graph": study.name,
@@ -154,7 +154,7 @@ TABLES = (
     TableSpec("devices", ("devices",), ("device", "allocator", "limit", "peak", "room", "fragmentation", "peak_node")),
     TableSpec("holders", ("devices", "holders"), ("device", *Holding._fields)),
 )
-"""Of the JSON object."""
+"""Tables of the JSON object."""
 
 
 def _device_document(device: DeviceMemory, top: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Facts of ops: a line for each, the text of one, and the JSON object of `placesim ops`."""
+"""Facts about ops: a line for each, the text about one, and the JSON object of `placesim ops`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ COLUMNS = ("op", "signature", "kernels", "numpy")
 
 
 def op_row(facts: OpFacts) -> tuple[str, str, str, str]:
-    """Name, signature, device types with a kernel of TensorFlow's, and `numpy` or `-`."""
+    """Return an op's name, its signature, the device types with a TensorFlow kernel, and `numpy` or `-`."""
     kinds = ",".join(facts.device_types) or NONE
     return facts.op.name, format_signature(facts.op), kinds, NONE if facts.family is None else "numpy"
 
 
 def format_ops(listed: Iterable[OpFacts]) -> str:
-    """An op a line, with tabs between."""
+    """Return one line per op, with tabs between the columns."""
     return "".join("\t".join(op_row(facts)) + "\n" for facts in listed)
 
 
 def format_facts(facts: OpFacts) -> str:
-    """Facts about an op: its paragraph of the op table, and the module of its numpy kernel."""
+    """Return the text about an op: its paragraph of the op table, and the module of its numpy kernel."""
     return format_paragraph(facts.op, fact_lines(facts))
 
 
 def fact_lines(facts: OpFacts) -> Iterator[Line]:
-    """Lines under an op's signature."""
+    """Yield the lines under an op's signature."""
     op = facts.op
     for line in op_lines(op, facts.kernels):
         is_removal = line.keyword == "deprecated" and op.deprecated_at is not None
@@ -45,12 +45,12 @@ def fact_lines(facts: OpFacts) -> Iterator[Line]:
 
 
 def ops_document(release: str, listed: Iterable[OpFacts]) -> dict[str, Any]:
-    """The JSON object: the release, and the ops by name."""
+    """Return the JSON object: the release, and the ops by name."""
     return {"tensorflow": release, "ops": list(map(op_document, listed))}
 
 
 def op_document(facts: OpFacts) -> dict[str, Any]:
-    """JSON object of an op: definition, kernels, and its numpy kernel's family and file (null if there is none)."""
+    """Return an op's JSON object: definition, kernels, and the family and file of its numpy kernel (null without one)."""
     op = facts.op
     return {
         "name": op.name,
@@ -91,7 +91,10 @@ def _kernel_document(kernel: KernelDef) -> dict[str, Any]:
 
 
 def _plain(value: AttrValue) -> Any:
-    """A value of an attr: a type by name, a shape as its dimensions (-1 unknown, null of unknown rank), infinities as text."""
+    """Return an attr value for JSON.
+
+    Types become names, shapes lists of dimensions (-1 for an unknown one, null for an unknown rank), and infinities text.
+    """
     if isinstance(value, Shape):
         return None if value.dims is None else list(value.dims)
     if isinstance(value, TensorValue):

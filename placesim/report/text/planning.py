@@ -1,14 +1,14 @@
-"""A study of a plan as lines for a pipe, and as a JSON object.
+"""A plan as lines for a pipe, and as a JSON object.
 
-In a pipe every line begins with what it is, and has tabs between its parts; times are seconds, bytes whole numbers, and `-`
-stands for what there is not.
+In a pipe, every line begins with its kind, and its parts are separated by tabs. Times are in seconds, bytes are whole numbers,
+and `-` stands for a missing value.
 
-- `plan`, what is sought, its value (seconds, or bytes of memory), the bound, the gap, `optimal` or `-`, the method.
-- `bound`, why.
-- `placement`, label, a step's seconds, low, high, the busiest device's load, the highest peak, transfers, their bytes, the
-  highest share of a device's memory, `fits` or the error.
-- `move`, how many nodes, the first of them, from, to, how much more it would be where they alone stay (with `--explain`).
-- `ask`, node, device: what TensorFlow must be told.
+- `plan`, objective, its value (seconds, or bytes of memory), the bound, the gap, `optimal` or `-`, the method.
+- `bound`, the reason.
+- `placement`, label, step time in seconds, low, high, the busiest device's load, the highest peak, transfers, their bytes,
+  the highest share of a device's memory, `fits` or the error.
+- `move`, number of nodes, the first node, from, to, the loss if only these nodes stay (with `--explain`).
+- `ask`, node, device: a device request that produces the plan.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTHING = "-"
 
 
 def format_lines(study: PlanStudy, top: int) -> str:
-    """The lines; `top` is how many groups that move there are at most."""
+    """Return all lines, with at most `top` groups that move."""
     return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
 
 
@@ -54,7 +54,7 @@ def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
 
 
 def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
-    """Seconds, low, high, load, peak, transfers, their bytes, the fullest device's share of its limit, and whether it runs."""
+    """Return the cells of a placement's line after the label."""
     study = placed.study
     if study is None:
         return (*([NOTHING] * 8), summarise_error(placed))
@@ -71,18 +71,18 @@ def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
 
 
 def fullest_share(placed: SimulatedPlacement) -> float | None:
-    """Highest used share of a device's memory; None if no device has a limit."""
+    """Return the highest used share of a device's memory, or None if no device has a limit."""
     devices = () if placed.study is None else placed.study.devices
     return max((device.peak / device.limit for device in devices if device.limit and device.peak is not None), default=None)
 
 
 def summarise_error(placed: SimulatedPlacement) -> str:
-    """An error in a line."""
+    """Return a placement's error in one line, or `-`."""
     return NOTHING if placed.error is None else f"{placed.error.type_name}: {placed.error.message}".partition("\n")[0]
 
 
 def suggest_remedy(study: PlanStudy) -> str:
-    """Remedy that would let something fit, from the needs of the placements."""
+    """Return a change with which something would fit, derived from the memory that the placements need."""
     short = []
     for placed in study.placements:
         devices = () if placed.study is None else placed.study.devices
@@ -103,7 +103,7 @@ def suggest_remedy(study: PlanStudy) -> str:
 
 
 def plan_document(study: PlanStudy) -> dict[str, Any]:
-    """JSON object with all results; missing values are null."""
+    """Return the JSON object with all results; missing values are null."""
     return {
         "graph": study.name,
         "objective": study.sought.value,
@@ -138,12 +138,12 @@ TABLES = (
 
 
 def plan_tables(study: PlanStudy) -> dict[str, Any]:
-    """JSON object, with the device requests as rows."""
+    """Return the JSON object, with the device requests as rows."""
     return plan_document(study) | {"asked": [{"node": node, "device": device} for node, device in study.asked.items()]}
 
 
 def placement_document(placed: SimulatedPlacement) -> dict[str, Any]:
-    """JSON object of a placement; missing values are null."""
+    """Return the JSON object of a placement; missing values are null."""
     study = placed.study
     found: dict[str, Any] = {"label": placed.label, "fits": placed.fits, "is_allowed": placed.is_allowed}
     found |= {"seconds": None, "low": None, "high": None}

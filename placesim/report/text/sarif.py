@@ -1,4 +1,4 @@
-"""Findings -> SARIF 2.1.0, which code scanning tools read (OASIS standard, sections 3.13 to 3.27)."""
+"""SARIF 2.1.0 logs of findings, which code scanning tools read (OASIS standard, sections 3.13 to 3.27)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VERSION = "2.1.0"
 
 
 def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], version: str) -> dict[str, Any]:
-    """SARIF log of one run, with results generated one by one; `rules` describes the checked rules."""
+    """Return the SARIF log of one run, with results generated one by one; `rules` describes the checked rules."""
     known = {**rules, **{f.rule: "The graph can be placed on this machine." for f in findings if f.rule not in rules}}
     numbers = {name: number for number, name in enumerate(known)}
     driver = {
@@ -28,7 +28,7 @@ def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], versio
 
 
 def _uri(file: str) -> str:
-    """A file's bytes as a URI spells them; halves of characters that are no bytes, as a written report may have, by name."""
+    """Return a file name as a URI; a name with lone surrogates, as a written report may have, is escaped instead."""
     name = file.replace("\\", "/")
     try:
         return quote(name.encode("utf-8", "surrogateescape"))

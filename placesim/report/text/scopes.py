@@ -1,12 +1,15 @@
-"""A picture -> its tree of name scopes and its matrix of copies, as text for a pipe, for a terminal, and as a JSON object.
+"""A picture's tree of name scopes and its matrix of transfers, as lines for a pipe and as a JSON object.
 
-In a pipe every line begins with what it is, and has tabs between its parts: `scope`, path, nodes, bytes, and `DEVICE=nodes` for
-each device; then `transfers`, source, target, tensors, bytes.  Bytes are those that are known; where some are not, `+` follows.
-What else is copied: `host-copies`, device, tensors, bytes between its memory and the host's; `signals`, source, target, and how
-many control edges.
-Bodies of functions that nodes call are counted apart, in lines that begin with `body` in the place of `scope`; `repeat`, path,
-path: a body that is as another one.
-Where memory was asked for: `memory`, device, bytes at its peak, its limit or `-`, the node at it; or `note` and a sentence.
+In a pipe, every line begins with its kind, and its parts are separated by tabs. Bytes are the known ones, followed by `+` if
+some are unknown.
+
+- `scope`, path, nodes, bytes, and `DEVICE=nodes` for each device; `body` in place of `scope` for bodies of called functions.
+- `transfers`, source, target, tensors, bytes.
+- `host-copies`, device, tensors, bytes between its memory and the host's.
+- `signals`, source, target, number of control edges.
+- `repeat`, path, path: a function body that is identical to another.
+- `memory`, device, bytes at its peak, its limit or `-`, the node at the peak (if memory was requested).
+- `note`, a sentence.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ ROOT = "."
 
 
 def device_labels(picture: Picture) -> dict[int, str]:
-    """Label of each device, by index, and of nodes on none."""
+    """Return the label of each device by index; -1 stands for nodes that are not placed."""
     return {-1: NOT_PLACED, **dict(enumerate(short_names(picture.devices)))}
 
 
@@ -37,7 +40,7 @@ def device_labels(picture: Picture) -> dict[int, str]:
 
 
 def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
-    """Lines for every scope down to `depth`, and for every pair of devices with transfers."""
+    """Yield lines for every scope down to `depth`, and for every pair of devices with transfers."""
     labels = device_labels(picture)
     tree = scope_tree(picture.nodes, fold_limit=None)
     within = within_bodies(picture)
@@ -69,7 +72,10 @@ def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
 
 
 def within_bodies(picture: Picture) -> Callable[[str], str]:
-    """For a scope's name the path of the innermost body that it is in, or is; empty for scopes of the graph itself."""
+    """Return a function of a scope's name that returns the path of the innermost function body around it.
+
+    The path is empty for scopes of the graph itself.
+    """
     bodies = {node.body for node in picture.nodes if node.body}
 
     def within(name: str) -> str:
@@ -81,7 +87,7 @@ def within_bodies(picture: Picture) -> Callable[[str], str]:
 
 
 def repeated_bodies(picture: Picture) -> Sequence[Repeat]:
-    """Bodies that are identical to others, which represent them."""
+    """Return the function bodies that are identical to others."""
     return () if picture.live is None else picture.live.bodies.repeats
 
 
@@ -95,10 +101,10 @@ def _scope_row(scope: Scope, labels: dict[int, str], kind: str) -> Sequence[str]
 
 
 def scopes_document(picture: Picture, depth: int | None = None) -> dict[str, Any]:
-    """`scopes`, each before those in it, and `transfers` between devices; devices by their full names, null for none.
+    """Return the JSON object: `scopes`, outer ones first, `transfers` and other copies. Scopes are generated one by one.
 
-    `host_copies` and `signals` are what is copied beside transfers.  Scopes come one by one; in `body` they have the path of
-    the function's body that they are of, null for those of the graph, and `repeats` are bodies that are as others.
+    Devices have full names, and null means not placed. `host_copies` and `signals` are the copies that are not transfers.
+    `body` is the path of the scope's function body, or null; `repeats` lists identical bodies.
     """
     names: dict[int, str | None] = {-1: None, **dict(enumerate(picture.devices))}
     tree, within = scope_tree(picture.nodes, fold_limit=None), within_bodies(picture)
@@ -138,7 +144,7 @@ TABLES = (
     TableSpec("signals", ("signals",), ("src", "dst", "count")),
     TableSpec("memory", ("memory",), ("device", "peak", "limit", "node")),
 )
-"""Of the JSON object."""
+"""Tables of the JSON object."""
 
 
 def _scope_document(scope: Scope, names: dict[int, str | None], body: str) -> dict[str, Any]:
@@ -150,9 +156,10 @@ def _scope_document(scope: Scope, names: dict[int, str | None], body: str) -> di
 
 
 class Row(NamedTuple):
-    """A row of the tree: a scope, or a node by its id; `is_closed` where scopes in it are left out.
+    """A row of the tree.
 
-    `item` is a tuple where scopes are left out for want of room: all of those that stand beside each other, in one row.
+    `item` is a scope, the id of a node, or a tuple of neighbouring scopes that share a row because there is no room.
+    `is_closed` means that the scopes in it are not shown.
     """
 
     level: int
@@ -161,9 +168,9 @@ class Row(NamedTuple):
 
 
 def folded_rows(picture: Picture, limit: int, depth: int | None = None) -> list[Row]:
-    """The scopes that fit into `limit` rows, or those down to `depth`; nodes too where a small graph fits as a whole.
+    """Return the scopes that fit into `limit` rows, or those down to `depth`; a small graph also shows its nodes.
 
-    Where those of the outermost level are too many already, the ones with the most nodes stay.
+    If the outermost level has too many scopes, only those with the most nodes are shown.
     """
     tree = scope_tree(picture.nodes)
     scopes = [scope for _, scope in tree.walk()]
@@ -175,7 +182,7 @@ def folded_rows(picture: Picture, limit: int, depth: int | None = None) -> list[
 
 
 def _largest(tree: Scope, limit: int) -> list[Row]:
-    """The scopes of the outermost level with the most nodes, in their order, and a row for the rest of them."""
+    """Return rows for the outermost scopes with the most nodes, in their order, and a row for all others."""
     by_size = sorted(tree.scopes, key=lambda scope: -scope.total.number)
     kept = set(by_size[: max(1, limit - 2)])
     rest = tuple(scope for scope in tree.scopes if scope not in kept)

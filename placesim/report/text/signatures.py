@@ -1,4 +1,4 @@
-"""Signatures of a model: inputs and outputs by argument."""
+"""A model's signatures as rows: inputs and outputs by argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = ("signature", "what", "argument", "type", "shape", "tensor")
 
 
 def signature_rows(signatures: Mapping[str, ModelSignature]) -> list[dict[str, str]]:
-    """A row for each argument: inputs before outputs."""
+    """Return a row for each argument, inputs before outputs."""
     return [
         {"signature": name, "what": what, "argument": argument, **_facts(use), "tensor": use.tensor}
         for name, signature in signatures.items()
@@ -24,7 +24,7 @@ def signature_rows(signatures: Mapping[str, ModelSignature]) -> list[dict[str, s
 
 
 def describe_signatures(signatures: Mapping[str, ModelSignature]) -> Iterator[str]:
-    """Inputs of each signature, for an error about missing feeds."""
+    """Yield a line with the inputs of each signature, for an error about missing feeds."""
     for name, signature in signatures.items():
         taken = ", ".join(f"{argument} ({' '.join(_facts(use).values())})" for argument, use in signature.inputs.items())
         yield f"--signature {name} takes {taken or 'nothing'}"

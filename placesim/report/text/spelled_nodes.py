@@ -1,4 +1,4 @@
-"""A message with tags of nodes -> the message as TensorFlow 1.15's Python shows it: with the nodes' places and inputs (0.4)."""
+"""Error messages as TensorFlow 1.15's Python shows them, with the locations and inputs of nodes (0.4)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _ORIGINS = "\n\nErrors may have originated from an input operation."
 
 
 def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Location | None]) -> str:
-    """Expand node tags in a message; `locate` returns a node's place, or None if unknown.
+    """Replace the node tags in a message; `locate` returns a node's location, or None if unknown.
 
-    A tag of a node that the graph has not stays, and one of a function is left out.
+    A tag of a node that is not in the graph stays, and a tag of a function is removed.
     """
 
     def place(name: str) -> str:
@@ -39,7 +39,7 @@ def expand_node_tags(message: str, graph: Graph, locate: Callable[[str], Locatio
 
 
 def _origins(graph: Graph, node: Node, place: Callable[[str], str]) -> str:
-    """The nodes that a node reads, each place once; Python has them in a set, so that their order is ours."""
+    """Return the inputs of a node, each location once, in the order of the inputs. (Python uses a set, so its order varies.)"""
     done, found = {place(node.name)}, []
     for node_id in dict.fromkeys((*node.input_nodes, *node.control_inputs)):
         name = graph.nodes[node_id].name
@@ -50,7 +50,7 @@ def _origins(graph: Graph, node: Node, place: Callable[[str], str]) -> str:
 
 
 def _device_summary(graph: Graph, node: Node) -> str:
-    """The device scopes that a node was made in, the inner ones first (2.1.7)."""
+    """Return the device scopes around a node's creation, the inner ones first (2.1.7)."""
     lines = list(_scope_lines(graph, node))
     if not lines:
         return f"No device assignments were active during op '{node.name}' creation."

@@ -1,4 +1,4 @@
-"""The summary of each device -> a table with one line for each, and JSON."""
+"""The summary of each device, as a table with one line per device and as JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _AMOUNTS = _COLUMNS[2:-1]
 
 
 def format_summary(summaries: Sequence[DeviceSummary], width: int | None = None) -> str:
-    """Columns under their names: nodes, the peak's bytes, and for the others the number and the bytes.
+    """Return a table: nodes, peak in bytes, and for other columns the number and the bytes.
 
-    What is wider than a terminal's `width` has short names and sizes in units, or else a paragraph for each device.
+    If it is wider than `width`, it has short names and sizes with units. If that is still too wide, each device gets a
+    paragraph.
     """
     full = _table([_COLUMNS, *map(_row, summaries)])
     if width is None or _width(full) <= width:
@@ -70,7 +71,7 @@ def _amount(amount: Amount | None) -> str:
 
 
 def summary_document(summaries: Sequence[DeviceSummary]) -> list[dict[str, Any]]:
-    """The rows of the JSON object's `summary`."""
+    """Return the rows of the JSON object's `summary`."""
     return [
         {
             "device": summary.device,

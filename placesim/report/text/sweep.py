@@ -1,8 +1,8 @@
 """A sweep as lines for a pipe, as CSV, and as a JSON object.
 
-In a pipe the first line names the columns, and each further line is a combination: its settings, and then what `SweepRow`
-holds, with tabs between; seconds have six digits, bytes are whole numbers, and `-` stands for what there is not.  In CSV
-numbers have all of their digits, and what there is not is empty; three columns more say what the rows belong to.
+In a pipe, the first line names the columns. Each further line is one combination: its settings and the values of `SweepRow`,
+separated by tabs. Seconds have six digits, bytes are whole numbers, and `-` stands for a missing value. CSV has all digits,
+empty cells for missing values, and three more columns that identify the sweep.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from placesim.report.text.tables import markdown_table
 
 NOTHING = "-"
 IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
-"""The columns of CSV that are alike in all rows."""
+"""CSV columns that have the same value in all rows."""
 
 
 def sweep_lines(sweep: Sweep) -> str:
-    """All lines."""
+    """Return all lines."""
     return head_line(sweep.keys) + "".join(map(row_line, sweep.rows))
 
 
 def head_line(keys: Sequence[str]) -> str:
-    """The names of the columns."""
+    """Return the line with the names of the columns."""
     return "\t".join(map(escape_line, (*keys, *RESULTS))) + "\n"
 
 
 def row_line(row: SweepRow) -> str:
-    """A combination."""
+    """Return the line of one combination."""
     shown = row._replace(peak_device=short_peak_device(row))
     return "\t".join(escape_line(_cell(value)) for value in (*shown.settings, *shown[1:])) + "\n"
 
 
 def short_peak_device(row: SweepRow) -> str | None:
-    """The device of the peak as reports of one machine call it."""
+    """Return the short name of the device with the peak, as in reports on one machine."""
     return None if row.peak_device is None else short_names([row.peak_device])[0]
 
 
@@ -52,7 +52,7 @@ def _cell(value: object) -> str:
 
 
 def sweep_csv(sweep: Sweep) -> str:
-    """Comma-separated values (RFC 4180, with line feeds), as `read_sweep` reads them back."""
+    """Return comma-separated values (RFC 4180, with line feeds), which `read_sweep` reads."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*sweep.keys, *RESULTS, *IDENTITY))
@@ -62,7 +62,7 @@ def sweep_csv(sweep: Sweep) -> str:
 
 
 def sweep_markdown(sweep: Sweep) -> str:
-    """A table of GitHub's Markdown, of the lines' columns."""
+    """Return a table in GitHub's Markdown, with the same columns as the lines."""
     rows = (row._replace(peak_device=short_peak_device(row)) for row in sweep.rows)
     return markdown_table((*sweep.keys, *RESULTS), ([_cell(value) for value in (*row.settings, *row[1:])] for row in rows))
 
@@ -74,7 +74,7 @@ def _csv_cell(value: object) -> str:
 
 
 def sweep_document(sweep: Sweep) -> dict[str, Any]:
-    """JSON object whose rows have settings and results by name; missing values are null."""
+    """Return the JSON object, whose rows have settings and results by name; missing values are null."""
     return {
         "name": sweep.name,
         **sweep.identity._asdict(),
@@ -84,7 +84,7 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
 
 
 def row_document(keys: Sequence[str], row: SweepRow) -> dict[str, Any]:
-    """A row by name."""
+    """Return a row as a dictionary by column name."""
     return dict(_items(keys, row))
 
 

@@ -1,7 +1,7 @@
-"""Tables -> CSV, and Markdown: columns and rows, or lists of a report's JSON object, whose keys are the columns.
+"""Tables as CSV and Markdown: columns and rows, or lists of a report's JSON object, whose keys are the columns.
 
-In CSV numbers have all of their digits, in Markdown six; what there is not is an empty cell, and a list has blanks between its
-parts.
+Numbers have all digits in CSV and six in Markdown. A missing value is an empty cell, and the parts of a list are separated by
+blanks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 
 
 class TableSpec(NamedTuple):
-    """A list of the JSON object, as a table: its name, the keys that lead to it, and its columns.
+    """A list of the JSON object as a table: its name, the path of keys that leads to it, and its columns.
 
-    The path may lead through other lists: then each row has a cell for what its outer row holds.  A column with points in it is
-    what stands under these keys one within the other; for a list of texts it is any name.  `by` is a column of which the
-    greatest come first.
+    If the path leads through other lists, a row can also have cells of its outer rows. A column with dots, such as
+    `here.seconds`, is a path into nested objects; for a list of texts, its one column has any name. The rows are sorted by the
+    column `by`, the greatest value first.
     """
 
     name: str
@@ -31,9 +31,10 @@ class TableSpec(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables of a report; the first is the main one.
+    """The tables of a report; the first is the main one.
 
-    `read` gives the JSON object, each time anew, since its rows may come one by one; Markdown has `limit` rows of each table.
+    `read` returns a new JSON object at each call, because its rows may be generated one by one. Markdown has at most `limit`
+    rows of each table.
     """
 
     kinds: Sequence[TableSpec]
@@ -41,7 +42,7 @@ class Tables(NamedTuple):
     limit: int | None = None
 
     def text(self, form: str, name: str | None = None) -> Iterator[str]:
-        """As `csv`, the first table or that of a name; as `markdown`, it or all that have rows, each under its name."""
+        """Return the text. `csv`: the main table or the one named; `markdown`: that table, or all that have rows."""
         named = next((kind for kind in self.kinds if kind.name == name), None)
         if form == "csv":
             kind = named or self.kinds[0]
@@ -71,7 +72,7 @@ def _rows_of(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[
 
 
 def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Rows at the end of the path, each with the rows around it, from the outside in."""
+    """Yield the rows at the end of the path, each as a list with its outer rows, from the outside in."""
     if not path:
         yield rows
         return
@@ -81,7 +82,7 @@ def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]
 
 
 def _cell(rows: Sequence[Any], column: str) -> Any:
-    """Value of the innermost row that has this key."""
+    """Return the value of a column from the innermost row that has its key."""
     if not isinstance(rows[-1], Mapping):
         return rows[-1]
     key, _, rest = column.partition(".")
@@ -95,12 +96,12 @@ def _cell(rows: Sequence[Any], column: str) -> Any:
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Comma-separated values (RFC 4180, with line feeds): a line with the columns' names, then one a row."""
+    """Return comma-separated values (RFC 4180, with line feeds): a line of column names, then a line per row."""
     return "".join(csv_lines(columns, rows))
 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """CSV, line by line."""
+    """Yield CSV line by line."""
     import csv
     import io
 
@@ -114,12 +115,12 @@ def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Itera
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """GitHub Markdown table with escaped cells."""
+    """Return a table in GitHub's Markdown, with escaped cells."""
     return "".join(markdown_lines(columns, rows))
 
 
 def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """GitHub Markdown table, line by line."""
+    """Yield a table in GitHub's Markdown, line by line."""
     for line in chain((columns, ["---"] * len(columns)), rows):
         yield "| " + " | ".join(_marked(_plain(cell, _shortened)) for cell in line) + " |\n"
 

@@ -1,18 +1,18 @@
 """A study of time as lines for a pipe, and as a JSON object.
 
-In a pipe every line begins with what it is, and has tabs between its parts; times are seconds, shares are of the step's time,
-bytes are whole numbers, and `-` stands for what there is not.
+In a pipe, every line begins with its kind, and its parts are separated by tabs. Times are in seconds, shares are of the step
+time, bytes are whole numbers, and `-` stands for a missing value.
 
 - `time`, seconds of the last step in its steady state, low, high.
 - `step`, number, repetitions, seconds, low, high, seconds of the first repetition.
-- `bound`, kind, what, seconds, share.
+- `bound`, kind, explanation, seconds, share.
 - `device`, name, processor, nodes, busy seconds, share, copies' seconds, bytes in, bytes out, memory's peak, limit.
-- `link`, name, bytes, busy seconds, share; only links that carried anything.
+- `link`, name, bytes, busy seconds, share; only for links that carried anything.
 - `path`, scope, kind, parts, seconds, share.
-- `node`, name, op, device, stream, executions, seconds, low, high, `assumed` for what ran on the assumed host.
+- `node`, name, op, device, stream, executions, seconds, low, high, `assumed` if it ran on the assumed host.
 - `transfer`, tensor, from, to, bytes, start, seconds.
-- `help`, `link`, `resource`, `op` or `node`, which, seconds that the step would take if that took none, share that this saves.
-- `out`, device, node: where memory runs out, though the times are those without limits.
+- `help`, `link`, `resource`, `op` or `node`, its name, the step time in seconds if it took no time, the share saved.
+- `out`, device, node: memory runs out there, although the times assume no limits.
 - `assumption`, a sentence.
 """
 
@@ -42,13 +42,13 @@ NOTHING = "-"
 
 
 def device_labels(study: TimeStudy) -> dict[str, str]:
-    """The short name of each device by its full one."""
+    """Return the short name of each device, by its full name."""
     names = [device.device for device in study.devices]
     return dict(zip(names, short_names(names), strict=True))
 
 
 def format_lines(study: TimeStudy, top: int) -> str:
-    """The lines; `top` is how many rows of the path, of nodes and of transfers there are."""
+    """Return all lines, with at most `top` rows of the path, of nodes and of transfers."""
     return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
 
 
@@ -92,7 +92,7 @@ def _share(seconds: float, whole: float) -> str:
 
 
 def time_document(study: TimeStudy) -> dict[str, Any]:
-    """JSON object with all results, including a row per execution and transfer; missing values are null."""
+    """Return the JSON object with all results, including a row per execution and transfer; missing values are null."""
     whole = study.step.seconds
     return {
         "graph": study.name,
@@ -133,7 +133,7 @@ TABLES = (
     TableSpec("critical-path", ("critical_path",), PathPart._fields),
     TableSpec("helps", ("helps",), (*Speedup._fields, "share")),
 )
-"""Of the JSON object."""
+"""Tables of the JSON object."""
 
 
 def _device_document(device: DeviceTime, whole: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Memory of a kernel that calls functions: of its inputs, and of the functions' results."""
+"""Memory of kernels that call functions: of their inputs and of the functions' results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from placesim.ops.kernels.memory_rules import TensorMemory
 
 
 class Call:
-    """A kernel that calls functions: the memory of its inputs, and of what each function gave last, by the values."""
+    """A kernel that calls functions: the memory of its inputs, and of the last results of each function."""
 
     def __init__(self, values: Sequence[Any], memories: Sequence[TensorMemory]) -> None:
         self.inputs = {id(value): memory for value, memory in zip(values, memories, strict=True)}
         self.results: dict[int, list[tuple[Any, TensorMemory]]] = {}
 
     def find(self, value: Any) -> TensorMemory | None:
-        """Memory of a value among the kernel's inputs or function results."""
+        """Return the memory of a value, or None if it is neither an input of the kernel nor a function result."""
         for results in self.results.values():
             for given, memory in results:
                 if given is value:
@@ -35,6 +35,6 @@ class Call:
 
 
 def release_all(memories: Iterable[TensorMemory]) -> None:
-    """Release tensors."""
+    """Release the tensors' memory."""
     for memory in memories:
         memory.release()

@@ -1,4 +1,4 @@
-"""The memory of a step that runs by its data flow."""
+"""Memory accounting for a step in dataflow order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VALUE = attrgetter("value")
 
 
 class AccountedRun(DataflowRun):
-    """A step with memory accounting: values passed between nodes are tensor memories that hold the value."""
+    """A step with memory accounting. The values passed between its nodes are TensorMemory objects, which hold the value."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class AccountedRun(DataflowRun):
         return results
 
     def _finish_started(self) -> None:
-        """Run the kernels that had started before one ran out of memory; their failures are only logged."""
+        """Run the kernels that TensorFlow had started before another ran out of memory. Their errors are only logged."""
         for visit in self.ready:
             if visit.node.kind == COMPUTE and not visit.dead:
                 with suppress(Exception):  # the step has its error already

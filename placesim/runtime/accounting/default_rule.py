@@ -1,4 +1,4 @@
-"""Memory rule of most kernels in one step: one output that is allocated, written over an input, or an input's own."""
+"""The memory rule of most kernels: one output, which is allocated, written over an input, or shares an input's memory."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class PlainKernel:
         self._aliased = rule.source if isinstance(rule, AliasRule) else None
 
     def run(self, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
-        """Memory of the output with one reference, after the inputs are released.  Raises OutOfMemory, leaving the inputs
-        unchanged.
+        """Release the inputs and return the memory of the output, with one reference.
+
+        Raises OutOfMemory, leaving the inputs unchanged.
         """
         dims, dtype = value_dims(value), self._dtype
         output = TensorMemory(dims, dtype, None, value, False, self._on_host)
@@ -78,7 +79,7 @@ def _none(memories: Sequence[TensorMemory]) -> tuple[int, ...]:
 
 
 def is_plain(rule: MemoryRule | None, signature: Signature) -> bool:
-    """Whether a `PlainKernel` describes a kernel's memory: it has one output, and neither handles nor references."""
+    """Whether `PlainKernel` describes a kernel's memory: it has one output, and no resource handles or references."""
     return (
         (rule is None or isinstance(rule, ForwardingRule | BroadcastForwardingRule | AliasRule))
         and len(signature.output_dtypes) == 1

@@ -1,4 +1,4 @@
-"""Test whether every run of a step needs the same memory."""
+"""Test whether all runs of a step need the same memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 def has_fixed_shapes(step: PreparedStep, programs: Sequence[Program], arguments: Sequence[Dims]) -> bool:
-    """Whether all shapes of a step follow from those of its arguments, and each of its nodes runs once and calls nothing."""
+    """Whether the argument shapes determine all shapes of a step, and each node runs once and calls no function."""
     if not _runs_each_node_once(programs):
         return False
     shapes = GraphShapes(step.client.graph, arguments)
@@ -20,6 +20,6 @@ def has_fixed_shapes(step: PreparedStep, programs: Sequence[Program], arguments:
 
 
 def _runs_each_node_once(programs: Sequence[Program]) -> bool:
-    """Whether every node runs exactly once, independent of other steps' state and without function calls."""
+    """Whether every node runs exactly once and calls no function."""
     calls = any(names_functions(instruction.attrs) for program in programs for instruction in program.instructions)
     return not calls and not needs_dataflow(programs)

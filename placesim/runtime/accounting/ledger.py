@@ -1,8 +1,8 @@
-"""Memory of a session's devices: owners and holders of buffers, and buffers that outlive a step.
+"""The memory ledger of a session: who holds each buffer of its devices, and which buffers outlive a step.
 
-Kernels compute with numpy.  For each of them, the ledger does with buffers what TensorFlow's kernel would do with device memory
-(`kernels/memory_rules.py`).  Constants, variables and resources outlive a step; other buffers are freed after their last
-reader, or at the end of the step.
+Kernels compute with numpy. For each kernel, the ledger allocates and frees buffers as TensorFlow's kernel does
+(`kernels/memory_rules.py`). Constants, variables and resources outlive a step; other buffers are freed after their last reader,
+or at the end of the step.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from placesim.runtime.partitioning.memory_types import memory_types
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 
 SCRATCH_BYTES = 1024 + 4
-"""A GPU's scratch buffer, made with the first kernel that runs on it (EigenGpuStreamDevice)."""
+"""Bytes of a GPU's scratch buffer, allocated before the first kernel that runs on it (EigenGpuStreamDevice)."""
 
 
 class StepRecorder(Protocol):
-    """Observer of executed steps (`ExecutionRecorder`)."""
+    """Observes executed steps (`ExecutionRecorder`)."""
 
     prepared: list[PreparedStep]
 
@@ -54,16 +54,18 @@ class StepRecorder(Protocol):
         """Record a repetition of the last step with this key."""
 
     def read(self, node: str, buffer: Buffer) -> None:
-        """A node holds a buffer while it runs."""
+        """Note that a node holds a buffer while it runs."""
 
     def finish(self) -> None:
-        """An executor has run everything."""
+        """Note that an executor has run all its nodes."""
 
 
 class Ledger:
-    """Memory ledger of one session: `sources` by device name, and `hosts` for host memory used by a device's kernels.
+    """The memory ledger of one session.
 
-    `log` receives TensorFlow's log of failures.  The session sets `find_resources`, which returns a device's resources.
+    `sources` holds the memory of each device, and `hosts` the host memory that a device's kernels use; both by device name.
+    `log` is called with TensorFlow's log lines about failures. The session sets `find_resources`, a function that returns a
+    device's resources.
     """
 
     def __init__(
@@ -85,9 +87,9 @@ class Ledger:
         self.recorder: StepRecorder | None = None
         """Observer of executed steps, if any."""
         self.accounts_always = False
-        """Whether repetitions of a step that is known to fit are accounted for too."""
+        """Whether repetitions of a step are accounted for even if it is known to fit."""
         self.is_partial = False
-        """Whether steps were skipped, so that the peak is unknown."""
+        """Whether steps were skipped, so that the true peak is unknown."""
         self._log = log
         self._aborts = 0
         self._variables: dict[VariableResource, VariableMemory] = {}
@@ -100,16 +102,16 @@ class Ledger:
         self._on_host: dict[tuple[Signature, str], tuple[bool, ...]] = {}
         self.calls: list[Call] = []
         self.left_over: tuple[Buffer, ...] = ()
-        """Buffers that the last step left; empty after a step without an error."""
+        """Buffers that the last step did not free; empty after a step without an error."""
 
     def all_sources(self) -> set[DeviceSource]:
-        """Sources of all devices and their hosts."""
+        """Return the memory sources of all devices and hosts."""
         return {*self.sources.values(), *self._hosts.values()}
 
     # --- sites
 
     def site(self, program: Program, instruction: Instruction, is_read: Iterable[bool] = ()) -> Site:
-        """Accounting data of a node, computed once."""
+        """Return the accounting data of a node."""
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
         on_host = (False,) * instruction.output_count if is_cpu else self._outputs_on_host(program, node, device.type)
@@ -147,7 +149,10 @@ class Ledger:
         return found
 
     def make_constant(self, site: Site) -> Buffer | None:
-        """The buffer of a constant's kernel, which lives as long as the session; raises as a kernel that can't be made."""
+        """Allocate the buffer of a constant, which lives as long as the session.
+
+        Raises the error of a kernel that can't be created.
+        """
         tensor = site.attrs.get("value")
         memory = TensorMemory((), RESOURCE) if tensor is None else TensorMemory(tensor.array.shape, tensor.dtype)
         if not memory.size:
@@ -178,14 +183,14 @@ class Ledger:
     # --- what outlives a step
 
     def variable(self, variable: VariableResource) -> VariableMemory:
-        """Memory of a variable; an externally initialised one gets it on first use."""
+        """Return the memory of a variable; a variable initialized from a file gets its record on first use."""
         found = self._variables.get(variable)
         if found is None:
             found = self._variables[variable] = VariableMemory()
         return found
 
     def adopt(self, states: Mapping[str, DeviceState]) -> None:
-        """Make room for the variables that have their values from a file."""
+        """Allocate memory for variables whose values come from a file."""
         for device, state in states.items():
             for variable in state.resources.variables().values():
                 held = self.variable(variable)
@@ -200,14 +205,17 @@ class Ledger:
                 self.remember_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
-        """Memory held by a reader of a reference: the variable's buffer; any other tensor is unchanged."""
+        """Return the memory of a variable's buffer for a reader of its reference; return any other tensor unchanged."""
         if not isinstance(value, VariableResource):
             return memory
         buffer = self.variable(value).buffer
         return TensorMemory(value_dims(value.value), value.dtype, None if buffer is None else buffer.hold(), value.value)
 
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
-        """Memory of a handle's variable or tensor store; a store missing on the device lives for the step only."""
+        """Return the memory of the variable or tensor store that a handle names.
+
+        A store that does not exist on the device lives only for this step.
+        """
         found = self.find_resources(handle.device).find(handle)
         if isinstance(found, VariableResource):
             return self.variable(found)
@@ -217,15 +225,15 @@ class Ledger:
         return self.store(*key)
 
     def store(self, *key: str) -> StoreMemory:
-        """Memory of the tensor store with this key."""
+        """Return the memory of the tensor store with this key."""
         return self._stores.setdefault(key, StoreMemory())
 
     def kept(self) -> set[Buffer]:
-        """The whole buffers that outlive a step."""
+        """Return the whole buffers that outlive a step."""
         return set(self._kept_buffers())
 
     def _kept_buffers(self) -> Iterator[Buffer]:
-        """One for each that keeps it."""
+        """Yield the buffers that outlive a step, each as often as it is kept."""
         yield from self._constants
         yield from self._scratch.values()
         yield from (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)
@@ -237,7 +245,7 @@ class Ledger:
                 waiting += buffer.root.contents or ()
 
     def make_scratch(self, site: Site) -> None:
-        """The scratch buffer of a GPU, before the first kernel that runs there."""
+        """Allocate the scratch buffer of a GPU before the first kernel that runs there."""
         device = site.program.state.device.name
         if not site.is_cpu and device not in self._scratch:
             self._scratch[device] = site.source.allocate(SCRATCH_BYTES, "ScratchBuffer")
@@ -247,27 +255,27 @@ class Ledger:
             self._variable_dims[variable] = tuple(variable.value.shape)
 
     def dims_of(self, variable: VariableResource) -> tuple[int, ...]:
-        """A variable's shape before the kernel that is accounted for ran."""
+        """Return a variable's shape before the current kernel ran."""
         return self._variable_dims.get(variable, ())
 
     # --- failures
 
     def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> FailureUsage:
-        """Usage of a source at a failed allocation."""
+        """Return the memory use of a source when an allocation of `size` bytes fails."""
         live = tuple(source.live)
         return FailureUsage(
             source, size, live, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {}
         )
 
     def failed(self, failure: MemoryFailure) -> OpError:
-        """A kernel failed: the first one of a step ends it."""
+        """Log a kernel's failure and return its error; the first failure ends the step."""
         self._tell(failure.line)
         if self.failure is None:
             self._abort(failure.error)
         return failure.error
 
     def passed_on(self, error: OpError, caller: str) -> OpError:
-        """An error of a function's, at the node that called it."""
+        """Return the error of a called function, with the calling node if the function ran out of memory."""
         if error is not self.failure:
             return error
         found = caller_error(error, caller, self.report)
@@ -275,7 +283,7 @@ class Ledger:
         return found
 
     def _abort(self, error: OpError) -> None:
-        """An error ends a step, or a function's run; of these TensorFlow logs the first, second, fourth, eighth and so on."""
+        """Record an error that ends a step or a function. TensorFlow logs only the first, second, fourth, eighth and so on."""
         self.failure = error
         self._aborts += 1
         if not self._aborts & (self._aborts - 1):
@@ -300,14 +308,14 @@ class Ledger:
             source.handed_out = 0
 
     def has_room_for_all(self) -> bool:
-        """Whether all allocations of the last step fit at once beside the persistent ones, in any order."""
+        """Whether all allocations of the last step fit into memory at once, in any order."""
         # a chunk may be nearly twice as large as what was asked for
         return all(
             source.limit is None or source.in_use + 2 * source.handed_out <= source.limit for source in self.all_sources()
         )
 
     def keeper_of(self) -> dict[Buffer, str]:
-        """Owner of each buffer that outlives the steps: a variable's name, or the constant's."""
+        """Return the owner of each buffer that outlives the steps, such as `variable w`."""
         found = {buffer: f"constant {buffer.owner}" for buffer in self._constants}
         found |= {buffer: f"scratch of {device}" for device, buffer in self._scratch.items()}
         found |= {
@@ -318,7 +326,7 @@ class Ledger:
         return found
 
     def end_step(self) -> None:
-        """Free what the step left: tensors unread after an error, and unused inputs of loops."""
+        """Free the buffers that the step left: tensors unread after an error, and unused inputs of loops."""
         self.calls.clear()
         for key in self._step_stores:
             self._stores.pop(key, StoreMemory()).clear()
@@ -334,7 +342,7 @@ class Ledger:
             buffer.holders = count
 
     def close(self) -> None:
-        """End the session: free its memory in allocators that may outlive it."""
+        """End the session: free its memory in allocators that other sessions may use."""
         self.clock.moment += 1  # this is no longer the end of its last step
         for buffer in self._live():
             if buffer not in self._of_others:
@@ -346,7 +354,7 @@ class Ledger:
 
 
 def make_constants(ledger: Ledger, programs: Sequence[Program]) -> dict[tuple[int, int], Buffer | None]:
-    """The buffers of all constants, by program and node: their kernels are made, in node order, before the first step."""
+    """Allocate the buffers of all constants, by program and node; TensorFlow creates their kernels before the first step."""
     return {
         (number, index): ledger.make_constant(ledger.site(program, instruction))
         for number, program in enumerate(programs)

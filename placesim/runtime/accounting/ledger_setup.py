@@ -1,4 +1,4 @@
-"""A session's devices -> the ledger of their memory."""
+"""Creation of the memory ledger for a session's devices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def build_ledger(
     log: Callable[[DumpLine], object] | None = None,
     process: GpuProcess | None = None,
 ) -> Ledger:
-    """A ledger with an allocator for each device that has a limit.
+    """Build a ledger with an allocator for each device that has a limit.
 
-    What a GPU keeps in host memory is counted on its task's CPU.  Without `has_limits` nothing runs out, in allocators of the
-    session's own; else a GPU's is its process's.  `log` is told what TensorFlow's allocators log.
+    Host memory of a GPU's kernels is counted on the CPU of its task. Without `has_limits`, the session has its own allocators,
+    which never run out of memory. Otherwise all sessions of the `process` share the allocators of its GPUs. `log` is called
+    with the allocators' log lines.
     """
     allocators = process.allocators if process is not None and has_limits else {}
     failures = allocators.setdefault("", FailureLog())
@@ -66,7 +67,7 @@ def make_allocator(
     failures: FailureLog | None = None,
     log: Callable[[DumpLine], object] | None = None,
 ) -> BfcAllocator:
-    """Allocator of a GPU, or of a CPU device with a memory limit."""
+    """Return the allocator of a GPU, or of a CPU device with a memory limit."""
     if gpu is None:
         options, driver, name = BfcOptions(allow_growth=True), mapped_memory(), "bfc_cpu_allocator_for_gpu"
     else:
@@ -76,4 +77,4 @@ def make_allocator(
 
 
 UNLIMITED = 1 << 50
-"""The limit of an allocator that shall never run out, in bytes."""
+"""The limit, in bytes, of an allocator that must never run out of memory."""

@@ -1,4 +1,4 @@
-"""The nodes of programs as far as memory goes."""
+"""The memory-related data of a program's nodes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Memory view of one node of a program: the source of its buffers, and its memory rule.
+    """The memory-related data of one node: the sources of its buffers, and its memory rule.
 
-    `plain` does it all where that is little; `calls` tells a kernel that calls functions; `is_read` which outputs anything
-    takes.
+    `plain` is not None if it describes all that the kernel does with memory. `calls` marks a kernel that calls functions.
+    `is_read` says for each output whether anything reads it.
     """
 
     program: Program

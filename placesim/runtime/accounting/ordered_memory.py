@@ -1,4 +1,4 @@
-"""Memory accounting for a step in fixed order, wrapped around each node's step."""
+"""Memory accounting for a step in a fixed order, which wraps each node's step."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.executors.schedule import Schedule
 
 Note = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None]
-"""Called with the memories and values of a node's inputs, and the memories of its outputs."""
+"""A function of the memories and values of a node's inputs, and the memories of its outputs."""
 
 
 class Listener(Protocol):
-    """Observer of executions; nodes are named by program and index."""
+    """Observes a run; nodes are identified by program and index."""
 
     def begin(self) -> None:
-        """A run begins."""
+        """Note that a run begins."""
 
     def end(self) -> None:
-        """It has ended."""
+        """Note that the run has ended."""
 
     def note(self, number: int, index: int, site: Site) -> Note:
-        """Action after a node has run."""
+        """Return a function to call after a node has run."""
 
     def call(self, number: int, index: int, site: Site) -> Note:
-        """Action before a node that calls functions."""
+        """Return a function to call before a node that calls functions."""
 
 
 class ScheduledAccounts:
-    """Memories of an executor's tensors, by position in the stores."""
+    """The memories of an executor's tensors, by position in the stores."""
 
     def __init__(
         self, schedule: Schedule, stores: Sequence[list[Any]], ledger: Ledger, listener: Listener | None = None
@@ -52,11 +52,11 @@ class ScheduledAccounts:
 
     @property
     def has_failed(self) -> bool:
-        """Whether there was no room for a tensor of this step."""
+        """Whether an allocation of this step has failed."""
         return self._ledger.failure is not None
 
     def begin(self) -> None:
-        """A run begins."""
+        """Begin the account of a run."""
         for memories in self._memories:
             memories[:] = [None] * len(memories)
         self._account = StepAccount(self._ledger, self, self._last_readers)
@@ -64,7 +64,7 @@ class ScheduledAccounts:
             self._listener.begin()
 
     def _last_readers(self) -> dict[Buffer, str]:
-        """Ends of use of the buffers that are in use now."""
+        """Return, for each buffer in use, the event after which it is freed, as text."""
         found: dict[Buffer, str] = {}
         for number, index in self._schedule.order:
             for position in self._schedule.last_readers.get((number, index), ()):
@@ -74,7 +74,7 @@ class ScheduledAccounts:
         return found
 
     def end(self) -> None:
-        """End the run: fetched tensors go to the client."""
+        """End the account of a run; the client receives the fetched tensors."""
         if self._account is not None:
             self._account.close()
             self._account = None  # it and this hold each other
@@ -82,7 +82,7 @@ class ScheduledAccounts:
             self._listener.end()
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """Wrap a node's step, which releases nothing, with the accounting of its inputs and outputs."""
+        """Wrap a node's step with the accounting of its inputs and outputs. The step itself must release nothing."""
         program = self._schedule.programs[number]
         instruction = program.instructions[index]
         store, memories = self._stores[number], self._memories[number]
@@ -153,7 +153,7 @@ class ScheduledAccounts:
 
 
 def _until_read(instruction: Instruction) -> str:
-    """End of use of a node's last inputs."""
+    """Return the event after which a node's last inputs are freed, as text."""
     if instruction.node.op == "_Retval":
         return FETCHED
     if instruction.key is not None:
@@ -162,7 +162,7 @@ def _until_read(instruction: Instruction) -> str:
 
 
 def _reader_counts(program: Program) -> list[int]:
-    """Number of reads of each position in a program's store."""
+    """Return the number of reads of each position in a program's store."""
     counts = [0] * program.store_size
     for instruction in program.instructions:
         for position in instruction.inputs:

@@ -1,4 +1,4 @@
-"""Texts for a device without room for a tensor: TensorFlow's error, the lines of its log, and the owners of the memory.
+"""Texts for a device that runs out of memory: TensorFlow's error and log lines, and the owners of the memory in use.
 
 The texts are TensorFlow 2.21's, recorded word for word.
 """
@@ -34,14 +34,14 @@ _WAYS_OUT = ("`--no-memory-limit` runs it without limits, `--log-memory` prints 
 MAX_LOGGED = 14912
 """Maximum length of a line in TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
-"""The lines of op_kernel.cc that log the failure of a kernel, and of one that is being made."""
+"""Lines of op_kernel.cc that log the failure of a running kernel, and of the creation of one."""
 _CONSTANT_LINE = "constant_op.cc:83"
-"""The line that makes the kernel of a constant."""
+"""Source line that creates the kernel of a constant."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Contents of an error: with `report_tensor_allocations_upon_oom` TensorFlow's own list of allocations in use."""
+    """Options of an out-of-memory error; `report_tensor_allocations_upon_oom` adds TensorFlow's list of allocations in use."""
 
     report_tensor_allocations_upon_oom: bool = False
 
@@ -61,7 +61,7 @@ class FailureUsage(NamedTuple):
 
 
 class MemoryFailure(NamedTuple):
-    """An error and TensorFlow's log of it; None if the named source line is unknown."""
+    """An error and TensorFlow's log line for it; `line` is None if its source line is unknown."""
 
     error: OpError
     line: DumpLine | None
@@ -76,7 +76,7 @@ def kernel_failure(
     *,
     is_temporary: bool = False,
 ) -> MemoryFailure:
-    """For a kernel that can't get a tensor, an output or a temporary."""
+    """Return the failure of a kernel to allocate an output or a temporary tensor."""
     dims, dtype = asked
     device = program.state.device.name
     text = _out_of_memory_text(dims, dtype, device, usage)
@@ -88,7 +88,7 @@ def kernel_failure(
 
 
 def transfer_failure(program: Program, instruction: Instruction, usage: FailureUsage, options: ReportOptions) -> MemoryFailure:
-    """For a tensor that comes from another device.  Nothing is listed, since the text names no allocator."""
+    """Return the failure to allocate a tensor received from another device. It lists nothing: the text names no allocator."""
     sender, receiver, name = instruction.key or ("", "", "")
     incarnation = int(instruction.attrs.get("send_device_incarnation", 0))
     key = f"{sender};{incarnation:016x};{receiver};{name};0:0"
@@ -100,7 +100,7 @@ def transfer_failure(program: Program, instruction: Instruction, usage: FailureU
 def constant_failure(
     program: Program, instruction: Instruction, tensor: TensorValue, usage: FailureUsage, *, on_host: bool
 ) -> MemoryFailure:
-    """Failure of a constant whose kernel can't be made; in host memory, its proto can't be parsed."""
+    """Return the failure to create a constant's kernel. In host memory, TensorFlow says that the proto can't be parsed."""
     from placesim.runtime.accounting.tensor_text import ProtoText
 
     node = instruction.node
@@ -118,7 +118,7 @@ def constant_failure(
 
 
 def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> OpError:
-    """For a variable's value that the session starts with."""
+    """Return the error for a variable whose initial value does not fit."""
     dims, dtype = kind
     text = _out_of_memory_text(dims, dtype, device, usage)
     error = ResourceExhaustedError(text + node_tail(text, variable), node=variable, device=device)
@@ -127,7 +127,7 @@ def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> 
 
 
 def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError:
-    """The error of a node that called a function in which there was no room."""
+    """Return the error of a node whose called function ran out of memory."""
     addition = "\n" if options.report_tensor_allocations_upon_oom else _HINT
     message = error.message + node_tail(error.message, caller) + addition
     found = type(error)(message, node=error.node, location=error.location, device=error.device)
@@ -136,7 +136,7 @@ def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError
 
 
 def abort_line(error: OpError) -> DumpLine:
-    """Log line for an error that ends a step, or a function's run."""
+    """Return the log line for an error that ends a step or a function."""
     return DumpLine(
         "W", "local_rendezvous.cc", 412, f"Local rendezvous is aborting with status: {error.code}: {error.message}"[:MAX_LOGGED]
     )
@@ -148,7 +148,7 @@ def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: Failure
 
 
 def _source_line(op: str, *, is_temporary: bool) -> str | None:
-    """`FILE:LINE` at which an op's kernel allocates memory, recorded with the current release and used for all."""
+    """Return `FILE:LINE` where an op's kernel allocates memory, recorded with the current release and used for all."""
     definition = load_registry().op(op)
     if definition is None:
         return None
@@ -172,7 +172,7 @@ def _exhausted(program: Program, instruction: Instruction, text: str, addition: 
 
 
 def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
-    """Text after the node: a hint, or this step's allocations that are still in use, by node, largest first."""
+    """Return the text after the node: a hint, or this step's allocations that are still in use, by node, largest first."""
     if not options.report_tensor_allocations_upon_oom:
         return _HINT
     by_node: dict[str, int] = {}
@@ -199,7 +199,7 @@ def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
 
 
 def _help(usage: FailureUsage) -> list[str]:
-    """Missing bytes, the largest tensors in use with their owners and ends of use, and remedies."""
+    """Return lines with the missing bytes, the largest tensors in use with their owners, and remedies."""
     source, size = usage.source, human_readable_bytes(usage.size)
     in_use = sum(buffer.allocated for buffer in usage.live)
     limit = in_use if source.limit is None else source.limit
@@ -222,7 +222,7 @@ def _rest(buffers: Sequence[Buffer]) -> list[str]:
 
 
 def _holding(buffer: Buffer, usage: FailureUsage) -> str:
-    """Owner of a buffer, and the remaining time of its use."""
+    """Return the owner of a buffer, and the event after which it is freed."""
     if buffer in usage.kept:
         return f"{usage.kept[buffer]}: stays with the session"
     return f"{buffer.owner}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

@@ -1,4 +1,4 @@
-"""Memory account of one run of an executor, kept as the executor reports nodes."""
+"""The memory account of one run of an executor."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.accounting.out_of_memory import FailureUsage, kernel_failure, transfer_failure, value_error
 
 FETCHED = "is fetched: until the step ends"
-"""Duration of use of a fetched tensor's memory."""
+"""End of use of a fetched tensor's memory, as text."""
 
 
 class StepAccount:
-    """One run of one executor: memory of its arguments, sends and results."""
+    """The memory account of one run: of its arguments, sent tensors and results."""
 
     def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
-        """Begin an account; `last_readers` is asked after a failure which nodes would have used buffers last."""
+        """Begin an account. After a failure, `last_readers` returns the event after which each buffer would be freed."""
         self._ledger = ledger
         self._clock = ledger.clock
         self._executor = executor
@@ -39,15 +39,15 @@ class StepAccount:
     # --- kernels
 
     def begin(self, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
-        """Before a kernel that calls functions."""
+        """Note that a kernel that calls functions is about to run."""
         self._ledger.calls.append(Call(values, memories))
 
     def passed_on(self, error: OpError, site: Site) -> OpError:
-        """Error of a called function, attributed to the calling kernel."""
+        """Return the error of a called function, attributed to the calling kernel."""
         return self._ledger.passed_on(error, site.name)
 
     def give_up(self) -> None:
-        """The kernel did not finish."""
+        """Note that the kernel that called functions failed."""
         self._ledger.calls.pop().close()
 
     def executed(
@@ -59,10 +59,10 @@ class StepAccount:
         key: Any = None,
         constant: Buffer | None = None,
     ) -> list[TensorMemory]:
-        """Account for a node's memory: its outputs, each held once; its inputs have been dropped.
+        """Release a node's inputs and return the memory of its outputs, each held once.
 
-        `key` is a send's or a receive's, `constant` the buffer that a constant's kernel owns.  Raises TensorFlow's error where
-        the device has no room.
+        `key` identifies a send's or receive's tensor; `constant` is the buffer that a constant owns. Raises TensorFlow's error
+        if the device runs out of memory.
         """
         self._clock.node = site.name
         if site.plain is not None:
@@ -85,7 +85,7 @@ class StepAccount:
         return self._kernel(site, memories, values, outputs)
 
     def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
-        """The same for a plain kernel and the value of its one output."""
+        """Do the same as `executed` for a plain kernel with one output."""
         self._clock.node = site.name
         if self._recorder is not None:
             self._record_reads(site.name, memories)
@@ -137,7 +137,7 @@ class StepAccount:
     def _read(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
     ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[VariableResource]]:
-        """The inputs as the kernel sees them, the memory of the resources that they name, and the ref variables among them."""
+        """Return the inputs as the kernel sees them, their resources' memory, and the reference variables among them."""
         ledger = self._ledger
         inputs: list[TensorMemory] = []
         variables: dict[int, VariableMemory] = {}
@@ -162,7 +162,7 @@ class StepAccount:
     def _find_own(
         self, site: Site, outputs: Sequence[Any], variables: dict[int, VariableMemory], stores: dict[int, StoreMemory]
     ) -> None:
-        """The resource that a node makes, or names by its attrs."""
+        """Add the memory of the resource that a node creates, or names in its attrs."""
         made = outputs[0] if outputs else None
         if isinstance(made, VariableResource):
             variables[ITSELF] = self._ledger.variable(made)
@@ -177,7 +177,7 @@ class StepAccount:
             stores[ITSELF] = self._ledger.store(site.program.state.device.name, str(site.attrs.get("container")), name)
 
     def _finish_call(self, memory: KernelMemory, outputs: Sequence[Any]) -> None:
-        """Pass on the memory of function results, or of forwarded arguments."""
+        """Give outputs the memory of the function results or arguments that they return."""
         call = self._ledger.calls.pop()
         for output, value in enumerate(outputs):
             given = call.find(value)
@@ -187,7 +187,7 @@ class StepAccount:
         call.close()
 
     def make_scratch(self, site: Site) -> None:
-        """Allocate a kernel's GPU scratch buffer before it runs.  Raises TensorFlow's error if there is no room."""
+        """Allocate a GPU's scratch buffer before its first kernel runs. Raises TensorFlow's error if there is no room."""
         if site.is_cpu:
             return
         try:
@@ -205,7 +205,7 @@ class StepAccount:
         *,
         is_temporary: bool = False,
     ) -> OpError:
-        """The error of a kernel that found no room; its inputs are dropped."""
+        """Return the error of a kernel that ran out of memory, after releasing its inputs."""
         ledger = self._ledger
         usage = self._usage(lack, site)
         release_all(inputs)  # TensorFlow lists what is in use only then
@@ -223,7 +223,7 @@ class StepAccount:
     # --- the ends of a step
 
     def _argument(self, site: Site, value: Any) -> TensorMemory:
-        """Memory of a feed or of a function's argument: its owner holds it for the whole step."""
+        """Return the memory of a feed or a function's argument, which is held for the whole step."""
         given = self._call.find(value) if self._call is not None else None
         tensor = TensorMemory(value_dims(value), site.output_dtypes[0], None, value)
         if given is not None:
@@ -233,11 +233,11 @@ class StepAccount:
         return tensor
 
     def _result(self, memory: TensorMemory, value: Any) -> None:
-        """Hold a fetched tensor until the client has it."""
+        """Hold a fetched tensor until the client receives it."""
         self._results.append((value, self._ledger.dereferenced(memory, value)))
 
     def _record_reads(self, node: str, memories: Iterable[TensorMemory]) -> None:
-        """Tell the recorder, if any, which buffers a node holds."""
+        """Tell the recorder, if there is one, which buffers a node holds."""
         if self._recorder is not None:
             for memory in memories:
                 if memory.buffer is not None:
@@ -248,7 +248,7 @@ class StepAccount:
         self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
 
     def _receive(self, site: Site, key: Any) -> TensorMemory:
-        """A tensor that has come: between two places in host memory the buffer is shared, else a new one is filled."""
+        """Return the memory of a received tensor. It shares the sent buffer if both are in host memory; else it has its own."""
         sent, was_on_host = self._sent.pop(key)
         self._record_reads(site.name, (sent,))
         is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
@@ -266,7 +266,7 @@ class StepAccount:
         return tensor
 
     def close(self) -> None:
-        """End the step: fetched tensors go to the client or the calling kernel."""
+        """End the account: the client or the calling kernel receives the results."""
         if self._recorder is not None:
             self._recorder.finish()
         if self._call is not None:
@@ -277,7 +277,7 @@ class StepAccount:
 
 
 def share_memory(memory: TensorMemory, readers: int) -> None:
-    """Replace a tensor's single reference by one per reader."""
+    """Give each reader of a tensor its own reference."""
     if memory.buffer is None or memory.is_ref:
         return
     if readers:

@@ -1,4 +1,4 @@
-"""A constant's TensorProto as text, as protobuf prints it; of a large one only as much as is shown."""
+"""A constant's TensorProto as text, in protobuf's format; for a large one only the part that is shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ESCAPED = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:
 
 
 class ProtoText:
-    """A text that ends with a tensor's proto."""
+    """A text followed by a tensor's proto."""
 
     def __init__(self, before: str, tensor: TensorValue) -> None:
         array = np.asarray(tensor.array)
@@ -33,13 +33,13 @@ class ProtoText:
             self._content = np.ascontiguousarray(ordered).reshape(-1).view(np.uint8)
 
     def start(self, count: int) -> str:
-        """The first `count` characters."""
+        """Return the first `count` characters."""
         if self._content is None:
             return self._head[:count]
         return (self._head + _escaped(self._content[:count]) + ('"\n' if len(self._content) <= count else ""))[:count]
 
     def shortened(self, after: str) -> str:
-        """The text followed by `after`; the middle of a long text is replaced by its length."""
+        """Return the text followed by `after`. The middle of a long text is replaced by its length."""
         if self._content is None:
             text = self._head + after
             length = len(text)
@@ -65,7 +65,7 @@ def _shape_text(tensor: TensorValue) -> str:
 
 
 def _values_text(tensor: TensorValue) -> str:
-    """A line for each value, or part of a complex one."""
+    """Return a line for each value; a complex value has two."""
     array = np.asarray(tensor.array).reshape(-1)
     if tensor.dtype is STRING:
         given = array[:1] if has_one_value(tensor.array) else array
@@ -84,7 +84,7 @@ def _string_text(value: str | bytes) -> str:
 
 
 def _number_text(value: Any) -> str:
-    """As protobuf prints a number: with as few digits as mostly do, or as always do."""
+    """Return a number in protobuf's format: with 6 or 15 digits if they suffice, else with 9 or 17."""
     if isinstance(value, np.bool_):
         return "true" if value else "false"
     if not isinstance(value, np.floating):

@@ -1,7 +1,7 @@
 """Replay of a device's allocation trace in another allocator.
 
-The order of allocations in a step does not depend on an allocator's limit or options, so a replay gives the same result as
-another dry run on a device with that allocator.
+The order of allocations in a step does not depend on an allocator's limit or options. A replay therefore gives the same result
+as another dry run on a device with that allocator.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from placesim.machine.memory.allocator_state import Chunk, rounded_up
 def replay(trace: Sequence[int], allocator: BfcAllocator, end: int | None = None) -> int | None:
     """Replay a trace in an allocator, up to and including position `end`.
 
-    Returns the position of the first failed allocation, None if all succeeded.
+    Return the position of the first failed allocation, or None if all succeeded.
     """
     chunks: list[Chunk | None] = []
     for position, event in enumerate(trace if end is None else trace[: end + 1]):
@@ -31,6 +31,6 @@ def replay(trace: Sequence[int], allocator: BfcAllocator, end: int | None = None
 
 
 def dump_text(allocator: BfcAllocator, size: int) -> tuple[str, ...]:
-    """Lines of TensorFlow's dump of an allocator after a failed search for `size` bytes."""
+    """Return the lines of TensorFlow's allocator dump after `size` bytes could not be allocated."""
     lines = dump_lines(allocator.pool(), rounded_up(size))
     return tuple(text for line in lines for text in line.text.rstrip("\n").split("\n"))

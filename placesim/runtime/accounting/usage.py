@@ -1,4 +1,4 @@
-"""Memory use from the journals of a session: each device's peak, its holders, and its cause."""
+"""Memory use of each device, from its journal: the peak, its cause, and the buffers in use then."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.runtime.accounting.ledger import Ledger
 
 CURVE_POINTS = 240
-"""Of a device's curve; each is the most that was in use in its part of the steps."""
+"""Maximum points of a device's curve; each is the peak in its part of the steps."""
 
 
 class Holder(NamedTuple):
@@ -33,12 +33,14 @@ class Holder(NamedTuple):
 
 
 class DeviceUsage(NamedTuple):
-    """The memory of one device over all steps.
+    """The memory of one device over all steps, in bytes.
 
-    Bytes throughout.  `limit` is None if there is none, `fragmentation` of the free memory at the end, NaN where nothing is
-    free.  `peak_node` is the node that ran when most was in use, `holders` what was in use then, largest first; `curve` has the
-    most in use over the course of the steps, in at most CURVE_POINTS parts.  `trace` has each event: the bytes that were asked
-    for, or `-1 - n` where allocation n, counted from 0, was freed; `peak_at` is the position there of the peak.
+    `limit` is None if there is none. `fragmentation` is the share of free bytes outside the largest free chunk at the end; NaN
+    if none is free, None without an allocator. `peak_node` is the node that ran at the peak, and `holders` the buffers in use
+    then, largest first. `curve` has the peaks of successive parts of the steps, at most CURVE_POINTS.
+
+    `trace` has one number per event: the requested bytes of an allocation, or `-1 - n` when allocation n, counted from 0, is
+    freed. `peak_at` is the position of the peak in it.
     """
 
     device: str
@@ -56,12 +58,12 @@ class DeviceUsage(NamedTuple):
 
     @property
     def room(self) -> int | None:
-        """Room between the peak and the limit."""
+        """Bytes between the peak and the limit; None without a limit."""
         return None if self.limit is None else self.limit - self.peak
 
 
 def record(ledger: Ledger) -> None:
-    """Let all sources keep journals from here on."""
+    """Start a journal for each memory source."""
     for source in ledger.all_sources():
         source.journal = []
 
@@ -74,7 +76,7 @@ def end_record(ledger: Ledger) -> None:
 
 
 def device_usage(ledger: Ledger) -> tuple[DeviceUsage, ...]:
-    """The usage of each device whose memory was used, in the order of the devices, from journals that began empty."""
+    """Return the usage of each device whose memory was used, in device order, from journals that were empty at the start."""
     kept = ledger.keeper_of()
     return tuple(_usage(device, source, kept) for device, source in ledger.sources.items() if source.journal)
 

@@ -1,1 +1,1 @@
-"""A Dask cluster: connecting to one or starting local workers, and assigning devices to workers."""
+"""Connections to a Dask cluster or to local workers, and the assignment of devices to workers."""

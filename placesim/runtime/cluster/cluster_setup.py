@@ -1,4 +1,4 @@
-"""Set-up of a cluster, joined or local, whose workers have this version of placesim, with a worker for each device."""
+"""Set-up of a remote or local cluster whose workers have this version of placesim, with a worker for each device."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 _MORE_SECONDS = 2.0
-"""Time to wait for further workers if fewer suffice."""
+"""Seconds to wait for further workers if fewer suffice."""
 
 
 @dataclass(frozen=True)
 class Cluster:
     """An open cluster.
 
-    `homes` has the worker's address of each device, by full name; `names` what errors call a worker, by its address: its task,
-    or its device.  `moved` are those that soft placement gave another worker, `left_out` workers without placesim;
-    the cluster is waited for at most `seconds` at a time.
+    `homes` maps each device's full name to its worker's address. `names` maps a worker's address to its name in errors: its
+    tasks or devices. `moved` has the devices that soft placement gave another worker, and `left_out` the workers without
+    placesim. `seconds` limits each wait for the cluster.
     """
 
     client: Client
@@ -53,12 +53,10 @@ class Cluster:
 def open_cluster(
     connection: Connection, devices: Sequence[str] = (), *, is_soft: bool = False, is_checked: bool = True
 ) -> Iterator[Cluster]:
-    """Context with a cluster that has a worker for each of the devices (full names); it is left, or ended, with the context.
+    """Open a cluster that has a worker for each of the devices (full names); leave or end it with the context.
 
-    Versions are checked unless `is_checked` is false, for listing.
-
-    Raises UsageError for invalid settings, and UnavailableError if the scheduler doesn't answer, versions differ, or there are
-    too few workers without soft placement.
+    Versions are checked unless `is_checked` is false, as when workers are only listed. Raises UsageError for invalid settings.
+    Raises UnavailableError if the scheduler doesn't answer, versions differ, or workers are too few without soft placement.
     """
     bindings = [parse_binding(text) for text in connection.workers]
     check_bindings(bindings, devices)

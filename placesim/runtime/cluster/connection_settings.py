@@ -1,4 +1,4 @@
-"""Connection settings for a Dask cluster. Imports nothing, so that command lines can."""
+"""Settings for a connection to a Dask cluster. Imports nothing large, so that command lines start fast."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 CONNECT_SECONDS = 10.0
-"""Time to wait for a scheduler and the needed workers."""
+"""Seconds to wait for a scheduler and the needed workers."""
 ENGINES = ("local", "dask")
 """Engines that run a graph: this process, or a cluster."""
 PER = ("task", "device")
-"""Units that get a worker of their own."""
+"""Units that can each have their own worker."""
 
 
 class Tls(NamedTuple):
@@ -27,9 +27,10 @@ NO_TLS = Tls()
 
 @dataclass(frozen=True)
 class Connection:
-    """Address of a scheduler (None for local workers), `DEVICE=ADDRESS` bindings, and the unit that gets its own worker.
+    """A connection to a cluster: the scheduler's address (None for local workers), and the assignment of workers.
 
-    `seconds` limits the wait for the scheduler and enough workers; `tell` receives a message for each worker that is left out.
+    `workers` are bindings `DEVICE=ADDRESS`, and `per` is the unit that gets its own worker. `seconds` limits the wait for the
+    scheduler and enough workers. `tell` is called with a message for each worker that is left out.
     """
 
     scheduler: str | None = None

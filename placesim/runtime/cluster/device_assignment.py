@@ -15,7 +15,7 @@ _MOST_NAMED = 8
 
 
 class WorkerBinding(NamedTuple):
-    """`--worker DEVICE=ADDRESS`: devices, as a name with fields left open, and a worker's address, name or host."""
+    """One `--worker DEVICE=ADDRESS`: `spec` may match several devices; `worker` is an address, a name or a host."""
 
     text: str
     spec: DeviceName
@@ -23,7 +23,7 @@ class WorkerBinding(NamedTuple):
 
 
 class DeviceMove(NamedTuple):
-    """A device on another worker than requested, or sharing one because there are too few."""
+    """A device that got another worker than requested, or shares one because there are too few."""
 
     device: str
     asked: str
@@ -31,14 +31,14 @@ class DeviceMove(NamedTuple):
 
 
 class DeviceAssignment(NamedTuple):
-    """Each device's worker, and those that soft placement moved."""
+    """The worker of each device, and the devices that soft placement moved."""
 
     workers: Mapping[str, str]
     moved: tuple[DeviceMove, ...] = ()
 
 
 def parse_binding(text: str) -> WorkerBinding:
-    """Parse `DEVICE=ADDRESS`.  Raises UsageError for another text."""
+    """Parse `DEVICE=ADDRESS`. Raises UsageError for an invalid text."""
     device, equals, worker = text.partition("=")
     if not equals or not device or not worker:
         raise UsageError(f"wrong --worker: got '{text}', expected DEVICE=ADDRESS, such as /job:ps/task:0=tcp://10.0.0.2:40331")
@@ -52,7 +52,7 @@ def parse_binding(text: str) -> WorkerBinding:
 
 
 def group_by_unit(devices: Sequence[str], per: str) -> dict[str, list[str]]:
-    """The devices of each unit that has a worker of its own, by its name: a task's, or the device's own."""
+    """Return the devices of each unit that gets its own worker, by the unit's name (a task's or a device's)."""
     units: dict[str, list[str]] = {}
     for device in devices:
         units.setdefault(device if per == "device" else task_name(device), []).append(device)
@@ -60,7 +60,7 @@ def group_by_unit(devices: Sequence[str], per: str) -> dict[str, list[str]]:
 
 
 def task_name(device: str) -> str:
-    """The name of a device's task."""
+    """Return the name of a device's task."""
     return format_spec(_spec(device).address_space)
 
 
@@ -71,7 +71,7 @@ def _spec(device: str) -> DeviceName:
 
 
 def check_bindings(bindings: Sequence[WorkerBinding], devices: Sequence[str]) -> None:
-    """Raises UsageError for one that names no device of the machine."""
+    """Raise UsageError for a binding that names no device of the machine."""
     for binding in bindings:
         if not any(binding.spec.matches(_spec(device)) for device in devices):
             near = did_you_mean(format_spec(binding.spec), devices, SIMILAR_AMONG_FEW)
@@ -82,12 +82,11 @@ def check_bindings(bindings: Sequence[WorkerBinding], devices: Sequence[str]) ->
 def find_homes(
     devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], *, is_soft: bool
 ) -> DeviceAssignment:
-    """Worker of each device: that of a binding, else the one named like the device's unit, else a free one.
+    """Choose a worker for each device: that of a binding, else the one named like the device's unit, else a free one.
 
-    Of several bindings the one that says most of a device's name holds, of equals the last.  Without soft placement every
-    unit has a worker of its own that no binding named for another.  There is at least one worker.
-
-    Raises UsageError for a binding's worker that there is not, and UnavailableError if workers are too few.
+    If several bindings match, the most specific one is used, or the last of equally specific ones. Without soft placement,
+    every unit has its own worker, except where bindings say otherwise. There must be at least one worker. Raises UsageError for
+    a binding to an unknown worker, and UnavailableError if workers are too few.
     """
     return _WorkerChoice(devices, per, bindings, offers, is_soft).homes()
 
@@ -103,7 +102,7 @@ class _WorkerChoice:
         self._offers = offers
         self._is_soft = is_soft
         self._loads: Counter[str] = Counter()
-        """Number of units of each worker."""
+        """Number of units on each worker."""
         self._found: dict[str, str] = {}
         self._moved: list[DeviceMove] = []
 
@@ -132,7 +131,7 @@ class _WorkerChoice:
         return left
 
     def _worker_of(self, binding: WorkerBinding) -> str | None:
-        """Worker named by a binding; None if soft placement uses another."""
+        """Return the worker that a binding names; None if it does not exist and soft placement may choose another."""
         meant = list(_meant(binding.worker, self._offers))
         if meant:
             return min(meant, key=lambda address: self._loads[address])
@@ -144,7 +143,7 @@ class _WorkerChoice:
         raise UsageError(f"wrong --worker: got '{binding.text}', expected a worker of the cluster: {known}{near}")
 
     def _named(self, unit: str, devices: list[str]) -> list[str]:
-        """Assign devices to the worker named like their unit."""
+        """Assign the devices to the worker named like their unit; return the devices without one."""
         for offer in self._offers:
             spec = parse_runtime_name(offer.name) or ANY
             if spec.job is not None and spec.matches(_spec(unit)) and not self._loads[offer.address]:
@@ -187,7 +186,7 @@ def _fields(binding: WorkerBinding) -> int:
 
 
 def _meant(worker: str, offers: Sequence[Offer]) -> Iterator[str]:
-    """Addresses of the workers given by an address, a name or a host."""
+    """Yield the addresses of the workers with this address, name or host."""
     address = worker.rstrip("/")
     for of in (
         lambda offer: address in (offer.address, offer.address.partition("://")[2]),

@@ -1,4 +1,4 @@
-"""Workers of our own on this machine: a scheduler in this process, and a process for each name."""
+"""Local workers: a scheduler in this process, and a process for each name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from distributed.deploy.cluster import Cluster as DaskCluster
 
 START_SECONDS = 60.0
-"""Time limit for the start of a worker: it imports Dask, on a machine that may be busy."""
+"""Seconds that a worker may take to start: it imports Dask, on a machine that may be busy."""
 
 
 OWN_HOST = "127.0.0.1"
 OWN_HTTP = f"{OWN_HOST}:0"
-"""All that our scheduler and workers listen on, Dask's pages of HTTP too: whoever reaches one may run code in it."""
+"""Address on which the local scheduler and workers listen, including Dask's HTTP pages.
+
+It is local, because anyone who reaches it can run code in these processes.
+"""
 
 
 class WorkerPlace(NamedTuple):
@@ -41,11 +44,10 @@ class _WorkerStart(NamedTuple):
 
 @contextmanager
 def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """The scheduler's address, and each name's worker's; all of them are ended with the context.
+    """Start local workers; yield the scheduler's address, and the worker's address for each name. They end with the context.
 
-    They are no children of multiprocessing, which would import the caller's `__main__` in each, and have no nanny: what a
-    worker held is gone with it, so that another in its place would be no help.  Raises UnavailableError if they can't be
-    started.
+    The workers are not multiprocessing children, which would import the caller's `__main__`. They have no nanny: a lost
+    worker's state is gone, so a replacement would not help. Raises UnavailableError if they can't be started.
     """
     from distributed import LocalCluster
 
@@ -70,7 +72,7 @@ def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _start(processes: list[Worker], places: Sequence[WorkerPlace]) -> dict[str, str]:
-    """A process for each place, all at once."""
+    """Start a process for each place, all at once; return the workers' addresses by name."""
     started: SimpleQueue[_WorkerStart] = SimpleQueue()
     for place in places:
         try:

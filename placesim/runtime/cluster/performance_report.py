@@ -1,4 +1,4 @@
-"""Dask's own performance report of what ran on a cluster meanwhile, with nodes and tensors in its task stream."""
+"""Dask's performance report of a cluster, with placesim's nodes and tensors in its task stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMPUTED, MOVED = "compute", "transfer"
 
 
 class WorkerSpan(NamedTuple):
-    """Activity of a worker, by its address, in a thread: a node of an op, or a received tensor; seconds since the epoch."""
+    """An activity of a worker's thread: a node of an op, or a received tensor. Times are seconds since the epoch."""
 
     worker: str
     thread: str
@@ -30,7 +30,7 @@ class WorkerSpan(NamedTuple):
 
 
 class PerformanceReport:
-    """Dask's performance report from construction on.  Raises UsageError if the scheduler can't draw it."""
+    """Dask's performance report from its creation on. Raises UsageError if the scheduler can't draw it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -41,7 +41,7 @@ class PerformanceReport:
         self._start, self._seen = self._client.run_on_scheduler(_begun)
 
     def page(self, spans: Iterable[WorkerSpan]) -> str:
-        """One HTML page that needs no network.  Raises UnavailableError if the scheduler is gone."""
+        """Return one HTML page that needs no network. Raises UnavailableError if the scheduler is gone."""
         asked = time.time()
         rows = sorted(spans, key=lambda span: span.end)
         try:
@@ -67,7 +67,7 @@ _HEAD = "<head>"
 
 
 def _without_network(page: str) -> str:
-    """The page without links that browsers load automatically, and with a policy that blocks network access by scripts."""
+    """Return the page without links that browsers load automatically, and with a policy against network access by scripts."""
     head, found, rest = page.partition(_HEAD)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     before, style, body = rest.partition("<style")  # Bokeh's scripts come after
@@ -93,7 +93,7 @@ def _begun(dask_scheduler: Any) -> tuple[float, int]:
 
 
 def _show(rows: Iterable[tuple[Any, ...]], ahead: float, dask_scheduler: Any) -> None:
-    """Add rows that were no Dask tasks to the task stream."""
+    """Add rows to the task stream that were not Dask tasks."""
     stream = dask_scheduler.plugins["task-stream"]
     for row in rows:
         span = WorkerSpan(*row)

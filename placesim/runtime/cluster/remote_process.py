@@ -1,4 +1,4 @@
-"""Processes of placesim's modules on a cluster, with the interface of local ones."""
+"""Processes that run placesim's modules on a cluster, with the same interface as local processes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 ALONE_SECONDS = 10.0
-"""Time without workers that a cluster may need to replace them."""
+"""Seconds without workers after which a cluster counts as lost; it may need as long to replace them."""
 _END = None
 
 
 class RemoteProcessPool:
-    """Processes of one module on a cluster; each first receives `preface`."""
+    """A source of processes that run one module on a cluster; each process receives `preface` first."""
 
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
         self.client = cluster.client
@@ -47,18 +47,18 @@ class RemoteProcessPool:
         self._had_workers = self._looked
 
     def open(self) -> RemoteProcess:
-        """Return a new process, which is started on a worker with room at its first question."""
+        """Return a new process; its first question starts it on a worker with room."""
         return RemoteProcess(self)
 
     def leave_out_strangers(self) -> None:
-        """Give work only to the current workers with placesim.  Raises UnavailableError if there are none."""
+        """Use only those current workers that have placesim. Raises UnavailableError if there are none."""
         offers = read_offers(self.client, self.seconds)
         self.workers = [offer.address for offer in offers if offer.has_placesim]
         if not self.workers:
             raise UnavailableError(f"no worker with placesim is left on the cluster at {self.scheduler}")
 
     def check_workers(self) -> None:
-        """Raises UnavailableError if there have been no workers for a while."""
+        """Raise UnavailableError if there have been no workers for a while."""
         with self._lock:
             now = time.monotonic()
             if now >= self._looked + _LOOK_SECONDS:
@@ -73,7 +73,7 @@ class RemoteProcessPool:
 class RemoteProcess:
     """A process on the cluster, with the interface of `workers.Process`.
 
-    Each question is a Dask task, so that it is asked again on another worker if its worker is lost.
+    Each question is a Dask task, so it is asked again on another worker if its worker is lost.
     """
 
     def __init__(self, asking: RemoteProcessPool) -> None:
@@ -129,7 +129,7 @@ class RemoteProcess:
         return self._ready.pop(0)
 
     def _take(self, attempt: str, first: int, values: list[Any]) -> None:
-        """Take the new answers: the last message contains all of those before."""
+        """Take the new answers of a message; messages may repeat earlier answers."""
         if attempt != self._attempt:
             self._attempt, self._seen = attempt, 0
         new = values[max(0, self._seen - first) :]
@@ -137,7 +137,7 @@ class RemoteProcess:
         self._ready += new
 
     def _outcome(self) -> Answers | None:
-        """The answers of the task that ended; None if a worker without placesim got it, so that another must be asked."""
+        """Return the answers of the ended task; None if its worker lacks placesim, so that another must be asked."""
         assert self._future is not None
         if self._is_killed:
             raise EOFError
@@ -165,7 +165,7 @@ class RemoteProcess:
         return UnavailableError(f"the cluster's scheduler at {self._asking.scheduler} is gone")
 
     def how_it_ended(self) -> str:
-        """`signal 9` or `exit code 1`."""
+        """Return how the process ended, such as `signal 9` or `exit code 1`."""
         return self._ended
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Connection to a scheduler, with a clear error if it fails."""
+"""Connections to a scheduler, with clear errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TELLING_SECONDS = 0.5
 
 
 def scheduler_address(text: str) -> str:
-    """Complete an address with Dask's default port.  Raises UsageError for an invalid one."""
+    """Return an address completed with Dask's default port. Raises UsageError for an invalid address."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"] or SCHEDULER_PORT) > 65535:
         raise UsageError(f"wrong scheduler: got '{text}', expected tcp://HOST:PORT, or tls://HOST:PORT")
@@ -48,7 +48,7 @@ def check_extra() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence Dask's log: problems are reported as errors of placesim."""
+    """Return a context in which Dask's log is off: problems are reported as errors of placesim."""
     import distributed  # noqa: F401  # it makes its handlers when it is imported
 
     handlers = [
@@ -68,9 +68,9 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def connected_client(scheduler: str, seconds: float, tls: Tls) -> Iterator[Client]:
-    """A client of the scheduler, which nothing else takes for its own.
+    """Connect to the scheduler; yield a client that is not Dask's default client.
 
-    Raises UsageError for an address or a file that means nothing, UnavailableError if no scheduler answers in time.
+    Raises UsageError for an invalid address or TLS file, and UnavailableError if no scheduler answers in time.
     """
     from distributed import Client
 
@@ -100,7 +100,7 @@ def _check_host(address: str) -> None:
 
 
 def _security(address: str, tls: Tls) -> Security:
-    """Security settings of Dask's configuration, overridden by the files."""
+    """Return the security settings of Dask's configuration, overridden by the given files."""
     from distributed.security import Security
 
     files = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
@@ -161,7 +161,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
 
 
 def _listens(address: str) -> bool:
-    """False only if it is certain that nothing listens at the address."""
+    """Return False if it is certain that nothing listens at the address, else True."""
     host, port = _host_and_port(address)
     try:
         socket.create_connection((host, port), timeout=_TELLING_SECONDS).close()

@@ -1,4 +1,4 @@
-"""Workers of a cluster, and the versions that must agree."""
+"""The workers of a cluster, and the versions that must agree."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _ASKED = (
     " for name in ('placesim', 'numpy')}"
     " | {'Python': '.'.join(__import__('platform').python_version_tuple()[:2])}"
 )
-"""Expression that returns the versions; a process without placesim can't unpickle a function of placesim."""
+"""Expression that returns the versions. It is sent as text: a process without placesim can't unpickle its functions."""
 
 
 class Offer(NamedTuple):
-    """A worker: its address, its name in the cluster and its host, and what it has; `memory` in bytes, None for no limit."""
+    """A worker of a cluster; `memory` is in bytes, None for no limit."""
 
     address: str
     name: str
@@ -33,20 +33,20 @@ class Offer(NamedTuple):
 
     @property
     def has_placesim(self) -> bool:
-        """Whether any version of placesim is installed there."""
+        """Whether any version of placesim is installed on the worker."""
         return self.versions.get("placesim") is not None
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes in `devices --scheduler`, by name."""
+        """The attributes shown by `devices --scheduler`, by name."""
         own = {name: getattr(self, name) for name in ("address", "name", "host", "threads", "memory")}
         return own | {name.lower(): self.versions.get(name) for name in AGREEING}
 
 
 def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
-    """The cluster's workers, by name and then by address.
+    """Return the cluster's workers, sorted by name and then by address.
 
-    Raises UnavailableError if one gives no answer within `seconds`.
+    Raises UnavailableError if a worker does not answer within `seconds`.
     """
     info = client.scheduler_info(n_workers=-1)["workers"]
     versions = _ask_workers(client, seconds) if info else {}
@@ -65,8 +65,9 @@ def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
 
 
 def split_offers(offers: Sequence[Offer]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
-    """Workers with placesim, and workers without it; if all lack it, all are returned as having it, and their versions are
-    reported.
+    """Return the workers with placesim and those without it.
+
+    If all lack it, all are returned as having it, so that the check of versions reports them.
     """
     having = tuple(offer for offer in offers if offer.has_placesim)
     return (having, tuple(offer for offer in offers if not offer.has_placesim)) if having else (tuple(offers), ())
@@ -90,7 +91,7 @@ def _within(client: Client, asked: Any, seconds: float, who: str) -> Any:
 
 
 def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> None:
-    """Raises UnavailableError if the scheduler's versions, or a worker's, are not ours."""
+    """Raise UnavailableError if the scheduler's versions, or a worker's, differ from those of this process."""
     ours = eval(_ASKED)
     scheduler = _within(client, client._run_on_scheduler(eval, _ASKED), seconds, "scheduler")
     asked = [("the scheduler", scheduler), *((f"worker {offer.address}", offer.versions) for offer in offers)]

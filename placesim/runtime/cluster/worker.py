@@ -1,7 +1,7 @@
-"""`python -m placesim.runtime.cluster.worker`: a Dask worker of our own, as `placesim.runtime.cluster.local_cluster` starts it.
+"""`python -m placesim.runtime.cluster.worker`: a local Dask worker, which `placesim.runtime.cluster.local_cluster` starts.
 
-It reads a pickled `WorkerPlace` and answers with its address, or with the sentence of what went wrong.  It ends with its
-standard input, so that nothing is left of it whatever becomes of the process that started it.
+It reads a pickled `WorkerPlace`, and answers with its address or an error message. It ends when its standard input ends, so
+that it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CLOSING_SECONDS = 2.0
 
 
 def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
-    """Until the input ends, or the scheduler is gone."""
+    """Run a worker until the input ends or the scheduler is gone."""
     import asyncio
 
     place = pickle.load(questions)

@@ -1,7 +1,7 @@
-"""Worker-side handler that asks a module of placesim in a separate process next to the Dask worker.
+"""The part of a Dask worker that asks a module of placesim in a separate process.
 
-The handler occupies a worker thread while the process runs, so that a worker's threads limit its load.  Unlike a thread, the
-process can be killed, and if it runs out of memory, the worker survives.
+The task occupies a worker thread while the process runs, so the worker's threads limit its load. Unlike a thread, the process
+can be killed; if it runs out of memory, the worker survives.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from placesim.core.process.workers import Worker
 from placesim.core.version import __version__
 
 IDLE_SECONDS = 2.0
-"""Time for which an idle process is kept for the next question of its kind."""
+"""Seconds for which an idle process is kept for the next question of its kind."""
 _LOOK_SECONDS = 0.2
 TELLING_SECONDS = 0.3
-"""Minimum interval between progress answers."""
+"""Minimum seconds between progress answers."""
 
 
 class Errand(NamedTuple):
@@ -39,7 +39,7 @@ class Errand(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Answers of a process; `ended` says how it ended if some are missing, `attempt` identifies a repetition."""
+    """Answers of a process. `ended` says how it ended if some are missing; `attempt` identifies a repetition."""
 
     attempt: str
     values: list[Any]
@@ -51,9 +51,9 @@ RUN_ERRAND = f"__import__('{__name__}', fromlist=['run_errand']).run_errand(erra
 
 
 def run_errand(fields: tuple[Any, ...], preface: bytes | None = None) -> Answers:
-    """Return the result of the errand with these fields; the process first gets the preface (pickled), once.
+    """Return the answers to the errand with these fields; the process receives the pickled preface once, before it.
 
-    It is ended where the task is not wanted any more: it was cancelled, or its client is gone.
+    The process is killed if the task is no longer wanted: if it was cancelled, or its client is gone.
     """
     from distributed import get_worker
 
@@ -93,7 +93,7 @@ def _begun(module: str, preface: bytes | None) -> Worker:
 
 
 def _all_told(attempt: str, process: Worker, tell: Callable[[bytes], None]) -> Answers:
-    """All answers until the process ends; they are also sent periodically."""
+    """Return all answers until the process ends; they are also sent periodically."""
     import pickle
 
     values: list[Any] = []
@@ -117,7 +117,7 @@ def _how_it_ended(process: Worker, error: Exception) -> str:
 
 @contextmanager
 def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Kill the process when it is no longer wanted."""
+    """Return a context that kills the process when it is no longer wanted."""
     has_ended = Event()
 
     def watch() -> None:
@@ -136,7 +136,7 @@ def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 class _ProcessPool:
-    """Processes that wait for the next question, for a moment."""
+    """Idle processes that wait briefly for the next question."""
 
     def __init__(self) -> None:
         self._lock = Lock()

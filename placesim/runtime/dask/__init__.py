@@ -1,1 +1,1 @@
-"""Execution on a Dask cluster: partitions that run in several processes, with tensors that go from one to the other."""
+"""Execution on a Dask cluster: partitions run in several processes, which exchange tensors."""

@@ -1,4 +1,4 @@
-"""Client side of a prepared step: distribution of its parts, and choice of the error to report."""
+"""The client's part of a prepared step: it distributes the partitions, and chooses the error to report."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBE_SECONDS = 0.02
 
 
 class ClusterSession(Protocol):
-    """The client's side of a session on workers (`DaskSession`)."""
+    """The client's part of a session on workers (`DaskSession`)."""
 
     homes: dict[str, str]
     lack: MemoryShortage | None
@@ -33,35 +33,35 @@ class ClusterSession(Protocol):
 
     @property
     def runs_in_parallel(self) -> bool:
-        """Whether ops run in a pool of each worker."""
+        """Whether each worker runs ops concurrently in a pool."""
 
     def check_workers(self, addresses: Iterable[str]) -> None:
         """Raise UnavailableError if one of these workers was lost earlier."""
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
-        """The error for a worker that is gone; a `witness` is another one that cannot reach it."""
+        """Return the error for a lost worker; `witness` is another worker that cannot reach it."""
 
     def hear(self) -> WorkerMessage:
-        """The next message of a worker."""
+        """Return the next message of a worker."""
 
     def rest(self, seconds: float) -> None:
-        """Wait for a moment."""
+        """Wait for this time."""
 
     def next_step(self) -> int:
-        """A number for a step."""
+        """Return a number for a step."""
 
     def set_clocks(self) -> None:
         """Synchronise with the workers' clocks, if times are recorded."""
 
     def happened(self, what: ConsoleText | Placement) -> None:
-        """An op has printed, or a function's body was placed."""
+        """Handle an event: an op has printed, or a function's body was placed."""
 
 
 class DaskExecutor:
     """Runs a prepared step repeatedly on a session's workers."""
 
     def __init__(self, session: ClusterSession, number: int, step: PreparedStep) -> None:
-        """Send each worker its partitions.  Raises the errors of compiling them."""
+        """Send each worker its partitions. Raises the errors of their compilation."""
         self._session = session
         self._number = number
         parts = step.partitions.parts
@@ -75,7 +75,7 @@ class DaskExecutor:
         self._flows = self._prepare(step, shares)
 
     def _prepare(self, step: PreparedStep, shares: Mapping[str, Sequence[int]]) -> bool:
-        """Whether the step's order follows from its data."""
+        """Send the workers their partitions; return whether the step must run in dataflow order."""
         self._session.check_workers(shares)
         links, parts, graphs = self._session.links, step.partitions.parts, self._graphs
         try:
@@ -107,7 +107,7 @@ class DaskExecutor:
         return flows
 
     def _gather(self, kind: str, name: str, number: int) -> dict[str, Readiness]:
-        """Answers of the workers."""
+        """Return the answers of all workers, by address."""
         found: dict[str, Readiness] = {}
         while len(found) < len(self._workers):
             said = self._session.hear()
@@ -118,8 +118,9 @@ class DaskExecutor:
         return found
 
     def _lack(self) -> tuple[Position, PlacesimError] | None:
-        """Position of an out-of-memory error in the step, and the error; raised at once if it comes first or there is no
-        order.
+        """Return the position of the step's out-of-memory error and the error, or None.
+
+        If it comes before all nodes, or the step has no fixed order, raise it at once.
         """
         lack = self._session.lack
         if lack is None:
@@ -130,9 +131,10 @@ class DaskExecutor:
         raise lack.error
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
-        """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device.
+        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
 
-        Raises UnavailableError for a worker that is gone.  However it ends, no worker goes on with it.
+        Raises OpError, with node and device, if a kernel fails, and UnavailableError for a lost worker. In any case all workers
+        have stopped the step when it returns.
         """
         self._session.check_workers(self._workers)
         run = _StepRun(self._session, self._workers, self._lack())
@@ -169,7 +171,7 @@ class _StepRun:
         self._before: dict[str, tuple[int, int]] = {}
 
     def finish(self) -> dict[str, PartResult]:
-        """Results of the workers' parts. Raises the error that comes first in the order of the step."""
+        """Return the results of the workers' parts. Raises the error that comes first in the order of the step."""
         while len(self._ended) < len(self._workers):
             said = self._session.hear()
             kind = said.message["is"]
@@ -214,7 +216,7 @@ class _StepRun:
                     self._session.links.tell(address, {"do": "limit", "step": self.step}, self._first[0])
 
     def _tell_events(self) -> None:
-        """Report printed output and placed functions, in the order of the step, up to the failure."""
+        """Report printed output and placed functions in the order of the step, up to the failure."""
         rows: list[tuple[Position, int, int, Event]] = []
         for number, address in enumerate(self._workers):
             events = self._ended[address].events
@@ -226,7 +228,7 @@ class _StepRun:
     # --- where nothing goes on
 
     def _probe(self) -> None:
-        """Ask for the number of tensors in transit while no worker seems to run."""
+        """If no worker seems to run, ask all for the numbers of tensors that they sent and received."""
         running = [address for address in self._workers if address not in self._ended]
         if running and all(address in self._idle for address in running):
             self._counts = {}
@@ -234,9 +236,9 @@ class _StepRun:
                 self._session.links.tell(address, {"do": "probe", "step": self.step})
 
     def _look_for_standstill(self) -> None:
-        """Raise what the first worker waits for once nobody runs, and nothing is on its way, twice in a row.
+        """Raise the first worker's error if no worker runs and no tensor is in transit, twice in a row.
 
-        One look may be misled: what was counted at different moments can balance by chance.  Source: F. Mattern, Algorithms for
+        One check is not enough: counts taken at different moments can balance by chance. Source: F. Mattern, Algorithms for
         distributed termination detection (1987), the method of four counters.
         """
         if len(self._counts) < len(self._workers):

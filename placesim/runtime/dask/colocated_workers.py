@@ -1,4 +1,4 @@
-"""Devices that one worker has to have: a function runs whole in the worker that calls it, with all the state that it keeps."""
+"""Devices that must be on one worker: a function runs entirely on the worker that calls it, with all its state."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from placesim.placement.placer import Placement
 
 
 def keeps_state(node: Node) -> bool:
-    """Whether a node keeps anything on its device."""
+    """Whether a node keeps state on its device."""
     return node.signature.is_stateful and node.op not in WITHOUT_STATE
 
 
 def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:
-    """The worker of each device, once those are joined that functions which a placed graph calls keep state on.
+    """Return the worker of each device, so that a function's state is on the worker that calls it.
 
-    Of devices that are joined all have the worker of the first.
+    A device on which a called function keeps state joins the caller's device. Joined devices get the worker of the first of
+    them.
     """
     joined = {device: {device} for device in homes}
     callers: dict[str, str] = {}  # by a body's path: the device of the graph's own node by way of which it runs

@@ -1,8 +1,8 @@
-"""A worker's part of a step in dataflow order: ready nodes run by generation, as in one process.
+"""A worker's part of a step in dataflow order: ready nodes run by generation, in the same order as in one process.
 
-In one process ready nodes stand in a queue, so that they run breadth first.  Here each worker keeps its own by generation: the
-generation of a node is one more than that of the node that made it ready.  It travels with tensors, and tells which of several
-errors comes first.
+In one process, ready nodes are in a queue and run breadth first. Here each worker has its own nodes, sorted by generation. A
+node's generation is one more than that of the node that made it ready. It is sent along with tensors, and determines which of
+several errors comes first.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ LAST = 1 << 62
 
 
 class StallReport(NamedTuple):
-    """Message of a stalled worker: `kind` 0 if a node is parked, 1 if a tensor is missing."""
+    """Message of a stalled worker: `kind` is 0 if a node must wait, 1 if a tensor is missing."""
 
     kind: int
     error: OpError
 
 
 class FlowingPart(DataflowExecutor):
-    """Runs some of a step's programs; `numbers` are their indices among all, `is_here` tells this worker's devices."""
+    """Runs some of a step's programs; `numbers` are their indices among all, and `is_here` knows this worker's devices."""
 
     def __init__(
         self, programs: Sequence[Program], numbers: Sequence[int], is_here: Callable[[str], bool], pool: Pool | None
@@ -50,20 +50,20 @@ class FlowingPart(DataflowExecutor):
 
     @property
     def position(self) -> Position:
-        """Position of the node that runs, or that failed."""
+        """Position of the running node, or of the one that failed."""
         return (LAST,) if self._run is None else self._run.position
 
     def run_part(
         self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, StallReport], None]
     ) -> dict[int, Any]:
-        """Like `run`; `idle` is called with the number of received tensors and the reason when nothing can run."""
+        """Run a step as `run` does. If no node can run, call `idle` with the number of received tensors and the reason."""
         self.fold()
         self._run = PartRun(self, feeds, mail, send, idle)
         return self._run.run()
 
 
 class Generations(deque[Visit]):
-    """Ready nodes, lowest generation first, in order of becoming ready."""
+    """Ready nodes, lowest generation first, then in the order in which they became ready."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Generations(deque[Visit]):
 
     @property
     def lowest(self) -> int:
-        """The lowest generation that anything waits in."""
+        """The lowest generation with waiting nodes."""
         return min(self._waiting, default=LAST)
 
     def popleft(self) -> Visit:
@@ -165,7 +165,7 @@ class PartRun(DataflowRun):
                 return self._take(self.finished.get(timeout=TURN_SECONDS))
 
     def _retried(self) -> bool:
-        """Whether anything that was parked could go on."""
+        """Try the waiting nodes again; return whether any could run."""
         before = self.done
         for _ in range(len(self.parked)):
             self._start(self.parked.popleft())
@@ -179,7 +179,7 @@ class PartRun(DataflowRun):
         return StallReport(1, InternalError(f"{node_tag(name)} waits for a tensor that is never sent"))
 
     def _take(self, found: Any) -> None:
-        """Something came from outside, or from a thread of the pool."""
+        """Handle a message from outside, or a node that a pool thread has computed."""
         if isinstance(found, Arrival):
             self._come += 1
             if self._measured is not None and found.value is not DEAD:

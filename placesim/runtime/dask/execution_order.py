@@ -1,4 +1,4 @@
-"""Nodes that must run in order on a worker, since the order of their effects is visible."""
+"""Nodes that a worker must run in order, since the order of their effects is visible."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.executors.reads_after_update import find_late_reads
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
-"""Ops marked stateful by TensorFlow that wait only for data."""
+"""Ops that TensorFlow marks as stateful, although only data determines when they can run."""
 
 
 def find_stateful_nodes(program: Program) -> set[int]:
-    """Ids of a program's nodes with effects that outlive the step: variables, generators, files, printing."""
+    """Return the ids of a program's nodes with effects beyond the step: variables, generators, files, printing."""
     late = find_late_reads(program.graph, program.state.device.name)
     return {found.node.id for found in program.instructions if found.node.id in late or _takes_turn(found)}
 

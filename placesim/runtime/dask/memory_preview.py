@@ -1,4 +1,4 @@
-"""Memory use of a step on simulated devices, computed by a dry run before a cluster runs it."""
+"""Memory use of a step on simulated devices, from a dry run before a cluster runs the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.runtime.sessions.session import GraphSession
 
 
 class MemoryShortage(NamedTuple):
-    """A device lacks memory for a node's output, or for session state before any node runs."""
+    """The error of a device that lacks memory. `is_node` is false if session state does not fit before any node runs."""
 
     error: ResourceExhaustedError
     is_node: bool
@@ -29,9 +29,9 @@ class _NotBeforehandError(Exception):
 
 
 class MemoryPreviewSession(GraphSession):
-    """Local session that dry-runs a cluster's steps with shapes only, to account for their memory.
+    """A local session that dry-runs a cluster's steps to account for their memory.
 
-    It covers steps whose shapes all follow from the feeds and whose nodes run once; the memory of others can't be known
+    It covers steps whose feeds determine all shapes and whose nodes run once; the memory of other steps can't be known
     beforehand.
     """
 
@@ -41,7 +41,7 @@ class MemoryPreviewSession(GraphSession):
         self._walked: dict[int, tuple[CachedStep, CachedStep]] = {}
 
     def lack_of_memory(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any]) -> MemoryShortage | None:
-        """First allocation of a step that a device has no room for; None if all fit."""
+        """Return the first allocation of a step for which a device has no room, or None if all fit."""
         _, walked = self._walked.setdefault(id(prepared), (prepared, CachedStep(prepared.step)))
         shapes = tuple(value_dims(value) for value in walked.arguments(self.graph, feeds).values())
         if shapes in (walked.fitting, walked.open):

@@ -1,4 +1,4 @@
-"""Messages to a running step in a worker, in order of arrival."""
+"""Messages to a running step of a worker, in order of arrival."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, TypeAlias
 from placesim.core.process.deadlines import ThreadInterruption
 
 Position: TypeAlias = "tuple[int, ...]"
-"""Position in a step's order: of a fixed order one number, else generation, partition and node."""
+"""Position in a step's order: one number in a fixed order, else generation, partition and node."""
 
 BEFORE_ALL: Position = (-1,)
-"""Position before all nodes, for an event of no node."""
+"""Position before all nodes, for an event that belongs to no node."""
 
 
 class Arrival(NamedTuple):
-    """A tensor that another worker sent: the name that its send and its receive share, and the generation of the send.
+    """A tensor that another worker sent: its key, which send and receive share, and the generation of the send.
 
-    `sent` is a moment of the sender's clock, `there` one of the receiver's, in nanoseconds.
+    Times are nanoseconds: `sent` by the sender's clock, `there` by the receiver's.
     """
 
     key: Any
@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
 
 
 class FailureLimit(NamedTuple):
-    """A failure on another worker: later nodes need not run."""
+    """Another worker has failed at this position: later nodes need not run."""
 
     position: Position
 
@@ -41,4 +41,4 @@ Mail: TypeAlias = "SimpleQueue[Arrival | FailureLimit | StopMessage | tuple[Any,
 
 
 class StepInterruption(ThreadInterruption):
-    """Raised to cancel a step, or the rest of it after an earlier error; kernels do not treat it as an error."""
+    """Raised to cancel a step, or the rest of it after an earlier error. Kernels do not catch it."""

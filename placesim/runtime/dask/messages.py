@@ -21,9 +21,9 @@ TENSORS = "placesim_tensors"
 
 
 class SessionOpening(NamedTuple):
-    """Opening of a session in a worker: its graph without nodes, its machine, and the worker of each device.
+    """The opening of a session in a worker: its graph without nodes, its devices, and the worker of each device.
 
-    `address` is the worker's own, as in `homes`; `is_measured` if the client records times.
+    `address` is the worker's own, as in `homes`. `is_measured` is true if the client records times.
     """
 
     graph: Graph
@@ -36,10 +36,10 @@ class SessionOpening(NamedTuple):
 
 
 class PartWork(NamedTuple):
-    """A worker's part of a prepared step: partitions with their numbers among all, and their order.
+    """A worker's part of a prepared step: partitions, their numbers among all, and their order.
 
-    `order` has pairs of own partition and node, `positions` where each stands in the order of all; both are empty if that is
-    not fixed.  `buffers` are the fetches that share a variable's memory.
+    `order` has pairs of own partition and node; `positions` has their positions in the order of the whole step. Both are empty
+    if the order is not fixed. `buffers` are the fetches that alias a variable's memory.
     """
 
     parts: tuple[Partition, ...]
@@ -50,9 +50,10 @@ class PartWork(NamedTuple):
 
 
 class Readiness(NamedTuple):
-    """Answer of a worker about its part of a step once its programs are made.
+    """A worker's answer when it has compiled its part of a step.
 
-    `expensive` is how many of its ops deserve a thread of their own; `error` what kept partition `failed` from being made.
+    `expensive` is the number of ops worth a thread of their own. `error` is the error that compiling the partition `failed`
+    raised, or None.
     """
 
     needs_dataflow: bool
@@ -62,14 +63,14 @@ class Readiness(NamedTuple):
 
 
 class ConsoleText(NamedTuple):
-    """A text that an op wrote to standard output, or else to standard error."""
+    """A text that an op wrote to standard output if `is_output`, else to standard error."""
 
     is_output: bool
     text: str
 
 
 class Event(NamedTuple):
-    """A message in the order of the step."""
+    """A printed text or a placement, with its position in the order of the step."""
 
     position: Position
     what: ConsoleText | Placement
@@ -77,7 +78,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class PartResult:
-    """Result of a worker's part of a step; `position` is the place of `error`, `measured` its timing."""
+    """The result of a worker's part of a step. `position` is that of `error`; `measured` has its times."""
 
     results: dict[int, Any] = field(default_factory=dict)
     error: PlacesimError | None = None

@@ -1,8 +1,8 @@
-"""A worker's part of a step in fixed order: of its ready nodes, the first in that order runs.
+"""A worker's part of a step in a fixed order: of the ready nodes, the first in that order runs.
 
-In one process the nodes of all devices run one by one.  Here a worker goes on with what it has while tensors are on their way,
-so that workers don't wait for each other layer by layer.  What an order can be seen of keeps its turn (`turns`).  After an
-error whatever comes before it is still run: of several errors the first is the step's, as in one process.
+In one process, the nodes of all devices run one by one. Here a worker runs its other nodes while it waits for tensors, so
+workers don't wait for each other layer by layer. Nodes with visible effects still run in order. After an error, all nodes
+before it still run: the first of several errors becomes the step's, as in one process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from placesim.runtime.executors.node_steps import Step, StepCompiler
 from placesim.runtime.executors.program import Instruction, Program, TransferKey, blame, kernel_defect
 
 Sender = Callable[[str, Any, Any, int], None]
-"""Sends to a device, under a key, a value of a generation."""
+"""A function that sends a value: its arguments are device, key, value and generation."""
 
 
 class ScheduledPart:
     """Runs the nodes of some of a step's programs; a node's number is its position in `order`.
 
-    `order` has pairs of program and node, `positions` their positions in the order of the whole step, `is_here` tells this
-    worker's devices.
+    `order` has pairs of program and node, and `positions` their positions in the order of the whole step. `is_here` tells
+    whether a device is on this worker.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class ScheduledPart:
         self.edges = Edges(programs, order, instructions, is_here)
         self.reads = Reads(programs, order, instructions)
         self.at = -1
-        """The number of the node that runs, or that failed."""
+        """The number of the running node, or of the one that failed."""
 
     @property
     def position(self) -> Position:
-        """Position of that node in the order of the whole step."""
+        """Position of the running or failed node in the order of the whole step."""
         return (self.positions[self.at],) if self.at >= 0 else BEFORE_ALL
 
     def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
-        """Values by `_Arg` index -> values by `_Retval` index.
+        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
 
-        Raises the error of the first of the nodes that fail here, and Stopped once an earlier one failed elsewhere.
+        Raises the error of the first node that fails here, and StepInterruption after an earlier failure elsewhere.
         """
         if not self._is_folded:
             self._fold()
@@ -93,7 +93,7 @@ class ScheduledPart:
                 self.steps[number] = _handing_out(self.stores[part], found.outputs, folded.outputs(part, found))
 
     def blamed(self, error: Exception, number: int) -> PlacesimError:
-        """A node's error, with its name, device and place."""
+        """Return a node's error with its name, device and location."""
         part, index = self._order[number]
         program = self._programs[part]
         instruction = program.instructions[index]
@@ -112,10 +112,10 @@ def _handing_out(store: list[Any], first: int, outputs: list[Any]) -> Step:
 
 
 class Edges:
-    """Dependencies of nodes, by numbers.
+    """Dependencies of nodes, by node number.
 
-    `waits` is for how much, `followers` which nodes wait for it, `receives` which node waits for the tensor of a key from
-    elsewhere, and `urgent` are nodes that other workers wait for.
+    `waits` is the number of inputs that a node waits for, and `followers` the nodes that wait for it. `receives` has the node
+    that waits for the tensor of a key from another worker. `urgent` are nodes that other workers wait for.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Reads:
     ) -> None:
         self.counts = [[0] * program.store_size for program in programs]
         self.places: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
-        """For each node: its store, the positions that it reads, and its outputs without readers."""
+        """For each node: its program's store, the positions that it reads, and its outputs without readers."""
         for (part, _), found in zip(order, instructions, strict=True):
             for place in set(found.inputs):
                 self.counts[part][place] += 1
@@ -209,7 +209,10 @@ class _PartRun:
             raise StepInterruption
 
     def _rank(self, number: int) -> int:
-        """Rank of a node, the lowest runs first: its number, or a negative one that is equal modulo the count of nodes."""
+        """Return the rank of a node; the lowest runs first.
+
+        It is the node's number. For an urgent node, the count of nodes is subtracted, which leaves it equal modulo that count.
+        """
         return number - len(self._waits) if number in self._part.edges.urgent else number
 
     def _start(self, number: int) -> None:
@@ -226,7 +229,7 @@ class _PartRun:
             self._let(follower)
 
     def _guard(self, number: int, work: Callable[[], None]) -> bool:
-        """Do a node's work; return whether it succeeded.  An error ends the step at that node."""
+        """Do a node's work; return whether it succeeded. An error ends the step at that node."""
         try:
             work()
         except Exception as error:
@@ -241,13 +244,13 @@ class _PartRun:
         self._unseen = 0
 
     def _let(self, number: int) -> None:
-        """One of a node's inputs has arrived."""
+        """Note that one of a node's inputs has arrived."""
         self._waits[number] -= 1
         if not self._waits[number]:
             heappush(self._ready, self._rank(number))
 
     def _drop(self, number: int) -> None:
-        """Release values that nobody reads any more."""
+        """Release values that have no more readers."""
         part, read, unread = self._part.reads.places[number]
         store, counts = self._part.stores[part], self._counts[part]
         for place in unread:
@@ -265,7 +268,7 @@ class _PartRun:
         self._left = end - sum(self._done[:end])
 
     def _take(self, found: Any) -> None:
-        """Something came from outside."""
+        """Handle a message from outside."""
         if isinstance(found, Arrival):
             self._part.rendezvous.arrived(found)
             self._let(self._part.edges.receives[found.key])
@@ -279,7 +282,7 @@ class _PartRun:
 
 
 class PartRendezvous(dict[Any, Any]):
-    """Tensors passed between programs, by key; those for programs on other workers are sent."""
+    """Tensors passed between programs, by key. A tensor for another worker's program is sent."""
 
     def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
         super().__init__()

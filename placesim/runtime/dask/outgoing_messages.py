@@ -1,4 +1,4 @@
-"""Messages that threads leave to be written to a connection, one after another, by the event loop."""
+"""Messages that threads queue, and that the event loop writes to a connection one after another."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ class Outbox:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, connect: Callable[[], Any] | None = None) -> None:
-        """Begin to send, in the event loop; `connect` opens the connection if there is none."""
+        """Begin to send; call it in the event loop. `connect` opens the connection if there is none."""
         self._task = self._loop.create_task(self._write(connect))
 
     def post(self, message: dict[str, Any], value: Any) -> None:
-        """Send a message with a value, from any thread."""
+        """Send a message with a value; may be called in any thread."""
         packed = {**message, "value": pack(value)}
         with suppress(RuntimeError):  # the loop has ended, and with it whoever would read this
             self._loop.call_soon_threadsafe(self._queue.put_nowait, packed)
 
     def abort(self) -> None:
-        """Stop sending, in the event loop."""
+        """Stop sending; call it in the event loop."""
         if self._task is not None:
             self._task.cancel()
         if self._comm is not None:

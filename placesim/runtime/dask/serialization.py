@@ -1,6 +1,6 @@
 """Serialization of values and graphs as frames, which Dask's protocol sends without copying.
 
-Pickle protocol 5 keeps array memory out of the pickle, so that it is sent from its place.  Op registries are equal in all
+Pickle protocol 5 keeps array memory out of the pickle, so that it is sent without a copy. Op registries are equal in all
 processes and are sent by name.
 """
 
@@ -31,7 +31,7 @@ class Parcel:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return sum(memoryview(frame).nbytes for frame in self.frames)
 
 
@@ -71,7 +71,7 @@ _Pickler.dispatch_table[ElementSequence] = _reduced_dataset
 
 
 def pack(value: Any) -> Any:
-    """Convert a value to a form that Dask messages can carry."""
+    """Return a value in a form that Dask messages can carry."""
     text = io.BytesIO()
     memory: list[Any] = []
     _Pickler(text, 5, buffer_callback=lambda buffer: memory.append(buffer.raw())).dump(value)
@@ -79,20 +79,20 @@ def pack(value: Any) -> Any:
 
 
 def unpack(parcel: Parcel) -> Any:
-    """The value that was packed; its arrays may be written to."""
+    """Return the value that was packed, with writable arrays."""
     text, *memory = parcel.frames
     return pickle.loads(text, buffers=memory)
 
 
 def copy_compact(value: Any) -> Any:
-    """Copy a tensor contiguously in its memory order, so that only a view's elements are sent."""
+    """Return a tensor contiguous in its memory order, so that only the elements of a view are sent."""
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return value.copy(order="K")
     return value
 
 
 def align_array(value: Any) -> Any:
-    """A received tensor in aligned memory; small ones may share a message."""
+    """Return a received tensor in aligned memory; small tensors in one message may be unaligned."""
     if isinstance(value, np.ndarray) and not value.flags.aligned:
         return value.copy(order="K")
     return value

@@ -30,13 +30,13 @@ from placesim.runtime.sessions.session import GraphSession
 
 ROUND_TRIPS = 8
 CLOCK_SECONDS = 1.0
-"""Interval between clock synchronisations: a drift of 100 ppm is then 0.1 ms."""
+"""Seconds between clock synchronisations: a drift of 100 ppm is then 0.1 ms."""
 
 
 class DaskSession(GraphSession):
-    """A GraphSession with each device's state and execution in one worker of a cluster.
+    """A GraphSession in which each device's state and execution is in one worker of a cluster.
 
-    The cluster assigns a worker to each device; `tell` is called for devices that get another one after all.
+    The cluster assigns a worker to each device. `tell` is called for each device that is moved to another worker afterwards.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class DaskSession(GraphSession):
         super().__init__(*args, **options)
         self._walk = None if ledger is None else MemoryPreviewSession(*args, ledger=ledger, **options)
         self.lack: MemoryShortage | None = None
-        """Memory shortage of the running step on its device."""
+        """Memory shortage of the running step on a device, or None."""
         self._client = cluster.client
         self._names = cluster.names
         self._may_move = cluster.is_own or self.config.allow_soft_placement
@@ -71,7 +71,7 @@ class DaskSession(GraphSession):
 
     @property
     def links(self) -> WorkerConnections:
-        """The connections to the workers; made when they are first needed."""
+        """The connections to the workers, opened on first use."""
         if self._links is None:
             self._links = WorkerConnections(
                 self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
@@ -94,7 +94,7 @@ class DaskSession(GraphSession):
         self._looked = time.monotonic() + CLOCK_SECONDS
 
     def _heard(self, hear: Callable[[], WorkerMessage], address: str, kind: str) -> WorkerMessage:
-        """Answer of a worker; UnavailableError if it is gone."""
+        """Return the answer of a worker. Raises UnavailableError if it is gone."""
         while True:
             said = self._noted(hear())
             if said.address == address and said.message["is"] == kind:
@@ -104,15 +104,15 @@ class DaskSession(GraphSession):
 
     @property
     def runs_in_parallel(self) -> bool:
-        """Whether ops run in a pool of each worker."""
+        """Whether each worker runs ops concurrently in a pool."""
         return runs_ops_in_parallel(self.config)
 
     def hear(self) -> WorkerMessage:
-        """The next message of a worker."""
+        """Return the next message of a worker."""
         return self._noted(self.links.hear())
 
     def _noted(self, said: WorkerMessage) -> WorkerMessage:
-        """Count the measurements, also of an abandoned step."""
+        """Collect the measurements in a message, including those of an abandoned step; return the message."""
         if self.gathering is not None:
             if said.message["is"] == "ended" and said.value.measured is not None:
                 self.gathering.take(said.address, said.value.measured)
@@ -121,23 +121,23 @@ class DaskSession(GraphSession):
         return said
 
     def rest(self, seconds: float) -> None:
-        """Wait for a moment."""
+        """Wait for this time."""
         time.sleep(seconds)
 
     def next_step(self) -> int:
-        """A number for a step."""
+        """Return a number for a step."""
         self._steps += 1
         return self._steps
 
     def happened(self, what: ConsoleText | Placement) -> None:
-        """An op has printed, or a function's body was placed."""
+        """Handle an event: print an op's text, or record the placement of a function's body."""
         if isinstance(what, ConsoleText):
             print(what.text, end="", file=sys.stdout if what.is_output else sys.stderr)
         else:
             self.placements.append(what)
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
-        """Error for a lost worker, with its devices; `witness` is another worker that can't reach it."""
+        """Return the error for a lost worker, with its devices; `witness` is another worker that can't reach it."""
         whose = "" if witness is None else f" from {self._names[witness]}"
         return UnavailableError(f"{self._names[address]} is gone: the connection{whose} to its worker at {address} has ended")
 
@@ -148,7 +148,7 @@ class DaskSession(GraphSession):
                 raise self.lost(address)
 
     def records(self) -> tuple[DeviceRecord, ...]:
-        """State of the workers' devices. Raises UnavailableError for a worker that is gone."""
+        """Return the state of the workers' devices. Raises UnavailableError for a lost worker."""
         workers = dict.fromkeys(self.homes.values())
         self.check_workers(workers)
         number = self.next_step()
@@ -167,7 +167,7 @@ class DaskSession(GraphSession):
         return tuple(by_device[device] for device in self.homes)
 
     def close(self) -> None:
-        """Forget all variables, on all workers."""
+        """Discard all variables on all workers."""
         was_closed = self._closed
         super().close()
         if self._walk is not None:
@@ -177,7 +177,7 @@ class DaskSession(GraphSession):
             self._links.close()
 
     def _gather_rest(self, links: WorkerConnections) -> None:
-        """Collect the measurements of a step that did not end; a worker without an answer has sent all before."""
+        """Collect the measurements of a step that did not end. A worker without an answer has sent all before."""
         if self.gathering is None:
             return
         end = time.monotonic() + CLOSING_SECONDS
@@ -219,7 +219,7 @@ class DaskSession(GraphSession):
                 self.homes[device] = home
 
     def _hand_over_values(self) -> None:
-        """Send the values that came with the graph to the workers, once."""
+        """Send the graph's initial values to the workers, once."""
         found: dict[str, dict[str, SavedState]] = {}
         for name, state in self._states.items():
             if any(state.resources.named()) or state.node_states:

@@ -1,4 +1,4 @@
-"""Factory of sessions on a cluster, once their devices are known."""
+"""The factory of sessions on a cluster, used once their devices are known."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def open_cluster_sessions(
     tell: Callable[[DeviceMove], None] = lambda moved: None,
     take_report: Callable[[str], object] | None = None,
 ) -> Iterator[Opener]:
-    """Context with a factory of sessions on a cluster, which is connected or started with the first session.
+    """Return a context with a factory of sessions; the first session connects to the cluster or starts it.
 
-    `tell` is told of each device or task that lives elsewhere than was asked for.  `take_report` is given Dask's performance
-    report of each session that is measured, as an HTML page, when all has ended.  The opener raises what `open_cluster` does,
-    and UsageError if the cluster can't draw a report.
+    `tell` is called for each device or task that is on another worker than requested. `take_report` is called at the end with
+    Dask's performance report of each measured session, as an HTML page. The factory raises the errors of `open_cluster`, and
+    UsageError if the cluster can't draw a report.
     """
     with ExitStack() as stack:
 

@@ -1,8 +1,8 @@
-"""Memory that a worker lends to others on its machine: a large tensor is copied once, into memory that both sides map.
+"""Memory that a worker shares with others on its machine: a large tensor is copied once, into memory that both map.
 
-The memory has no name in any folder: who knows the sender's process and the number of its file opens it, where the system lets
-that process look into this one (on the same machine, the same user's).  It is gone with the last who has it, however they end.
-Linux alone has this; elsewhere, and where the other side can't open it, tensors go over the connection.
+The memory has no name in any folder. Another process opens it by the sender's process id and file number, if the system permits
+(same machine, same user). It is freed when the last process releases it, however that process ends. Only Linux has this.
+Elsewhere, or if the other process can't open it, tensors go over the connection.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from placesim.ops.process.memory_limit import current_memory
 
 LEAST_BYTES = 1 << 18
-"""A smaller tensor goes over the connection: to map memory takes as long as to copy about so much (an assumption)."""
+"""Minimum bytes of a tensor in shared memory: mapping takes as long as copying about this much (an assumption)."""
 MOST_PIECES = 256
-"""Each piece takes two open files on one side and one on the other; many systems give a process 1024."""
+"""Maximum segments: each takes two open files here and one in the other process; many systems allow a process 1024."""
 KEPT_STEPS = 8
 """Number of steps after which an unused segment is released."""
 _FINENESS = 3
@@ -29,14 +29,14 @@ _FREE, _LENT = 0, 1
 
 
 class Probe(NamedTuple):
-    """Content of our memory that the other side must read, to show that it can."""
+    """A token in shared memory; the other process must read it to show that it can."""
 
     path: str
     token: bytes
 
 
 class SharedArray(NamedTuple):
-    """An array in shared memory; unpickling returns a writable array over it."""
+    """An array in shared memory. Unpickling it returns a writable array over that memory."""
 
     path: str
     size: int
@@ -77,7 +77,7 @@ class SharedMemoryLender:
         self._probe: tuple[_SharedMemory, Probe] | None = None
 
     def probe(self) -> Probe | None:
-        """Test segment for other processes; None if there is no shared memory."""
+        """Return a test segment for other processes, or None if the system has no such shared memory."""
         if self._probe is None and hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
             token = secrets.token_bytes(_TOKEN_BYTES)
             piece = _SharedMemory(0)
@@ -86,7 +86,7 @@ class SharedMemoryLender:
         return None if self._probe is None else self._probe[1]
 
     def lend(self, value: Any) -> Any:
-        """Copy an array to shared memory for another process; returns the value itself if it is small or there is no room."""
+        """Copy an array to shared memory for another process. Return the value itself if it is small or there is no room."""
         if not isinstance(value, np.ndarray) or value.nbytes < LEAST_BYTES or value.dtype.hasobject:
             return value
         piece = self._free_piece(value.nbytes)
@@ -116,7 +116,7 @@ class SharedMemoryLender:
         return piece
 
     def step_ended(self) -> None:
-        """Release segments that were unused for several steps."""
+        """Release segments that were unused for several steps; called at the end of each step."""
         for pieces in self._pieces.values():
             for piece in list(pieces):
                 piece.used += 1
@@ -125,7 +125,7 @@ class SharedMemoryLender:
                     self._count -= 1
 
     def close(self) -> None:
-        """Stop lending; borrowers keep their segments."""
+        """Stop lending; other processes keep the segments that they use."""
         self._pieces.clear()
         self._probe = None
 

@@ -1,4 +1,4 @@
-"""The client's connections to a session's workers: its messages to them, and one queue of their messages."""
+"""The client's connections to a session's workers, and one queue of their messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from placesim.runtime.dask.serialization import pack, unpack
 from placesim.runtime.dask.worker_host import install_handlers
 
 CLOSING_SECONDS = 2.0
-"""Time limit for workers to learn that a session is closed."""
+"""Seconds that workers have to learn that a session is closed."""
 
 
 class WorkerMessage(NamedTuple):
-    """Message of a worker: its address, the message, the value with it, and its arrival time; a broken connection `is` lost."""
+    """A worker's message with its value and arrival time; for a broken connection, the message `is` lost."""
 
     address: str
     message: Mapping[str, Any]
@@ -37,7 +37,7 @@ class WorkerConnections:
     """One connection to each worker of a session."""
 
     def __init__(self, client: Client, openings: Mapping[str, SessionOpening]) -> None:
-        """Open a session on workers by address.  Raises UnavailableError for one that cannot be reached."""
+        """Open a session on the workers with these addresses. Raises UnavailableError if one cannot be reached."""
         self._client = client
         self._inbox: SimpleQueue[WorkerMessage] = SimpleQueue()
         self._outboxes: dict[str, Outbox] = {}
@@ -56,24 +56,24 @@ class WorkerConnections:
             raise
 
     def tell(self, address: str, message: Mapping[str, Any], value: Any = None) -> None:
-        """Send a worker a message."""
+        """Send a message to a worker."""
         self._outboxes[address].post(dict(message), value)
 
     def hear(self) -> WorkerMessage:
-        """The next message from any worker."""
+        """Return the next message from any worker."""
         while True:
             with suppress(Empty):  # an interrupt reaches this thread in between
                 return self.hear_within(TURN_SECONDS)
 
     def hear_within(self, seconds: float) -> WorkerMessage:
-        """Next message of any worker; raises Empty after `seconds`."""
+        """Return the next message from any worker. Raises Empty after `seconds`."""
         said = self._inbox.get(timeout=seconds)
         if said.message["is"] == "lost":
             self.gone.add(said.address)
         return said
 
     def close(self) -> None:
-        """End the session in all workers; those that do not answer learn it when they read again."""
+        """End the session in all workers; a worker that does not answer notices it when it next reads."""
         with suppress(Exception):  # whatever has broken, nothing of it is wanted
             self._client.sync(self._close, callback_timeout=CLOSING_SECONDS)
 

@@ -1,4 +1,4 @@
-"""Make a Dask worker a host of sessions: two handlers of its server, for a client and for other workers."""
+"""Hosting of sessions in a Dask worker: two handlers of its server, for the client and for other workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placesim.runtime.dask.worker_session import WorkerSession
 
 
 def install_handlers(dask_worker: Worker) -> None:
-    """Make a worker a host, once; no plugin of Dask's, which would be sent to workers of no session as well."""
+    """Install the handlers in a worker, once. A Dask plugin would also be sent to workers without a session."""
     if SESSION not in dask_worker.handlers:
         host = WorkerHost(dask_worker)
         dask_worker.handlers[SESSION] = host.serve_session
@@ -38,7 +38,7 @@ class WorkerHost:
         self.sessions: dict[str, Post] = {}
 
     async def serve_session(self, comm: Comm, session: str, value: Parcel) -> Status:
-        """A client's connection: its session lives as long as this."""
+        """Serve a client's connection; its session lives as long as the connection."""
         post = Post(self._worker, comm, session, unpack(value))
         self.sessions[session] = post
         await comm.write({"is": "open"})
@@ -53,7 +53,10 @@ class WorkerHost:
         return Status.dont_reply
 
     async def serve_tensors(self, comm: Comm, session: str, probe: Any) -> Status:
-        """Another worker's connection: tensors for a session.  The answer is whether that worker can lend us memory."""
+        """Serve another worker's connection, which sends tensors for a session.
+
+        The answer says whether that worker's shared memory can be opened here.
+        """
         try:
             await comm.write(can_borrow(probe and Probe(*probe)))
             while True:
@@ -69,7 +72,7 @@ class WorkerHost:
 
 
 class Post:
-    """A session's mail in one worker: from the client and the other workers to its thread, and back."""
+    """The messages of a session in one worker: from the client and other workers to the session's thread, and back."""
 
     def __init__(self, worker: Worker, comm: Comm, session: str, opening: SessionOpening) -> None:
         self._worker = worker
@@ -117,7 +120,7 @@ class Post:
                 mail.put(StopMessage())
 
     def arrive(self, step: int, tensor: tuple[Any, Any, int], sent: int) -> None:
-        """A tensor has come, with its key and generation; one of a step that has ended here is dropped."""
+        """Take a tensor from another worker, with its key and generation; drop it if its step has ended here."""
         there = perf_counter_ns()
         self._count(step)[1] += 1
         if step > self._ended:
@@ -125,11 +128,11 @@ class Post:
             self._mails[step].put(Arrival(key, align_array(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
-        """Number of tensors of a step that were sent from here, and that have arrived."""
+        """Return the numbers of a step's tensors that were sent from here, and that have arrived here."""
         return self._counts.setdefault(step, [0, 0])
 
     def close(self) -> None:
-        """Called when the client is gone or has finished."""
+        """End the session here; called when the client is gone or has finished."""
         self._ended = 1 << 62
         for mail in self._mails.values():
             mail.put(StopMessage())
@@ -151,7 +154,7 @@ class Post:
         self._client.post(message, value)
 
     def _send(self, step: int, device: str, key: Any, value: Any, generation: int) -> None:
-        """Send a tensor to a device of another worker, over the only connection to it."""
+        """Send a tensor to a device of another worker, over the only connection to that worker."""
         self._count(step)[0] += 1
         address = self._homes[device]
         peer = self._peers.get(address)

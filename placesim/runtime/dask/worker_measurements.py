@@ -1,4 +1,4 @@
-"""Measurements of kernels in the workers of a session: each uses its own clock, and the client converts them to its own."""
+"""Measurements of kernels in a session's workers. Each uses its own clock; the client converts the times to its own."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.recording.kernel_timing import RECEIVED, Measurements, RemoteNode, TransferPath, rows
 
 FROM_ELSEWHERE = 1
-"""Marks a transfer whose start time is of the sender's clock."""
+"""Marks a transfer whose start time is by the sender's clock."""
 _BODY = -1
 _SAMPLES = 16
 
 
 class WorkerTransferPath(NamedTuple):
-    """A transfer path, and the number of the prepared step that it belongs to; negative inside a function's body."""
+    """A transfer path, and the number of its prepared step; negative inside a function's body."""
 
     step: int
     way: TransferPath
 
 
 class WorkerMeasurement(NamedTuple):
-    """Measurements of a worker since its last message, as `Measurements` has them; numbers and moments are the worker's own."""
+    """A worker's measurements since its last message, in the form of `Measurements`, with its own numbers and clock."""
 
     nodes: Sequence[RemoteNode]
     ways: Sequence[WorkerTransferPath]
@@ -45,7 +45,7 @@ class WorkerMeasurement(NamedTuple):
 
 
 class WorkerRecorder(Measurements):
-    """Recorder of one worker of a session; its data is sent in pieces, by any thread."""
+    """The recorder of one worker's session. It sends its data in pieces, from any thread."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,14 +54,14 @@ class WorkerRecorder(Measurements):
         self._lock = Lock()
 
     def join(self, programs: Sequence[Program], step: int) -> None:
-        """These programs are the worker's part of a prepared step: what they send and receive has a far end elsewhere."""
+        """Note that these programs are the worker's part of a prepared step: other workers may be at the ends of transfers."""
         first = len(self.ways)
         if programs:
             self.ways_of(programs)
         self._steps_of_ways.update(dict.fromkeys(range(first, len(self.ways)), step))
 
     def news(self) -> WorkerMeasurement:
-        """Data not sent before."""
+        """Return the data that was not sent before."""
         with self._lock:
             # runs name nodes, and transfers ways: what is named is there before, and so is read after
             runs, transfers = self.runs[self._told[0] :], self.transfers[self._told[1] :]
@@ -79,7 +79,7 @@ class WorkerRecorder(Measurements):
 
 
 class PartMeasurements:
-    """Identity of a part's tensors in measurements: those between its programs, and those from elsewhere."""
+    """Measures the tensors of a part of a step: those between its programs, and those from other workers."""
 
     def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
         self.exchange = measurements.exchange(programs)
@@ -88,13 +88,13 @@ class PartMeasurements:
 
     @classmethod
     def of(cls, programs: Sequence[Program]) -> PartMeasurements | None:
-        """Measurements of programs; None if nothing is recorded."""
+        """Return the measurements of programs, or None if nothing is recorded."""
         measurements = programs[0].state.measurements if programs else None
         assert measurements is None or isinstance(measurements, Measurements)
         return None if measurements is None else cls(measurements, programs)
 
     def came(self, name: TransferKey, arrival: Arrival) -> None:
-        """A tensor came from another worker."""
+        """Record that a tensor came from another worker."""
         self._transfers.extend((self._ways[name], arrival.sent, arrival.there, FROM_ELSEWHERE))
 
 
@@ -102,28 +102,28 @@ class PartMeasurements:
 
 
 class WorkerClock:
-    """Offset of a worker's clock from the client's, in nanoseconds, by the quickest of its last round trips.
+    """The offset of a worker's clock from the client's, in nanoseconds, from the quickest of its last round trips.
 
-    An answer was written somewhere between a question and its coming back; halfway is wrong by half of that at most.
+    The worker answered at some time within the round trip; taking the middle is wrong by at most half of it.
     """
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
 
     def add(self, asked: int, there: int, back: int) -> None:
-        """Add a round trip: sent and received by the client's clock, answered by the worker's."""
+        """Add a round trip: `asked` and `back` by the client's clock, `there` by the worker's."""
         self._samples.append((back - asked, there - (asked + back) // 2))
 
     @property
     def ahead(self) -> int:
-        """0 before the first round trip."""
+        """Nanoseconds by which the worker's clock is ahead; 0 before the first round trip."""
         return min(self._samples, default=(0, 0))[1]
 
 
 class MeasurementCollector:
     """Merges the workers' measurements into the client's.
 
-    `homes` has the address of each device's worker, `names` what a trace calls the process of an address.
+    `homes` maps each device to its worker's address, and `names` an address to the name of its process in traces.
     """
 
     def __init__(self, measurements: Measurements, homes: Mapping[str, str], names: Mapping[str, str]) -> None:
@@ -141,7 +141,7 @@ class MeasurementCollector:
         self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
     def take(self, address: str, told: WorkerMeasurement) -> None:
-        """Take a worker's measurements, in the order of their arrival."""
+        """Take a worker's measurements; call it in the order of their arrival."""
         own = self._nodes[address]
         own += range(len(self._found.nodes), len(self._found.nodes) + len(told.nodes))
         self._found.nodes += told.nodes
@@ -150,7 +150,7 @@ class MeasurementCollector:
         self._take_transfers(address, told)
 
     def spans(self) -> Iterator[WorkerSpan]:
-        """Activities of the workers."""
+        """Yield the activities of the workers."""
         since_epoch = time_ns() - perf_counter_ns()
         addresses = {number: address for (address, _), number in self._threads.items()}
         for number, start, end, thread in rows(self._found.runs, 4):
@@ -179,7 +179,7 @@ class MeasurementCollector:
             self._found.transfers.extend((number, min(start - self.clocks[sender].ahead, there), there, 0))
 
     def _way(self, own: Sequence[int], step: int, way: TransferPath) -> int:
-        """The client's number of a path, which both of its ends report."""
+        """Return the client's number of a transfer path, which both of its ends report."""
         maker = None if way.maker is None else own[way.maker]
         found = way._replace(maker=maker, readers=tuple(own[reader] for reader in way.readers))
         key = (step, way.sender, way.receiver, way.tensor)

@@ -36,7 +36,10 @@ from placesim.runtime.sessions.shared_variable_memory import show_ends
 
 
 class WorkerFunctionCalls(FunctionCalls):
-    """Functions run whole in the worker that calls them, also what is placed on devices of others; but for nodes with state."""
+    """Function calls in a worker. A function runs entirely there, even nodes placed on other workers' devices.
+
+    Nodes that keep state on another worker's device are refused.
+    """
 
     def __init__(self, is_here: Callable[[str], bool], *rest: Any) -> None:
         super().__init__(*rest)
@@ -70,9 +73,9 @@ class WorkerStep:
 
 
 class WorkerSession:
-    """State of a session in a worker, from its opening until it is closed.
+    """The state of a session in a worker, from its opening until it is closed.
 
-    `reply` takes what the client is told, `post` a tensor for a device of another worker; both may be called in any thread.
+    `reply` sends a message to the client, `post` a tensor to a device of another worker; both may be called in any thread.
     """
 
     def __init__(
@@ -106,7 +109,7 @@ class WorkerSession:
         self._thread.start()
 
     def is_here(self, device: str) -> bool:
-        """Whether this worker has a device, or nobody else."""
+        """Whether a device is on this worker, or on none."""
         return self._opening.homes.get(device, self._opening.address) == self._opening.address
 
     def do(self, job: Callable[[], None]) -> None:
@@ -114,7 +117,7 @@ class WorkerSession:
         self._jobs.put(job)
 
     def news(self) -> WorkerMeasurement | None:
-        """Measurements not sent yet; in any thread."""
+        """Return measurements not sent yet, or None without any; may be called in any thread."""
         return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
@@ -136,12 +139,12 @@ class WorkerSession:
     # --- what the client asks for; in the session's thread
 
     def adopt(self, kept: Mapping[str, SavedState]) -> None:
-        """Take over state that this worker's devices had on other workers."""
+        """Take over state that was prepared elsewhere for this worker's devices."""
         for device, found in kept.items():
             found.give(self._states[device])
 
     def save(self, step: int) -> None:
-        """Report the state of this worker's devices between two steps."""
+        """Send the client the state of this worker's devices between two steps."""
         found: tuple[DeviceRecord, ...] | PlacesimError
         try:
             found = tuple(record_state(self._states[device]) for device in self._opening.homes if self.is_here(device))
@@ -150,7 +153,7 @@ class WorkerSession:
         self._reply({"is": "saved", "step": step}, found)
 
     def prepare(self, number: int, work: PartWork) -> None:
-        """Compile a part of a step, and report whether that succeeded."""
+        """Compile a part of a step, and tell the client whether that succeeded."""
         resources: dict[str, Any] = {}
         opening = self._opening
         calls = WorkerFunctionCalls(
@@ -179,7 +182,7 @@ class WorkerSession:
         self._reply({"is": "ready", "number": number}, found)
 
     def run(self, step: int, number: int, feeds: Mapping[int, Any], mail: Mail, *, flows: bool) -> None:
-        """Run a part of a step, and report its end."""
+        """Run a part of a step, and send the client its result."""
         prepared = self._prepared[number]
         ended = PartResult()
         self._events = ended.events
@@ -205,7 +208,7 @@ class WorkerSession:
             self._reply({"is": "ended", "step": step}, PartResult(error=_told(error), measured=ended.measured))
 
     def _with_place(self, error: PlacesimError) -> PlacesimError:
-        """Add this worker's name to the error for a missing file."""
+        """Add this worker's address to the help of an error for a missing file."""
         if is_missing_file(error):
             where = f"the worker at {self._opening.address} has no such file"
             error.help = (*error.help, f"{where}: paths are on its machine, relative to {os.getcwd()}")
@@ -251,7 +254,7 @@ class WorkerSession:
 
 
 def _told(error: Exception) -> PlacesimError:
-    """Error to send to the client; unexpected exceptions are reported as bugs."""
+    """Return an error to send to the client; unexpected exceptions become bug reports."""
     if isinstance(error, PlacesimError):
         return error
     found = DefectError(f"a worker failed with {type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""A dry run as executors meet it: kernels on abstract values, and decisions that are assumed."""
+"""A dry run as executors see it: kernels on abstract values, and assumed decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.runtime.dry_runs.assumptions import Assumptions
 
 
 class DryRunKernels:
-    """Abstract kernels and decisions of one dry run, by its assumptions."""
+    """The abstract kernels and decisions of one dry run, which follow its assumptions."""
 
     def __init__(self, assumptions: Assumptions) -> None:
         self._assumptions = assumptions
@@ -23,13 +23,13 @@ class DryRunKernels:
 
     @property
     def is_free(self) -> bool:
-        """Whether assumptions other than the given ones are allowed."""
+        """Whether the run may make assumptions that the user did not give."""
         return self._assumptions.is_free
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
-        """Abstract kernel, which only computes output shapes."""
+        """Return an abstract kernel, which only computes output shapes."""
         return sketch_kernel(kernel, graph, node, self._assumptions)
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-        """Error for a node whose control decision depends on unknown values."""
+        """Return the error for a node whose control decision depends on unknown values."""
         return unknown_choice(graph, node, values)

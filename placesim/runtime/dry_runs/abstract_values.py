@@ -1,7 +1,7 @@
 """Abstract kernels for dry runs: tensors with known shape and type but unknown elements.
 
-Kernels compute small known tensors as usual: shape arithmetic, loop counters, predicates.  For large or unknown inputs, the
-kernel's shape function gives the outputs.  A node that needs an unknown value ends in an error that names it.
+Kernels compute small known tensors as usual: shapes, loop counters, conditions. For large or unknown inputs, the kernel's shape
+function gives the output shapes. A node that needs an unknown value raises an error that names it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from placesim.runtime.dry_runs.assumptions import TWO_WAYS, Assumptions, OpenTen
 from placesim.runtime.shapes.graph_shapes import MAX_VALUE_ELEMENTS
 
 MAX_KNOWN_ELEMENTS = 1024
-"""Tensors of more elements are sketched."""
+"""Maximum elements of a tensor whose values are known in a dry run."""
 _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
-"""Functions that one input may settle alone, and the value with which it does."""
+"""Functions that one input may determine alone, and the value with which it does."""
 MAX_ROOTS = 8
 """Maximum number of feeds named for a value; none is named for a value that needs more."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
-"""Shapes of last outputs that shape functions leave unknown, although the kernels always produce them."""
+"""Shapes of outputs that shape functions leave unknown, although the kernels always produce them."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
-"""Errors of a kernel that looks into an abstract value."""
+"""Errors of a kernel that reads an abstract value."""
 
 
 def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
@@ -100,7 +100,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-    """Error for a node whose decision, what runs next or how often, depends on unknown values."""
+    """Return the error for a node that decides with unknown values which function runs next or how often."""
     text = f"The work of {node_tag(node.name)} depends on a value known only at run time"
     error = SketchedValueError(text, node=node.name, location=graph.location(node))
     error.roots = _roots(values)
@@ -108,7 +108,7 @@ def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedV
 
 
 def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[..., Sequence[Any]]:
-    """Kernel of a node that calls functions, with assumptions for its unknown decisions."""
+    """Return the kernel of a node that calls functions, with assumptions for its unknown decisions."""
     compute = kernel.compute
 
     def choose(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
@@ -152,7 +152,7 @@ def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[
 
 
 def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
-    """Scalar that determines a logical op despite unknown inputs; None if there is none."""
+    """Return the scalar that determines a logical op despite unknown inputs, or None."""
     if any(value.ndim for value in values):
         return None
     return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
@@ -166,7 +166,7 @@ def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | No
 
 
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
-    """Feeds that would have determined the assumed shapes of a node's inputs."""
+    """Return the feeds that would have determined the assumed shapes of a node's inputs."""
     found = NOTHING
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -188,7 +188,7 @@ def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], va
 
 
 def _partly(value: Any) -> Any:
-    """A value with -1 for unknown elements; None if all are unknown or there are too many."""
+    """Return a value with -1 for unknown elements; None if all are unknown or there are too many."""
     if not isinstance(value, Sketch):
         return value
     if value.known is not None:
@@ -197,7 +197,7 @@ def _partly(value: Any) -> Any:
 
 
 def _roots(values: Sequence[Any]) -> frozenset[str] | None:
-    """Feeds that together determine these values; None if feeds do not."""
+    """Return the feeds that together determine these values; None if feeds do not."""
     found: frozenset[str] = frozenset()
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -211,7 +211,10 @@ def _roots(values: Sequence[Any]) -> frozenset[str] | None:
 def _needed_roots(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> frozenset[str] | None:
-    """Feeds that would determine a node's output shape, from the values that its shape function reads, else from all."""
+    """Return the feeds that would determine a node's output shape.
+
+    They are those of the values that its shape function reads, or else of all inputs.
+    """
     asking = _ValueQuestions(*_known_of(values, attrs, context))
     with suppress(ShapeError, GraphBuildError):
         kernel.shape(asking)
@@ -219,7 +222,7 @@ def _needed_roots(
 
 
 def _is_known(values: Sequence[Any]) -> bool:
-    """Whether all of a node's inputs are known, and few elements."""
+    """Whether all of a node's inputs are known and have few elements."""
     elements = 0
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -232,7 +235,7 @@ def _is_known(values: Sequence[Any]) -> bool:
 def _shapes(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext], *, is_known: bool
 ) -> list[Dims] | None:
-    """Result of the shape function; None if it rejects known values, since the kernel's error is better."""
+    """Return the result of the shape function; None if it refuses known values, since the kernel's error is better."""
     try:
         return list(kernel.shape(ShapeContext(*_known_of(values, attrs, context))))
     except (ShapeError, GraphBuildError) as error:
@@ -244,7 +247,7 @@ def _shapes(
 def _known_of(
     values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None], list[Dims]]:
-    """Known facts of a node's inputs for a shape function."""
+    """Return the known facts of a node's inputs for a shape function."""
     return (
         [value_dims(value.value if isinstance(value, VariableResource) else value) for value in values],
         attrs,
@@ -255,13 +258,13 @@ def _known_of(
 
 
 def _spelled(value: Any) -> Dims:
-    """Shape given by a value, as far as known."""
+    """Return the shape that a value gives, as far as it is known."""
     known = value.known if isinstance(value, Sketch) else None
     return None if known is None or known.ndim != 1 else tuple(map(int, known))
 
 
 class _ValueQuestions(ShapeContext):
-    """Records which requested values were unknown."""
+    """Records which of the requested values were unknown."""
 
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)
@@ -275,7 +278,7 @@ class _ValueQuestions(ShapeContext):
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
-    """Shape behind a resource handle: that of the variable's value, or the declared one."""
+    """Return the type and shape behind a resource handle: those of the variable's value, or the declared ones."""
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))

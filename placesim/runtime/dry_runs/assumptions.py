@@ -1,6 +1,6 @@
 """Assumptions of a dry run for unknown values: iteration counts of loops, branches, unknown dimensions.
 
-Both questions and answers are recorded: reports list the assumptions, and the search for the costlier branches
+Questions and answers are both recorded. Reports list the assumptions, and the search for the costlier branches
 (`placesim/studies/dry_run.py`) reads the choices.
 """
 
@@ -26,7 +26,7 @@ class BranchChoice(NamedTuple):
     ways: int
 
     def word(self, branch: int) -> str:
-        """Name of a branch."""
+        """Return the name of a branch."""
         return ("false", "true")[branch] if self.ways == TWO_WAYS else str(branch)
 
 
@@ -40,13 +40,14 @@ class OpenTensor(NamedTuple):
 
 @dataclass(slots=True)
 class Assumptions:
-    """Assumptions of one dry run.  Unless `is_free`, only given ones are used, and other unknown decisions are errors.
+    """The assumptions of one dry run. Unless `is_free`, only given ones are used, and other unknown decisions are errors.
 
-    `iterations` by a loop's frame or node, `dimension` for each that stays open, `branches` by choice.  What was asked:
-    `loops` with the number that each ran, `chosen` with the branch that was taken, in the order in which they came up, and
-    `opened`, the tensors with an assumed dimension, by graph, node and output; `causes` are the feeds (`UNTOLD` for what none
-    tells) whose values would have settled these and all that follow from them.  `failed` tells of choices with a branch that
-    ends in an error, and `notes` what else there is to say.
+    Given are `iterations` by a loop's frame or node, `dimension` for unknown dimensions, and `branches` by choice.
+
+    Recorded are `loops` with their iteration counts, and `chosen` with the branches taken, in order of occurrence. `opened` has
+    the tensors with an assumed dimension, by graph, node and output. `causes` has the feeds whose values would have determined
+    these tensors and all that follow from them, or `UNTOLD` if none would. `failed` has choices with a branch that ends in an
+    error, and `notes` further remarks.
     """
 
     is_free: bool = False
@@ -69,7 +70,7 @@ class Assumptions:
         return number < self.iterations_of(loop)
 
     def iterations_of(self, loop: str) -> int:
-        """Assumed iterations of a loop with an unknown trip count."""
+        """Return the assumed iterations of a loop with an unknown trip count."""
         found = self.loops.get(loop)
         if found is None:
             name = find_loop(self.iterations, loop)
@@ -77,7 +78,7 @@ class Assumptions:
         return found
 
     def branch(self, node: str, count: int) -> int:
-        """Branch to take (of `count`) if the deciding node's value is unknown."""
+        """Return the branch to take, of `count`, if the deciding node's value is unknown."""
         choice = BranchChoice(node, count)
         found = self.chosen.get(choice)
         if found is None:
@@ -86,7 +87,7 @@ class Assumptions:
         return found
 
     def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
-        """A tensor's shape with assumed sizes for unknown dimensions, or unchanged if none are assumed."""
+        """Return a tensor's shape with assumed sizes for unknown dimensions, or unchanged if none are assumed."""
         if self.dimension is None or tensor.dims is None:
             return tensor.dims
         self.opened[graph, tensor.node, slot] = tensor
@@ -95,23 +96,23 @@ class Assumptions:
     # --- what is said of it
 
     def unsaid_loops(self) -> list[str]:
-        """Loops assumed to run once because their iteration count is unknown."""
+        """Return the loops assumed to run once because their iteration count is unknown."""
         return [loop for loop in self.loops if find_loop(self.iterations, loop) is None]
 
     def unused_iterations(self) -> list[str]:
-        """Names of loops with a given iteration count that was never needed."""
+        """Return the names of loops with a given iteration count that was never needed."""
         used = {find_loop(self.iterations, loop) for loop in self.loops}
         return [name for name in self.iterations if name not in used]
 
     def warnings(self) -> list[str]:
-        """Warnings about assumptions that are probably wrong."""
+        """Return warnings about assumptions that are probably wrong."""
         return [
             f"loop {loop} is assumed to run once, as its trip count is unknown: set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
         ]
 
     def sentences(self) -> tuple[str, ...]:
-        """Assumptions made, and given ones that had no effect."""
+        """Return sentences about the assumptions made, and the given ones that had no effect."""
         said = [
             f"loop {loop} is assumed to run once: trip count unknown, set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
@@ -135,7 +136,10 @@ class Assumptions:
 
 
 def find_loop(names: Mapping[str, object], loop: str) -> str | None:
-    """The given name that refers to a loop: its frame, the frame's scope, or the last part of either."""
+    """Return the given name that refers to a loop, or None.
+
+    It is the loop's frame, the frame's scope, or the last part of either.
+    """
     return next((name for name in names if is_loop_name(name, loop)), None)
 
 

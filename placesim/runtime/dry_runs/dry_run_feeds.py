@@ -27,9 +27,9 @@ _LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """Values of unknown dimensions: shapes by placeholder, and the first dimension of all placeholders with an unknown one.
+    """Sizes of unknown dimensions: shapes by placeholder, and the first dimension of all placeholders that leave it open.
 
-    `guesses` has the assumptions for the rest, and records what was asked.
+    `guesses` has the assumptions for the rest, and records the questions.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -40,10 +40,9 @@ class FeedShapes:
 def sketch_feeds(
     graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
 ) -> dict[TensorRef, Any]:
-    """Feeds of a step, by tensor: small values as they are; for all others, and for placeholders without a feed, an abstract
-    value.
+    """Return the feeds of a step by tensor: small values unchanged, others and missing ones as abstract values.
 
-    Raises SketchedValueError if a placeholder's shape is open, UsageError for a shape that fits no placeholder, RequestError
+    Raises SketchedValueError if a placeholder's shape is unknown, UsageError for a shape that fits no placeholder, RequestError
     for a feed that fits no tensor.
     """
     for name in wanted.shapes:
@@ -78,7 +77,7 @@ def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
 def _open_shapes(
     graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
 ) -> SketchedValueError:
-    """Shortest list of placeholder shapes to ask for: those that determine most tensors come first."""
+    """Return the error for unknown shapes, with advice on few placeholder shapes that determine most tensors."""
     names = {node_id: graph.nodes[node_id].name for node_id in missing}
     # the rest of such a shape is known
     of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
@@ -102,7 +101,7 @@ def _open_shapes(
 
 
 def _settles(count: int, whole: int) -> str:
-    """Describe the number of tensors that become known."""
+    """Return a text about the number of shapes that become known."""
     return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
@@ -115,9 +114,9 @@ def _example(dims: Dims) -> str:
 
 
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
-    """Remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
+    """Return remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
 
-    `opened` has the determining feeds of all tensors whose shapes depend on values; feeds that determine most come first.
+    `opened` has the determining feeds of all tensors whose shapes depend on values. Feeds that determine most come first.
     """
     said = []
     sets = [causes for causes in opened if UNTOLD not in causes]
@@ -152,7 +151,7 @@ def _declared(node: Node) -> Dims:
 
 
 def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
-    """A placeholder's shape with the requested dimensions."""
+    """Return a placeholder's shape with the requested dimensions."""
     declared = _declared(node)
     if node.name in wanted.shapes:
         shape = tuple(wanted.shapes[node.name])
@@ -169,7 +168,7 @@ def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
 
 
 def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
-    """The frames of a graph's loops, those in functions and in nodes that steps add among them; of loops in one op its name."""
+    """Return the frames of a graph's loops, including those in functions and in added nodes. A loop op has its own name."""
     found: dict[str, None] = {}
     nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
     for node in nodes:
@@ -181,7 +180,10 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
 
 
 def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
-    """Upper bound of the nodes in a dry run of all runs of all steps, functions' bodies once; None if there are loops."""
+    """Return an upper bound of the nodes in a dry run of all steps, with each function body counted once.
+
+    Return None if there are loops.
+    """
     bodies = [function.nodes for function in graph.functions.values()]
     ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
     if not _LOOPS.isdisjoint(ops):
@@ -203,18 +205,18 @@ def check_batch(graph: Graph) -> None:
 
 
 def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
-    """Each placeholder's name, and its shape as text."""
+    """Return each placeholder's name and shape as text."""
     return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
 
 
 def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:
-    """The placeholders that these nodes need and that nothing feeds, in graph order."""
+    """Return the placeholders that these nodes need and that nothing feeds, in graph order."""
     needed = _ancestors(graph, targets, fed) - {ref.node for ref in fed}
     return [graph.nodes[i] for i in sorted(needed) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
 
 
 def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> set[int]:
-    """These nodes and all their ancestors, up to feeds."""
+    """Return these nodes and all their ancestors, up to feeds."""
     seen = set(targets)
     waiting = list(seen)
     while waiting:

@@ -1,8 +1,7 @@
-"""Constant folding: nodes that depend on constants alone are computed once for all steps of an executor, if requested.
+"""Constant folding, if requested: nodes that depend only on constants are computed once for all steps of an executor.
 
-Graph, placement, order and memory accounts do not change.  The values come from the same kernels, so results are bit-identical.
-As in TensorFlow's constant folding, control inputs do not matter: a node's value does not depend on them, and they still run
-before its readers.
+Graph, placement, order and memory accounts do not change. The values come from the same kernels, so results are bit-identical.
+As in TensorFlow's constant folding, control inputs do not matter: they still run before the node's readers.
 """
 
 from __future__ import annotations
@@ -20,26 +19,27 @@ from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
 
 LARGEST_BYTES = 10 << 20
-"""Maximum size of a folded output, unless an input is as large.  Found by experiment with TensorFlow 2.21, for what its two
-optimizers fold together.
+"""Maximum size of a folded output, unless an input is as large.
+
+Found by experiment with TensorFlow 2.21, for nodes that its two optimizers fold together.
 """
 
 
 class FoldedNodes(NamedTuple):
-    """Nodes, by program and id, that need not run, and the stores of their programs with what they gave."""
+    """The nodes, by program and id, that need not run, and their values in each program's store."""
 
     nodes: frozenset[tuple[int, int]]
     stores: list[list[Any]]
 
     def outputs(self, number: int, instruction: Instruction) -> list[Any]:
-        """Outputs of one of the nodes."""
+        """Return the outputs of one of the nodes."""
         return self.stores[number][instruction.outputs : instruction.outputs + instruction.output_count]
 
 
 def fold(programs: Sequence[Program]) -> FoldedNodes | None:
-    """Compute nodes that depend on constants alone; None if folding is off or every node is observed.
+    """Compute nodes that depend only on constants; return None if folding is off or an observer needs every node.
 
-    A node that fails is left to its turn in the step, where it fails in the same way.
+    A node that fails is not folded: it fails in the same way when the step runs it.
     """
     states = [program.state for program in programs]
     if not states or not all(state.folds and not state.is_watched for state in states):
@@ -48,7 +48,7 @@ def fold(programs: Sequence[Program]) -> FoldedNodes | None:
 
 
 class _ConstantFolder:
-    """Follows data from the constants on, as far as nodes have all of it."""
+    """Computes nodes from the constants on, as long as all of a node's inputs are known."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self._programs = programs
@@ -85,19 +85,19 @@ class _ConstantFolder:
         return FoldedNodes(frozenset(self._done), self._stores)
 
     def _may_follow(self, instruction: Instruction) -> bool:
-        """Whether a node with constant inputs always has the same outputs and no effects."""
+        """Whether a node always has the same outputs for constant inputs, and no side effects."""
         if instruction.node.op in SENDS:
             return instruction.key in self._receives
         return _is_pure(instruction)
 
     def _sent(self, number: int, instruction: Instruction) -> tuple[tuple[int, int]]:
-        """Receiving node of a folded send, which gets the value in advance."""
+        """Give the value of a folded send to its receive, and return the receive's program and index."""
         to, index = self._receives[instruction.key]
         self._stores[to][self._programs[to].instructions[index].outputs] = self._stores[number][instruction.inputs[0]]
         return ((to, index),)
 
     def _computed(self, number: int, instruction: Instruction) -> bool:
-        """Compute a node's outputs; return whether that succeeded and they are small enough."""
+        """Compute a node's outputs; return whether it succeeded and the outputs are small enough."""
         store = self._stores[number]
         given = [store[position] for position in instruction.inputs]
         try:
@@ -114,7 +114,7 @@ class _ConstantFolder:
 
 
 def _readers(program: Program) -> list[list[int]]:
-    """Data readers of each node, once per input."""
+    """Return the data readers of each node, listed once per input."""
     found: list[list[int]] = [[] for _ in program.instructions]
     for index, instruction in enumerate(program.instructions):
         for source in instruction.node.input_nodes:
@@ -143,5 +143,5 @@ def _bytes(values: Sequence[Any]) -> int:
 
 
 def constant_compute(outputs: Sequence[Any]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Replacement of a folded node's `compute` for its readers."""
+    """Return a function that replaces the `compute` of a folded node."""
     return lambda values: outputs

@@ -1,7 +1,7 @@
-"""TensorFlow's data flow: nodes run as their inputs arrive; ops that wait; ops that run in a thread pool.
+"""TensorFlow's dataflow execution: nodes run when their inputs arrive, some wait, and large ones run in a thread pool.
 
-Only kernels run in the pool: what they give is passed on in the thread that called `run`, so the result does not depend on the
-number of threads.
+Only kernels run in the pool. The thread that called `run` passes their outputs on, so the result does not depend on the number
+of threads.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGE_INPUT_BYTES = 1 << 15
 
 
 def deadlock_error(name: str, is_body: bool) -> OpError:
-    """Error for a node that waits when nothing else can run."""
+    """Return the error for a node that waits when nothing else can run."""
     if not is_body:
         return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
     found = UnimplementedError(
@@ -44,10 +44,10 @@ def deadlock_error(name: str, is_body: bool) -> OpError:
 
 
 class DataflowSetup:
-    """Common part of all runs of some programs.
+    """The settings that all runs of some programs share.
 
-    With a `pool`, large kernels run in it.  `is_body` marks a function's programs.  `let_others` is called when nothing can
-    run; it lets other steps run and returns whether to retry.
+    With a `pool`, large kernels run in it. `is_body` marks a function's programs. `let_others` is called if no node can run: it
+    lets other steps run, and returns whether to try the waiting nodes again.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class DataflowRun(Propagation):
             self.ready.extend(Visit(node, iteration) for node in first)
 
     def _end(self) -> dict[int, Any]:
-        """Results, by `_Retval` index."""
+        """Return the results by `_Retval` index. Raises InvalidArgumentError for a dead result."""
         if self.programs:
             self.programs[0].state.memory.worked(self.done % LOOK_AFTER)
         for index in self.dead_results:
@@ -124,7 +124,7 @@ class DataflowRun(Propagation):
         return self.results
 
     def _turn(self) -> None:
-        """Run ready nodes; else wait for the pool; else retry waiting nodes."""
+        """Run the ready nodes. If there are none, wait for the pool; if nothing runs there, try the waiting nodes again."""
         if self.ready:
             while self.ready:
                 self._start(self.ready.popleft())
@@ -144,7 +144,7 @@ class DataflowRun(Propagation):
                     raise blame_node(deadlock_error(node.name, self.is_body), node)
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
-        """The next node that a thread of the pool has computed, and its outputs."""
+        """Wait for a thread of the pool to compute a node; return the node and its outputs."""
         while True:
             with suppress(Empty):
                 found = self.finished.get(timeout=TURN_SECONDS)
@@ -170,7 +170,7 @@ class DataflowRun(Propagation):
         return self._finish(visit, outputs)
 
     def _start_dead(self, visit: Visit) -> None:
-        """A node in a branch that is not taken has dead outputs."""
+        """Finish a node in a branch that is not taken: its outputs are dead."""
         instruction = visit.node.instruction
         if visit.node.kind == RESULT:
             self.dead_results.append(instruction.attrs["index"])
@@ -178,7 +178,7 @@ class DataflowRun(Propagation):
         self._finish(visit, [DEAD] * instruction.output_count)
 
     def _hand_over(self, visit: Visit, pool: Pool) -> bool:
-        """Pass a node with enough work to a thread of the pool."""
+        """Pass a node with large inputs to a thread of the pool; return False if they are small."""
         values = self._values(visit)
         if sum(getattr(value, "nbytes", 0) for value in values) <= LARGE_INPUT_BYTES:
             return False
@@ -195,7 +195,7 @@ class DataflowRun(Propagation):
         self.finished.put((visit, outputs))
 
     def _compute(self, node: FlowNode, values: Sequence[Any]) -> Sequence[Any]:
-        """A node's outputs for the values of its inputs."""
+        """Return a node's outputs for the values of its inputs."""
         instruction, kind = node.instruction, node.kind
         if kind == COMPUTE:
             return node.compute(values)
@@ -208,7 +208,7 @@ class DataflowRun(Propagation):
         return []
 
     def _fail(self, visit: Visit, error: BaseException) -> None:
-        """An error ends the step; a node that would wait is parked."""
+        """Raise the error of a failed node, with its name and location; a node that has to wait is set aside instead."""
         if isinstance(error, KernelWait):
             self.parked.append(visit)
             return
@@ -220,7 +220,7 @@ class DataflowRun(Propagation):
         raise error
 
     def _finish(self, visit: Visit, outputs: Sequence[Any]) -> None:
-        """Pass a node's outputs on."""
+        """Pass a node's outputs to its readers."""
         node, iteration = visit.node, visit.iteration
         self.done += 1
         if not self.done % LOOK_AFTER:
@@ -241,7 +241,7 @@ class DataflowRun(Propagation):
     # --- what a run that accounts for memory does otherwise
 
     def _values(self, visit: Visit) -> Sequence[Any]:
-        """The values of a node's inputs."""
+        """Return the values of a node's inputs."""
         return visit.values
 
     def _execute(self, visit: Visit) -> Sequence[Any]:
@@ -249,18 +249,18 @@ class DataflowRun(Propagation):
         return self._compute(visit.node, visit.values)
 
     def _switched(self, visit: Visit) -> Sequence[Any]:
-        """The data at the output that the selector names, dead values at the others."""
+        """Return the data at the output that the selector chooses, and dead values at the others."""
         data, selector = map(read_wanted, visit.values, visit.node.instruction.reads_ref)
         return route_to_branch(visit.node, selector, data)
 
     def _passed(self, visit: Visit) -> Sequence[Any]:
-        """The inputs as outputs."""
+        """Return the inputs as outputs."""
         if visit.node.guesses is not None:
             return self._decided(visit, visit.node.guesses)
         return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
 
     def _decided(self, visit: Visit, guesses: AbstractRun) -> Sequence[Any]:
-        """Loop condition of a dry run; an unknown one is assumed."""
+        """Return the loop condition of a dry run; an unknown one is assumed."""
         value = self._values(visit)[0]
         iteration = visit.iteration
         if not isinstance(value, Sketch) or not guesses.tells(iteration.frame.name):
@@ -273,7 +273,7 @@ class DataflowRun(Propagation):
         return value
 
     def _account_for(self, visit: Visit, outputs: Sequence[Any]) -> Sequence[Any]:
-        """Convert computed or received outputs to the form passed between nodes."""
+        """Convert computed or received outputs to the form passed between nodes, and account for them."""
         return outputs
 
     # --- transfers
@@ -315,12 +315,15 @@ def blame_node(error: OpError, node: FlowNode) -> OpError:
 
 
 def read_wanted(value: Any, is_wanted: bool) -> Any:
-    """Input of a node; a variable is replaced by its value if `is_wanted`."""
+    """Return the input of a node: a variable's value if `is_wanted`, else the input itself."""
     return read_variable(value) if is_wanted else value
 
 
 def route_to_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
-    """Data at the output that a selector names, dead values at the others; InvalidArgumentError for no scalar."""
+    """Return the data at the output that a selector chooses, and dead values at the others.
+
+    Raises InvalidArgumentError if the selector is not a scalar.
+    """
     instruction, count = node.instruction, node.instruction.output_count
     if isinstance(selector, Sketch) and not selector.shape:
         guesses = node.program.state.guesses

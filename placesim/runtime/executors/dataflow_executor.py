@@ -1,4 +1,4 @@
-"""Executor of programs in dataflow order: its compiled parts, and the kind of run for each step."""
+"""The executor that runs programs in dataflow order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.runtime.executors.program import Program
 
 
 class DataflowExecutor(DataflowSetup):
-    """Runs programs node by node as their inputs arrive; with an `observer` it makes the runs that are observed."""
+    """Runs each node when its inputs have arrived; with an `observer`, the runs are observed."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class DataflowExecutor(DataflowSetup):
         *,
         is_accounted: bool = True,
     ) -> dict[int, Any]:
-        """One step: values by `_Arg` index -> values by `_Retval` index; raises OpError, with node and device.
+        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
 
-        `is_accounted=False` tells the observer nothing of this step.
+        With `is_accounted=False` the observer does not see this step. Raises OpError, with node and device, if a kernel fails.
         """
         self.fold()
         run = (
@@ -53,7 +53,7 @@ class DataflowExecutor(DataflowSetup):
             return run.run()
 
     def fold(self) -> None:
-        """Precompute nodes that depend on constants alone, before the first step."""
+        """Compute the nodes that depend only on constants, before the first step."""
         if self._is_folded:
             return
         self._is_folded = True

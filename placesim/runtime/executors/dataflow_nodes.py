@@ -1,4 +1,4 @@
-"""Nodes of programs compiled for dataflow execution: their readers, and their action when ready."""
+"""The nodes of programs compiled for dataflow execution, with their readers and the action to take when they are ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.runtime.executors.program import Instruction, Program, blame, dire
 from placesim.runtime.shapes.loop_frames import find_frames
 
 COMPUTE, ARGUMENT, RESULT, SWITCH, PASS, SEND, RECEIVE = range(7)
-"""Actions on a ready node."""
+"""The action to take when a node is ready."""
 _KINDS = (
     dict.fromkeys(CONTROL_FLOW, PASS)
     | dict.fromkeys((*SWITCHES, "_SwitchN"), SWITCH)
@@ -27,10 +27,12 @@ _KINDS = (
 
 
 class FlowNode:
-    """A compiled node: `readers` are `(node, slot, input position)`, with -1 for control; it waits for `waits` inputs.
+    """A node compiled for dataflow execution.
 
-    `reader_counts` has how often each output is read, `more_holders` the slots for which that is not once, and by how much.  A
-    `Merge` counts only its control inputs in `waits`.  `stays`: its outputs are read in the iteration that it runs in.
+    `readers` holds `(node, slot, input position)`, with -1 for a control edge. The node runs after `waits` inputs have arrived;
+    a `Merge` counts only control inputs there. `reader_counts` is the number of readers of each output. `more_holders` lists
+    the slots without exactly one reader, each with the difference from one. `stays` means that the outputs are read in the
+    iteration in which the node runs.
     """
 
     __slots__ = (
@@ -99,7 +101,7 @@ class FlowNode:
 
 
 class Wiring:
-    """One program as nodes that know their readers; of its frames the number of `Enter` nodes, and the `Exit` nodes."""
+    """The compiled nodes of one program, with the number of `Enter` nodes and the list of `Exit` nodes of each frame."""
 
     def __init__(self, program: Program) -> None:
         self.nodes = [FlowNode(program, instruction) for instruction in program.instructions]

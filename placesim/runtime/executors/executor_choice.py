@@ -1,4 +1,4 @@
-"""Choice of the executor of partitions, which are compiled to programs."""
+"""The choice of an executor for partitions, which are compiled to programs first."""
 
 from __future__ import annotations
 
@@ -30,12 +30,11 @@ def build_executor(
     is_body: bool = False,
     let_others: Callable[[str], bool] | None = None,
 ) -> AnyExecutor:
-    """Choose the executor of one step's or one function's partitions, for any number of runs; `states` are those of the devices
-    by name.
+    """Compile the partitions of a step or function, and choose an executor for any number of runs.
 
-    The order is fixed beforehand where it can be.  With a `pool` the ops that deserve a thread of their own run in it.  An
-    `observer` is told of each node.  `is_body` tells a function's.  Where nothing
-    of a step can run, `let_others` lets other steps, and says whether to try again.  Raises what `build_program` raises.
+    `states` holds the devices' states by name. The order of nodes is fixed beforehand if possible. With a `pool`, expensive ops
+    run in it. An `observer` sees each node. `is_body` marks a function's partitions. `let_others` is called if no node can run:
+    it lets other steps run, and returns whether to try again. Raises the errors of `build_program`.
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
@@ -47,6 +46,6 @@ def build_executor(
 
 
 def _has_parallel_work(programs: Sequence[Program]) -> bool:
-    """Whether there are at least two ops that deserve a thread of their own."""
+    """Whether at least two ops are expensive enough to run in threads of their own."""
     found = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
     return found > 1

@@ -1,7 +1,7 @@
-"""Frames, iterations and dead tensors: propagation of outputs, and readiness of nodes.
+"""Frames, iterations and dead tensors: passes outputs to readers and finds the nodes that are ready.
 
-A node is ready when all its inputs have arrived, a `Merge` with its first live one.  Frames and iterations are made when a
-value enters them and forgotten when nothing in them is left to do.
+A node is ready when all its inputs have arrived, a `Merge` when its first live input has. A frame or iteration is created when
+a value enters it, and deleted when nothing in it is left to run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from placesim.runtime.executors.dataflow_nodes import FlowNode, Wiring
 
 
 class _DeadTensor:
-    """The value of a tensor that was never computed because its branch was not taken."""
+    """The value of a tensor that is not computed because its branch is not taken."""
 
     def __repr__(self) -> str:
         return "<dead>"
@@ -43,9 +43,9 @@ class FrameRun:
 
 
 class Iteration:
-    """One iteration of a frame: arrived inputs of waiting nodes by number, and the count of outstanding nodes.
+    """One iteration of a frame: the visits of its nodes by node number, and the count of outstanding nodes.
 
-    Of a `Merge` that has run None is left.
+    The visit of a `Merge` that has run is None.
     """
 
     __slots__ = ("arrived", "children", "frame", "number", "outstanding")
@@ -59,9 +59,10 @@ class Iteration:
 
 
 class Visit:
-    """A node in an iteration: the inputs that have arrived, how many it still waits for, and how many of them are dead.
+    """A node in one iteration: the inputs that have arrived, the number it still waits for, and the number of dead ones.
 
-    Any dead input makes a node dead, a `Merge` only all of them, a `ControlTrigger` none; once it is ready, `dead` tells that.
+    Any dead input makes a node dead; a `Merge` is dead only if all its inputs are, a `ControlTrigger` never. Once the node is
+    ready, `dead` is true or false.
     """
 
     __slots__ = ("dead", "iteration", "node", "values", "waits")
@@ -75,12 +76,12 @@ class Visit:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a `Merge` has its value."""
+        """Whether a `Merge` has received its value."""
         return self.values[0] is not None
 
 
 class Propagation:
-    """Propagates outputs; ready nodes are in `ready`."""
+    """Passes outputs to the nodes that read them, and collects the nodes that are ready."""
 
     def __init__(self) -> None:
         self.ready: deque[Visit] = deque()
@@ -134,7 +135,7 @@ class Propagation:
                 self.ready.append(visit)
 
     def _arrive_at_merge(self, node: FlowNode, iteration: Iteration, value: Any, position: int, is_enter: bool) -> None:
-        """Take a merge's first live input; it still waits for control inputs, and is dead if all data inputs are."""
+        """Take a merge's first live input. The merge then waits for its control inputs; it is dead if all data inputs are."""
         visit = iteration.arrived.setdefault(node.index, Visit(node, iteration))
         is_live = position >= 0 and value is not DEAD
         if visit is None or (is_live and visit.is_taken):
@@ -171,7 +172,7 @@ class Propagation:
         return found
 
     def _clean_up(self, iteration: Iteration) -> None:
-        """Delete a finished iteration, then its frame, whose unused exits become dead."""
+        """Delete a finished iteration. If it was the last one, delete its frame, whose unused exits become dead."""
         frame = iteration.frame
         while frame.parent is not None and not iteration.outstanding and not iteration.children:
             first = next(iter(frame.iterations), None)
@@ -195,11 +196,11 @@ class Propagation:
     # --- what a run that accounts for memory does otherwise
 
     def _position(self, node: FlowNode, position: int) -> Any:
-        """The number of the input that a `Merge` took."""
+        """Return the number of the input that a `Merge` took."""
         return node.positions[position].value
 
     def _drop(self, *values: Any) -> None:
-        """Release values without a reader."""
+        """Release values that have no reader; does nothing unless memory is accounted for."""
 
     def _hold(self, source: FlowNode, outputs: Sequence[Any]) -> None:
-        """Outputs that are not read just once go to their readers."""
+        """Count the readers of outputs without exactly one reader; does nothing unless memory is accounted for."""

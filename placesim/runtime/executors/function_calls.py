@@ -1,4 +1,4 @@
-"""Runs function bodies: each is placed for a caller's device, partitioned and compiled, and then kept for further calls."""
+"""Calls of function bodies: each is placed for a caller's device, partitioned, compiled, and kept for further calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placesim.runtime.partitioning.pruning import prune
 
 
 class PlacedFunction(NamedTuple):
-    """A called function: its placement and executor."""
+    """The placement and the executor of a called function."""
 
     placement: Placement
     executor: AnyExecutor
@@ -33,8 +33,8 @@ class PlacedFunction(NamedTuple):
 class FunctionCalls:
     """The functions that a session has called, by name, attrs and device.
 
-    A function that is called while it runs (recursion) gets a second executor.  `log` is told of each body's first placement;
-    of what runs whole on the caller's device TensorFlow logs nothing.
+    A recursive call, made while the function runs, gets a second executor. `log` is called with each body's first placement,
+    except for functions that run entirely on the caller's device: TensorFlow logs nothing for them.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class FunctionCalls:
         self._idle: dict[tuple[Any, ...], list[PlacedFunction]] = {}
 
     def call(self, how: Instantiation, function: FunctionName, inputs: Sequence[Any], device: str) -> Sequence[Any]:
-        """The function's results, instantiated for a call on that device.
+        """Call a function from a node on a device, and return its results.
 
-        Raises InvalidArgumentError for an unknown function and for arguments that it does not take, and what its nodes raise.
+        Raises InvalidArgumentError for an unknown function or unsuitable arguments, and the errors of its nodes.
         """
         self._check_arguments(function, inputs)
         homes = tuple(value.device if isinstance(value, ResourceHandle) else device for value in inputs)
@@ -88,7 +88,7 @@ class FunctionCalls:
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
     def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
-        """Refuse a body that cannot run in this process; here all devices are local."""
+        """Refuse a body that cannot run in this process. A local session accepts all, since all devices are local."""
 
     def _place(self, how: Instantiation, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = place_body(self._graph, function, how, device, homes, self._device_set, self._soft)

@@ -1,11 +1,11 @@
-"""Elementwise ops and softmax right after a product or a convolution: done in its output's memory, in parts that fit a cache.
+"""Fusion: elementwise ops and softmax that follow a product or a convolution are computed in its output's memory.
 
-A kernel that works in blocks does them to each block itself (`kernels/following.py`); other outputs are gone over as a whole.
+The work is done in parts that fit into a cache. A kernel that works in blocks applies the ops to each block itself
+(`kernels/blocks/epilogues.py`); other outputs are processed as a whole afterwards.
 
-What is fused is found when an executor lays out its steps; graph, placement and order know nothing of it.  Each element meets
-the same operations in the same order, so that results are the same to the bit.  A node of a group that turns out not to fit
-(another type, shapes that broadcast otherwise or not at all) runs by itself at its own turn, and so do those after it: errors
-are the same, and name the same node.
+The executor finds the fused ops when it compiles its steps; graph, placement and order do not change. Each element gets the
+same operations in the same order, so results are bit-identical. A node may turn out not to fit (another type, or shapes that
+broadcast differently). It and all ops after it then run separately, with the usual errors.
 """
 
 from __future__ import annotations
@@ -26,19 +26,22 @@ from placesim.runtime.executors.program import Instruction, Program
 Tensor = np.ndarray[Any, Any]
 Step = Callable[[], None]
 Apply = Callable[[slice], object]
-"""Does an op on these elements of the flat tensor, whole rows of channels."""
+"""A function that applies an op to a slice of the flat tensor; the slice has whole rows of channels."""
 
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 PART_BYTES = 1 << 20
-"""Of a part of the tensor, which stays in a processor's cache from the first op of a group to the last."""
+"""Bytes of one part of the tensor, which stays in a processor's cache while all ops of a group are applied."""
 SHARED_BYTES = 1 << 22
 """Minimum tensor size for sharing its parts between threads; below it, waking a thread costs more than it saves."""
 ROW = 1 << 13
-"""Minimum elements of a processed row: several rows of channels are processed at once, with copies of their operand."""
+"""Minimum elements of a processed row: several rows of channels are processed together, with a repeated operand."""
 
 
 class Follower(NamedTuple):
-    """A node of a group but its first: input `side` is what the node before it gave, `operand` the other's store position."""
+    """A node of a fusion group other than its head.
+
+    `side` is the number of the input that the previous node computes. `operand` is the store position of the other input.
+    """
 
     instruction: Instruction
     side: int
@@ -46,9 +49,9 @@ class Follower(NamedTuple):
 
 
 def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
-    """Followers of each group's head, by program and node.
+    """Return the followers of each group's head, by program and node.
 
-    Each follower is the only reader of its predecessor, and its other inputs precede the head.
+    Each follower is the only reader of the node before it, and its other inputs are computed before the head.
     """
     heads = [(number, index) for number, index in order if _is_head(programs[number].instructions[index])]
     if not heads:
@@ -70,7 +73,7 @@ def _is_head(instruction: Instruction) -> bool:
 
 
 def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
-    """Single reader of each store position, with the number of its input; positions with several readers are left out."""
+    """Return the single reader of each store position and its input number; positions with several readers are omitted."""
     found: dict[int, tuple[int, int]] = {}
     several: set[int] = set()
     for index, instruction in enumerate(program.instructions):
@@ -107,7 +110,7 @@ def _can_follow(instruction: Instruction, side: int) -> bool:
 
 
 class FusionGroup:
-    """A head and its followers in one program's store."""
+    """A head and its followers, which one program computes together."""
 
     def __init__(self, head: Instruction, followers: Sequence[Follower], store: list[Any]) -> None:
         self._head = head.outputs
@@ -117,7 +120,7 @@ class FusionGroup:
         self._begun: Tensor | None = None
 
     def lead(self, step: Step) -> Step:
-        """Step of a head, which also runs all followers that fit its output."""
+        """Return the step of a head, which also applies all followers that fit its output."""
 
         def lead() -> None:
             self._done = 0
@@ -134,7 +137,7 @@ class FusionGroup:
         return lead
 
     def follow(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """Step of a follower: if its head has done the work, it only releases values."""
+        """Return the step of a follower. If the head has done its work, it only releases values."""
         store = self._store
 
         def follow() -> None:
@@ -147,7 +150,7 @@ class FusionGroup:
         return follow
 
     def _begin(self, output: Any) -> Finish:
-        """Apply the followers that fit the head's output."""
+        """Find the followers that fit the head's output; return a function that applies them to a slice of rows."""
         applied: list[Apply] = []
         if type(output) is np.ndarray and output.ndim and output.size and output.dtype in _DTYPES and output.flags.carray:
             for follower in self._followers:
@@ -160,7 +163,7 @@ class FusionGroup:
 
 
 def _finish(applied: Sequence[Apply], output: Tensor, rows: slice) -> None:
-    """All ops on one part of some rows after the other."""
+    """Apply all ops, one after the other, to each cache-sized part of some rows."""
     if not applied:
         return
     channels, count = output.shape[-1], rows.stop - rows.start
@@ -182,7 +185,7 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
 
 
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
-    """Function that computes a follower's op in a tensor's place; None if it gives another shape or type, or fails."""
+    """Return a function that computes a follower's op in place, or None if its output would have another shape or type."""
     op, flat = follower.instruction.node.op, value.reshape(-1)
     in_place: Any = follower.instruction.kernel.in_place
     if op == "Softmax":
@@ -205,7 +208,7 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
 
 
 def _along_rows(in_place: Callable[..., object], flat: Tensor, channels: int) -> Apply:
-    """For each row of channels."""
+    """Return a function that applies an op to each row of channels."""
 
     def apply(part: slice) -> None:
         rows = flat[part].reshape(-1, channels)
@@ -215,17 +218,17 @@ def _along_rows(in_place: Callable[..., object], flat: Tensor, channels: int) ->
 
 
 def _with_number(ufunc: np.ufunc, flat: Tensor, number: Any, is_first: bool) -> Apply:
-    """Apply a ufunc with one number for all elements."""
+    """Return a function that applies a ufunc with one number for all elements."""
     return lambda part: _onto(ufunc, flat[part], number, is_first)
 
 
 def _with_all(ufunc: np.ufunc, flat: Tensor, other: Tensor, is_first: bool) -> Apply:
-    """With a tensor of the same shape, flat too."""
+    """Return a function that applies a ufunc with another flat tensor of the same size."""
     return lambda part: _onto(ufunc, flat[part], other[part], is_first)
 
 
 def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
-    """With one number for each channel."""
+    """Return a function that applies a ufunc with one number per channel."""
     several = np.tile(row, ceil(ROW / len(row)))
 
     def apply(part: slice) -> None:

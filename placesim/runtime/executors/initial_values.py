@@ -1,4 +1,4 @@
-"""The values that came with a graph -> variables that hold them, each on the device that it was placed on."""
+"""Initial values of variables that come with a graph, set on the device of each variable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.runtime.executors.program import DeviceState
 
 
 def set_initial_values(values: Mapping[str, Any], placement: Placement, states: Mapping[str, DeviceState]) -> None:
-    """Give each placed variable the value of its shared name or of its node's name; `states` are by device name."""
+    """Set each placed variable to the value given for its shared name or node name. `states` is keyed by device name."""
     for node in placement.graph.nodes if values else ():
         name = node.attrs.get("shared_name") or node.name
         value = values.get(name, values.get(node.name))

@@ -1,6 +1,6 @@
-"""Minimal closures that run nodes in a fixed order.
+"""Closures that run nodes in a fixed order, as short as possible.
 
-Each reads and writes positions of its program's store, and releases values without further readers.
+Each reads and writes positions of its program's store, and releases values that have no further readers.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from placesim.ops.categories import RECEIVES, SENDS
 from placesim.runtime.executors.program import NUMBERS, Instruction, direct_binary, missing_argument_error, read_variable
 
 MANY = 1 << 62
-"""Stands for an unknown number of elements."""
+"""A number larger than any element count; used if the count is unknown."""
 
 Step = Callable[[], None]
 
 
 class StepCompiler:
-    """Makes the steps of one program's nodes, in the order in which they run.
+    """Compiles the nodes of one program to steps, in the order in which they run.
 
-    `feeds` and `results` are the values of a step by `_Arg` and `_Retval` index, `rendezvous` those that are on their way.
+    `feeds` and `results` hold a step's values by `_Arg` and `_Retval` index; `rendezvous` holds values sent but not yet
+    received.
     """
 
     def __init__(self, store: list[Any], feeds: dict[int, Any], results: dict[int, Any], rendezvous: dict[Any, Any]) -> None:
@@ -34,7 +35,7 @@ class StepCompiler:
         self._scalars: dict[int, Any] = {}
 
     def compile(self, instruction: Instruction, dropped: Sequence[int]) -> Step:
-        """Function that runs a node and then drops these positions."""
+        """Return a function that runs a node and then releases the store positions in `dropped`."""
         store = self._store
         op = instruction.node.op
         few = self._few(instruction)
@@ -61,7 +62,7 @@ class StepCompiler:
         return _general(instruction, store, dropped)
 
     def _few(self, instruction: Instruction) -> int | None:
-        """Largest unchecked output size in elements; None if the output is known to be small."""
+        """Return the largest output size, in elements, that needs no check; None if the output is known to be small."""
         known, allocation = self._most, instruction.allocation
         if instruction.node.op == "Const":
             dtype, array = instruction.attrs["value"]
@@ -133,9 +134,9 @@ def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) 
 
 
 def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], dropped: Sequence[int]) -> Step:
-    """Like `_binary`, for a constant scalar as second input and at most one released position.
+    """Return a step like that of `_binary`, for a constant scalar as second input and at most one released position.
 
-    Of long chains of scalars the work is in what stands around the kernel: a call, reads and writes of the store.
+    In long chains of scalar ops most time is spent around the kernel: in a call, and in reads and writes of the store.
     """
     function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
@@ -158,7 +159,7 @@ def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], droppe
 
 
 def _binary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
-    """Like `_binary`, for an output that may be large: `compute` checks the memory limit."""
+    """Return a step like that of `_binary`, for an output that may be large: `compute` checks the memory limit."""
     function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
@@ -189,7 +190,7 @@ def _unary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -
 
 
 def _unary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
-    """Like `_unary`, for an output that may be large: `compute` checks the memory limit."""
+    """Return a step like that of `_unary`, for an output that may be large: `compute` checks the memory limit."""
     function: Any = instruction.kernel.direct
     (one,), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
@@ -214,7 +215,7 @@ def _general(instruction: Instruction, store: list[Any], dropped: Sequence[int])
 
 
 def gather_positions(positions: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """Function that reads these positions of a store, as a tuple."""
+    """Return a function that reads these positions of a store, as a tuple."""
     if len(positions) > 1:
         return itemgetter(*positions)
     if not positions:

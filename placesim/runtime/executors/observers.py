@@ -1,6 +1,6 @@
-"""Protocols of observers of a running step: memory accounting and recorders.
+"""Protocols of the observers of a running step: memory accounting and recorders.
 
-Where nobody observes, none of these is called: an executor builds its steps without.
+Without an observer, the executor builds its steps without these calls.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ if TYPE_CHECKING:  # steps of a fixed order do without it
     from placesim.runtime.executors.dataflow import DataflowRun, DataflowSetup
 
 Progress = Callable[[int], None]
-"""Called periodically with the number of finished nodes."""
+"""A function that is called from time to time with the number of finished nodes."""
 
 
 class ScheduleObservation(Protocol):
-    """Observes the runs of a fixed order."""
+    """Observes the runs of an executor with a fixed order."""
 
     @property
     def has_failed(self) -> bool:
         """Whether the observer ended the run because memory ran out."""
 
     def begin(self) -> None:
-        """A run begins."""
+        """Note that a run begins."""
 
     def end(self) -> None:
-        """It has ended without an error."""
+        """Note that the run has ended without an error."""
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """Wrap the step of a node, given by program and index; `drops` are the values to release."""
+        """Wrap the step of the node with this index in program `number`; the result also releases values."""
 
 
 class StepObserver(Protocol):
     """Observes the steps of a session, and the functions that they call."""
 
     def observe_schedule(self, schedule: Schedule, stores: Sequence[list[Any]]) -> ScheduleObservation:
-        """Observe an executor with a fixed order, whose tensors are in one store per program."""
+        """Return an observation of an executor with a fixed order; `stores` has one list of tensors per program."""
 
     def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
-        """Make the runs of an executor in dataflow order."""
+        """Return a function that creates the observed runs of an executor in dataflow order."""

@@ -1,6 +1,6 @@
-"""Runs programs whose order can be fixed beforehand: one flat list of closures, tensors dropped after their last reader.
+"""The executor of programs with a fixed order: a flat list of closures, which release tensors after their last reader.
 
-Graphs with control flow or with ops that wait (queues) go to `dataflow.py` instead.
+Graphs with control flow or with ops that wait (queues) use `dataflow.py` instead.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from placesim.runtime.executors.schedule import Schedule
 from placesim.runtime.executors.shared_operands import SharedOperand, find_sharing
 
 CHUNK = 4096
-"""Nodes between two looks at the progress bar."""
+"""Number of nodes between two updates of the progress bar."""
 
 
 class Executor:
     """Runs a schedule for all steps with the same feeds and fetches.
 
-    An `observer` is informed of each node.  `schedule` and `rendezvous` are given for a part of a step whose other parts run
-    elsewhere.
+    An `observer` sees each node. `schedule` and `rendezvous` are given if other processes run other parts of the step.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class Executor:
         self.schedule = Schedule(programs) if schedule is None else schedule
         self._remaining: Iterator[Step] = iter(())
         self._blank: list[list[Any]] = [[None] * program.store_size for program in programs]
-        """The stores as a step finds them."""
+        """The contents of the stores at the beginning of a step."""
         self._stores = [list(store) for store in self._blank]
         self._order = self._unfolded = self.schedule.order
         measurements = programs[0].state.measurements if programs else None
@@ -59,16 +58,16 @@ class Executor:
 
     @property
     def programs(self) -> Sequence[Program]:
-        """One for each device."""
+        """The programs, one for each device."""
         return self.schedule.programs
 
     @property
     def position(self) -> int:
-        """Position in the schedule of the node that runs, or that failed."""
+        """Position in the schedule of the running node, or of the one that failed."""
         return len(self._order) - length_hint(self._remaining) - 1
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:
-        """Functions of the nodes, compiled on first use; an observation drops values that are not read again."""
+        """Return the functions of the nodes, compiled on first use; an observation releases unneeded values itself."""
         order, dropped = self.schedule.order, self.schedule.last_readers
         if observation is None:
             if self._plain is None:
@@ -84,7 +83,7 @@ class Executor:
         return self._accounted
 
     def _without_folded(self, steps: list[Step]) -> list[Step]:
-        """Steps without the folded nodes; their values are in the store beforehand."""
+        """Return the steps without the folded nodes, whose values are put into the store beforehand."""
         folded = fold(self.programs)
         if folded is None:
             return steps
@@ -98,7 +97,7 @@ class Executor:
         return [step for _, step in kept]
 
     def _fused(self, steps: list[Step]) -> list[Step]:
-        """Steps with fused groups in place of single nodes."""
+        """Return the steps with fused groups in place of single nodes."""
         states = [program.state for program in self.programs]
         if not all(state.fuses and not state.is_watched for state in states):
             return steps
@@ -124,9 +123,9 @@ class Executor:
         return steps
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
-        """Run one step: values by `_Arg` index to values by `_Retval` index.
+        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
 
-        `is_accounted=False` hides this step from the observer.  Raises OpError, with node and device, if a kernel fails.
+        With `is_accounted=False` the observer does not see this step. Raises OpError, with node and device, if a kernel fails.
         """
         self._feeds.update(feeds)
         observation = self._observed if is_accounted else None
@@ -163,7 +162,7 @@ class Executor:
         return results
 
     def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
-        """Run the kernels that had started before one ran out of memory; their failures are only logged."""
+        """Run the kernels that TensorFlow had started before another ran out of memory. Their errors are only logged."""
         order = self.schedule.order
         done = set(order[:failed])
         for position in range(failed + 1, len(order)):
@@ -175,14 +174,14 @@ class Executor:
                     steps[position]()
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
-        """Instruction at a position of the schedule, and its current inputs."""
+        """Return the program, the instruction and its current inputs at a position of the schedule."""
         number, index = self._order[position]
         program = self.schedule.programs[number]
         instruction = program.instructions[index]
         return program, instruction, [self._stores[number][i] for i in instruction.inputs]
 
     def _clear(self) -> None:
-        """Nothing of a step outlives it."""
+        """Delete all values of a finished step."""
         self._rendezvous.clear()
         self._feeds.clear()
         self._results.clear()

@@ -1,7 +1,7 @@
-"""Check of the size of an op's outputs before its kernel makes them.
+"""Check of the output size of an op before its kernel allocates the outputs.
 
-The shape function computes the sizes from the input shapes and values.  It is called only if outputs may be large: if an input
-is, or if a value or attribute gives a size.
+The shape function computes the size from the input shapes and values. It is called only if the output may be large: if an input
+is large, or if a value or attr determines a size.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from placesim.ops.kernels.shapes import ShapeContext
 from placesim.ops.process.memory_limit import AllocationRefusal, ProcessMemory, out_of_memory, tensor_bytes
 
 MAX_SPELLING = 64
-"""Elements of an input that may spell sizes, as far as its values are compared with those that came before."""
+"""Maximum elements of a size-giving input whose values are compared with those of earlier calls."""
 _MAX_REMEMBERED = 512
 _TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
 _ATTRS_OF_SIZE = ("shape", "ksizes")
 
 Output = tuple[tuple[int, ...], DataType, int]
-"""Shape, type and bytes of an output."""
+"""Shape, type and bytes of one output."""
 
 
 class AllocationCheck:
-    """Limit on the allocation of one node, or of several equal ones, on a device."""
+    """Checks that the outputs of a node, or of several equal nodes, fit into the memory of the process."""
 
     __slots__ = ("_attrs", "_device", "_kernel", "_node", "_remembered", "_spelling", "memory", "spells_size")
 
@@ -45,7 +45,7 @@ class AllocationCheck:
         self.spells_size = bool(self._spelling) or any(name in attrs for name in _ATTRS_OF_SIZE)
 
     def check(self, values: Sequence[Any]) -> None:
-        """Raise TensorFlow's ResourceExhaustedError if the outputs for these inputs have no room."""
+        """Raise TensorFlow's ResourceExhaustedError if there is no memory for the outputs of these inputs."""
         needed = 0
         for shape, dtype, size in self._outputs(values):
             needed += size
@@ -53,7 +53,7 @@ class AllocationCheck:
                 raise out_of_memory(shape, dtype.name, self._device)
 
     def _outputs(self, values: Sequence[Any]) -> tuple[Output, ...]:
-        """Outputs large enough to matter; the shape function runs once per distinct input shapes."""
+        """Return the outputs of relevant size; the results of the shape function are cached by input shapes and values."""
         compared = [i for i in self._spelling if _is_tensor(values[i]) and values[i].size <= MAX_SPELLING]
         shapes = tuple([getattr(value, "shape", ()) for value in values])
         key = (shapes, tuple([values[i].tobytes() for i in compared]))
@@ -82,7 +82,7 @@ class AllocationCheck:
         return tuple(output for output in known if output[2] > self.memory.few)
 
     def refuse(self, error: Exception) -> OpError:
-        """TensorFlow's error for a kernel that tried to make too large a tensor, as precise as the exception allows."""
+        """Return TensorFlow's error for a kernel that tried to make too large a tensor, with its shape and type if known."""
         shape, dtype = getattr(error, "shape", ()), getattr(error, "dtype", None)
         if not isinstance(dtype, str):
             declared = self._node.signature.output_dtypes
@@ -92,7 +92,7 @@ class AllocationCheck:
 
 
 class _ArrivedInputs(ShapeContext):
-    """Inputs that have arrived at a node: the values of all that are tensors of numbers or strings."""
+    """The inputs of a node that is about to run: all values of number and string tensors are known."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], attrs: Attrs, values: Sequence[Any]) -> None:
         super().__init__(shapes, attrs)
@@ -106,12 +106,12 @@ class _ArrivedInputs(ShapeContext):
 
 
 def _is_tensor(value: Any) -> bool:
-    """Whether it is a tensor, and no variable or resource."""
+    """Whether a value is a tensor, not a variable or another resource."""
     return isinstance(value, np.ndarray | np.generic)
 
 
 def _spelling_inputs(kernel: Kernel, node: Node) -> tuple[int, ...]:
-    """Inputs whose values may determine an output's size: integers, and the bounds of a range."""
+    """Return the inputs whose values may determine an output's size: integers, and the bounds of a range."""
     dtypes = node.signature.input_dtypes
     if Trait.SPELLS_SIZE in kernel.traits:
         return tuple(range(len(dtypes)))
@@ -124,7 +124,7 @@ def is_too_big(error: ValueError) -> bool:
 
 
 def checked_kernel(kernel: Kernel, check: AllocationCheck | None) -> Kernel:
-    """The kernel, with a look at the size of its outputs before it runs; what it can't allocate is TensorFlow's error."""
+    """Return the kernel with a check of its output size before it runs; a failed allocation raises TensorFlow's error."""
     if check is None:
         return kernel
     compute = kernel.compute

@@ -1,6 +1,6 @@
 """A partition compiled for execution: each node with its kernel, attrs and input positions.
 
-A program knows nothing of other devices: its store holds what its own nodes computed or received, and nothing else.
+A program knows nothing of other devices: its store holds only values that its own nodes computed or received.
 """
 
 from __future__ import annotations
@@ -45,40 +45,40 @@ TransferKey = tuple[str, str, str]
 
 
 class TransferObserver(Protocol):
-    """Observer of transfers between programs in the runs of one executor."""
+    """Observes the transfers between programs in the runs of one executor."""
 
     def sent(self, name: TransferKey | None, key: Hashable) -> None:
-        """A tensor goes out; in a loop its `key` is more than its `name`."""
+        """Note that a tensor is sent. In a loop, `key` also identifies the iteration."""
 
     def received(self, name: TransferKey | None, key: Hashable) -> None:
-        """The tensor has arrived."""
+        """Note that the tensor is received."""
 
 
 class KernelObserver(Protocol):
-    """Measures when kernels run and tensors travel (`recording/kernel_timing.py`); programs are built for it."""
+    """Measures when kernels and transfers run (`recording/kernel_timing.py`). Programs are compiled with it."""
 
     def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
-        """Kernel that reports its run times."""
+        """Return a kernel that reports its run times."""
 
     def exchange(self, programs: Sequence[Program]) -> TransferObserver:
-        """Observer of the transfers of one run of these programs."""
+        """Return an observer of the transfers in one run of these programs."""
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
-        """Store of sent tensors, by name."""
+        """Return the store of sent tensors, by key."""
 
 
 class AbstractRun(Protocol):
-    """Protocol of a dry run (`dry_runs/abstract_run.py`): abstract kernels, and decisions about unknown values."""
+    """Protocol of a dry run (`dry_runs/abstract_run.py`): its kernels, and its decisions about unknown values."""
 
     @property
     def is_free(self) -> bool:
-        """Whether assumptions other than the given ones are allowed."""
+        """Whether the run may make assumptions that the user did not give."""
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
-        """Abstract kernel, which only computes output shapes."""
+        """Return an abstract kernel, which only computes output shapes."""
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> PlacesimError:
-        """Error for a node whose control decision depends on unknown values."""
+        """Return the error for a node whose control decision depends on unknown values."""
 
     def tells(self, loop: str) -> bool:
         """Whether an iteration count may be assumed for a loop."""
@@ -87,18 +87,19 @@ class AbstractRun(Protocol):
         """Whether a loop with an unknown condition runs iteration `number`, from 0 on."""
 
     def branch(self, node: str, count: int) -> int:
-        """Branch to take, of `count`."""
+        """Return the branch to take, from 0 to below `count`."""
 
 
 @dataclass(slots=True)
 class DeviceState:
-    """State of one simulated device that lasts from step to step: its resources, each node's own state, and the files it may
-    open.
+    """The state of one simulated device that lasts from step to step.
 
-    `memory` is the session's, of all its devices together.  With `guesses`, in a walk, kernels only say what shapes come out;
-    `measurements` are told when they ran.  `fuses`: ops may be done together, where nobody looks at each
-    (`runtime/executors/fusion.py`); `folds`: what depends on constants alone is computed once for all steps
-    (`runtime/executors/constant_folding.py`).
+    `resources` and `node_states` hold variables and other objects; `files` are the files that its ops may open. All devices of
+    a session share one `memory`. With `guesses`, the session makes dry runs: kernels compute only shapes. `measurements`
+    records the times of kernels.
+
+    `fuses` allows several ops to be computed together if no observer needs each (`runtime/executors/fusion.py`). With `folds`,
+    nodes that depend only on constants are computed once (`runtime/executors/constant_folding.py`).
     """
 
     device: Device
@@ -113,7 +114,7 @@ class DeviceState:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody looks at each node, so that each must be computed at its own turn."""
+        """Whether an observer needs each node to be computed separately and in order."""
         return self.measurements is not None or self.guesses is not None
 
 
@@ -121,10 +122,11 @@ class DeviceState:
 class Instruction:
     """One node of a program.
 
-    `inputs` are positions in the program's store; `reads_ref[i]` says that input i is a variable whose value is wanted.
-    `outputs` is the first of `output_count` positions that this node writes.  The kernel looks at the size of its outputs
-    before it makes them; its `direct` form doesn't, so that who calls that asks `allocation` where there is one.  `is_late`: it
-    reads variables when it computes, whatever it is given (`find_late_reads.py`).
+    `inputs` are positions in the program's store; `reads_ref[i]` is true if input i is a variable whose value is needed. The
+    node writes `output_count` positions from `outputs` on.
+
+    The kernel's `compute` checks the size of its outputs, but its `direct` form does not: its callers must use `allocation`, if
+    it is not None. `is_late` means that the node reads variables again when it computes (`reads_after_update.py`).
     """
 
     node: Node
@@ -140,7 +142,7 @@ class Instruction:
     is_late: bool = False
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Outputs for these input values; variables are read here if their value is needed."""
+        """Return the outputs for these input values; a variable is replaced by its value where the kernel needs it."""
         if True in self.reads_ref:
             values = [read_variable(v) if is_read else v for v, is_read in zip(values, self.reads_ref, strict=True)]
         if self.context is not None:
@@ -153,7 +155,7 @@ class Instruction:
 
 
 def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """An instruction's `compute`, by its kernel's direct form where it has one and the output can't have many elements."""
+    """Return the kernel's direct form if it has one and the output is small enough, else the instruction's `compute`."""
     function, allocation, compute = instruction.kernel.direct, instruction.allocation, instruction.compute
     if function is None or any(instruction.reads_ref) or instruction.output_count != 1 or len(instruction.inputs) not in (1, 2):
         return compute
@@ -178,7 +180,7 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
 
 
 NUMBERS = frozenset((FLOAT, DOUBLE, INT32, INT64))
-"""Types with scalar arithmetic in numpy."""
+"""Types for which numpy scalars support Python's operators."""
 _OPERATORS: dict[Any, Any] = {
     np.add: operator.add,
     np.subtract: operator.sub,
@@ -187,7 +189,7 @@ _OPERATORS: dict[Any, Any] = {
 
 
 def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
-    """Direct form of a kernel with two inputs.
+    """Return the direct form of a kernel with two inputs.
 
     For numbers it is Python's operator, if numpy's function has one: the result is the same, and scalars take a tenth of the
     time.
@@ -199,12 +201,12 @@ def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
 
 
 _KERNELS_RAISE = (ValueError, TypeError, ArithmeticError, AttributeError)
-"""Errors of a kernel's direct form for which `compute` has a better result, or TensorFlow's message."""
+"""Errors of a kernel's direct form after which `compute` is tried: it returns a better result or raises TensorFlow's error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The instructions of one device, in its graph's order, and the size of its store."""
+    """The instructions of one device, in the order of its graph, and the size of its store."""
 
     state: DeviceState
     graph: Graph
@@ -213,7 +215,7 @@ class Program:
 
 
 def needs_dataflow(programs: Sequence[Program]) -> bool:
-    """Whether any program has control flow, or ops that may wait for others, so that no order can be fixed beforehand."""
+    """Whether a program has control flow, or ops that may wait for others, so that no order can be fixed beforehand."""
     return any(
         instruction.kernel.may_wait or instruction.node.op in CONTROL_FLOW
         for program in programs
@@ -222,7 +224,7 @@ def needs_dataflow(programs: Sequence[Program]) -> bool:
 
 
 def output_count_error(node: Node, count: int) -> InternalError:
-    """TensorFlow's error for a node that returned fewer outputs than it has; additional outputs go unnoticed."""
+    """Return the error for a node that returned the wrong number of outputs; for too few, it has TensorFlow's text."""
     expected = len(node.signature.output_dtypes)
     if count < expected:
         return InternalError(f"Missing {count}-th output from {node_tag(node.name)}")
@@ -230,12 +232,12 @@ def output_count_error(node: Node, count: int) -> InternalError:
 
 
 def missing_argument_error(index: int) -> InvalidArgumentError:
-    """Error for an `_Arg` without a corresponding function argument or feed."""
+    """Return the error for an `_Arg` for which no argument or feed was given."""
     return InvalidArgumentError(f"Argument {index} has no value: the step does not feed it, and it is outside a function call")
 
 
 def kernel_defect(error: Exception, program: Program, instruction: Instruction, values: Sequence[Any]) -> DefectError:
-    """Bug report for a failed kernel: node, op and inputs."""
+    """Return the bug report for a failed kernel, with node, op and inputs."""
     node = instruction.node
     inputs = ", ".join(map(_described, values)) or "none"
     found = DefectError(
@@ -256,7 +258,10 @@ def _described(value: Any) -> str:
 
 
 def read_variable(value: Any) -> Any:
-    """Value of a reference variable; raises FailedPreconditionError if it is uninitialized."""
+    """Return the value of a reference variable, and any other value unchanged.
+
+    Raises FailedPreconditionError if the variable is uninitialized.
+    """
     if not isinstance(value, VariableResource):
         return value
     if value.value is None:
@@ -271,10 +276,10 @@ def build_program(
     step_resources: dict[str, Any],
     call_function: Callable[..., Sequence[Any]] | None = None,
 ) -> Program:
-    """Find each node's kernel and lay out the store.
+    """Compile a partition: find each node's kernel and assign positions in the store.
 
-    Raises UnimplementedError for an op without a numpy kernel, InvalidArgumentError for one that TensorFlow has no kernel for,
-    and for attrs that its kernel does not take.
+    Raises UnimplementedError for an op without a numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the
+    op, or its kernel does not accept the attrs.
     """
     starts: list[int] = []
     size = 0
@@ -324,7 +329,7 @@ def build_program(
 
 
 def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
-    """Common part of equal nodes: their attrs, and the kernel with its check of the size of its outputs."""
+    """Return the parts that equal nodes share: attrs, the check of output sizes, and the kernel with this check."""
     attrs = graph.kernel_attrs(node)
     problem = int32_problem(node.op, attrs)
     if problem is not None:
@@ -340,7 +345,7 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:
-    """A constant that repeats one element is written out, once for all steps."""
+    """Return a constant's attrs with its value as a full array, even if it repeats one element."""
     tensor: TensorValue = attrs["value"]
     if not tensor.array.flags.c_contiguous:
         if not state.memory.has_room(tensor_bytes(tensor.array.shape, tensor.dtype)):
@@ -359,7 +364,7 @@ def _reads(graph: Graph, node: Node) -> tuple[bool, ...]:
 
 
 def transfer_key(node: Node) -> TransferKey:
-    """Key shared by a send and its receive."""
+    """Return the key that a send shares with its receive."""
     attrs = node.attrs
     return (attrs["send_device"], attrs["recv_device"], attrs["tensor_name"])
 
@@ -395,7 +400,7 @@ def _missing_kernel(graph: Graph, node: Node, state: DeviceState) -> PlacesimErr
 
 
 def _check_kernel_exists(graph: Graph, node: Node, state: DeviceState) -> None:
-    """Check for a kernel; the placer guarantees it except for remote tasks and rewritten ops."""
+    """Raise an error if TensorFlow has no kernel. The placer guarantees one except for remote tasks and rewritten ops."""
     signature = node.signature
     if signature.definition is None or not graph.registry.kernels(node.op):
         return
@@ -405,7 +410,7 @@ def _check_kernel_exists(graph: Graph, node: Node, state: DeviceState) -> None:
 
 
 def find_cached(graph: Graph, node: Node, device_type: str) -> Any:
-    """The registration that runs a node, looked up once for each signature."""
+    """Return the kernel registration that runs a node. Each signature is looked up only once."""
     cache = _FOUND.setdefault(id(graph.registry), {})
     key = (node.signature, device_type)
     if key not in cache:
@@ -417,7 +422,7 @@ _FOUND: dict[int, dict[Any, Any]] = {}
 
 
 def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
-    """The error as TensorFlow shows it: with the node at its end, and node, device and place in the file as data."""
+    """Return the error as TensorFlow shows it: the node at the end of the text, and node, device and location as data."""
     if error.node is not None:
         return error
     location: Location | None = graph.location(node)

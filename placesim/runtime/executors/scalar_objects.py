@@ -1,4 +1,4 @@
-"""Scalar resources and variants, which travel as themselves, as arrays of no dimensions for the kernels that move elements."""
+"""Conversion of scalar resources and variants to arrays of objects, for kernels that move elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed order of all nodes before a step runs, and the last use of each value in it."""
+"""A fixed order of all nodes, determined before a step runs, and the last use of each value in it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from placesim.runtime.executors.program import Program, TransferKey, transfer_ke
 
 
 class Schedule:
-    """The nodes of all programs in one order that respects every edge, also those from a send to its receive.
+    """The nodes of all programs in one order that respects every edge, including those from sends to receives.
 
-    `order` is that order if it is known: programs of other processes may have their nodes in between.
+    `order` is given if it is known already; then it may lack nodes of programs that run in other processes.
     """
 
     def __init__(self, programs: Sequence[Program], order: Sequence[tuple[int, int]] | None = None) -> None:
@@ -24,7 +24,7 @@ class Schedule:
 
 
 def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
-    """Pairs of partition and node, in order: the smallest whose inputs are available comes first."""
+    """Return pairs of partition and node in execution order. Of the nodes with available inputs, the smallest runs first."""
     waiting = [[len(node.input_nodes) + len(node.control_inputs) for node in graph.nodes] for graph in graphs]
     receives: dict[TransferKey, tuple[int, int]] = {}
     for number, graph in enumerate(graphs):
@@ -52,7 +52,7 @@ def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
 
 
 def _last_readers(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, ...]]:
-    """For each node the store positions that nobody reads after it, its own unread outputs among them."""
+    """Return for each node the store positions that no later node reads, including its own unread outputs."""
     read = [bytearray(program.store_size) for program in programs]
     found: dict[tuple[int, int], tuple[int, ...]] = {}
     for number, index in reversed(order):

@@ -1,6 +1,6 @@
-"""Turns of a session's steps: one step computes at a time, and a waiting one lets others go on.
+"""A lock for the steps of a session: one step computes at a time, and a waiting one lets others run.
 
-TensorFlow runs steps of several threads side by side, and an op that waits for a queue waits for the others.
+TensorFlow runs the steps of several threads concurrently, and an op that waits for a queue waits for the other steps.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from types import TracebackType
 from placesim.core.errors import CancelledError
 
 _WAIT_SECONDS = 0.05
-"""Sleep of a waiting step at a time: something that is no step may have changed the condition that it waits for."""
+"""Seconds that a waiting step sleeps before it looks again: another thread may have changed the condition without a step."""
 _OWN_THREADS = ("placesim", "Dask-", "IO loop", "Profile", "TCP-Executor", "AsyncProcess", "QueueFeederThread")
-"""Prefixes of the names of threads that begin no steps: our own, and those of Dask and of multiprocessing."""
+"""Prefixes of the names of threads that run no steps: those of placesim, Dask and multiprocessing."""
 
 
 class Turns:
-    """A lock that one thread's step holds while it computes; sessions that share resources share its `condition`."""
+    """A lock that a step holds while it computes. Sessions that share resources share its `condition`."""
 
     def __init__(self, condition: threading.Condition | None = None) -> None:
         self._condition = threading.Condition(threading.RLock()) if condition is None else condition
         self._closed = False
         self._is_given_up = False
         self.running = 0
-        """Number of steps that have begun and not ended, waiting ones included."""
+        """Number of steps that have begun and not ended, including waiting ones."""
         self.waiting_node = ""
-        """Node whose step sleeps because nothing else can run; empty if none does."""
+        """The node whose step sleeps because nothing else can run, or an empty string."""
 
     def __enter__(self) -> Turns:
         self._condition.acquire()
@@ -39,22 +39,21 @@ class Turns:
         self._condition.release()
 
     def give_up(self) -> None:
-        """A step is left to itself, perhaps in a long kernel: nobody waits for its end who closes the session."""
+        """Mark a step as abandoned, perhaps in a long kernel: closing the session will not wait for its end."""
         self._is_given_up = True
 
     def close(self) -> None:
-        """Cancel waiting steps, after the computing one has ended unless one was abandoned."""
+        """Cancel waiting steps. Waits until the computing step has ended, unless one was abandoned."""
         self._closed = True
         if self._condition.acquire(blocking=not self._is_given_up):
             self._condition.notify_all()
             self._condition.release()
 
     def let_others(self, node: str) -> bool:
-        """Let other threads' steps run for a moment; False if no other thread could start one.
+        """Let other threads' steps run for a moment; return False if no other thread could start one.
 
-        `node` is what waits.  Where the step is interrupted meanwhile it stays the `waiting_node`.
-
-        Raises CancelledError once the session is closed.
+        `node` is the waiting node. If the step is interrupted meanwhile, it stays the `waiting_node`. Raises CancelledError
+        once the session is closed.
         """
         if not other_threads_may_run_steps():
             return False

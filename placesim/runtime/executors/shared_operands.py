@@ -1,12 +1,12 @@
-"""Thin products of one step that share their right operand: what their left sides have early is multiplied at once.
+"""Matrix products of one step with the same right operand and few rows: their early left operands are multiplied at once.
 
-BLAS rearranges a right operand for each product, which takes as long as a product of few rows itself.  An unrolled recurrent
-layer multiplies `x_t`, or `x_t` beside `h_t`, by one matrix at each of its steps, and all `x_t` are there before the first: so
-they become the rows of one tall product, and a step multiplies what comes late, `h_t`, by its own rows of the matrix, and adds.
-The sums are the same but for their order, so that results differ by rounding.
+BLAS rearranges the right operand for each product, which takes as long as a product with few rows. An unrolled recurrent layer
+multiplies `x_t`, or `x_t` beside `h_t`, by the same matrix in each of its steps. All `x_t` exist before the first step, so they
+become the rows of one tall product. Each step then multiplies only `h_t` by its rows of the matrix, and adds. The order of
+additions changes, so results differ by rounding.
 
-What is shared is found when an executor lays out its steps.  A product that turns out not to fit (types, shapes, many rows, no
-room) is computed by its own node, with its own errors.
+The executor finds the shared operands when it compiles its steps. A product that turns out not to fit (types, shapes, many
+rows, too little memory) is computed by its own node, with its own errors.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Tensor = np.ndarray[Any, Any]
 Step = Callable[[], None]
 
 THIN_ROWS = 128
-"""Of a product, at most: with more, BLAS has enough to do with the right operand once it is rearranged."""
+"""Maximum rows of a product that is combined with others: with more rows, the rearrangement costs BLAS relatively little."""
 TALL_ROWS = 512
-"""Rows from which a combined product gets no more parts: BLAS has reached its full rate, and results must be stored."""
+"""Rows from which no more parts join a combined product: BLAS has reached its full rate, and results must be stored."""
 LARGE_OPERAND = 1 << 14
 """Minimum elements of a right operand; below it, call overhead dominates."""
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
 class Side(NamedTuple):
-    """The parts that a left operand begins or ends with: their store positions."""
+    """The first or last parts of a left operand, as store positions."""
 
     parts: tuple[int, ...]
     is_end: bool
@@ -43,8 +43,8 @@ class Side(NamedTuple):
 class ThinProduct(NamedTuple):
     """A product whose left operand is available early, entirely or partly.
 
-    `joining` is the operand's ConcatV2 if nobody else reads it; `parts` are its inputs, or the operand alone.  `begin` and
-    `end` are the early parts at both ends.
+    `joining` is the ConcatV2 that makes the operand, if it has no other reader. `parts` are its inputs, or the operand alone.
+    `begin` and `end` are the early parts at the two ends.
     """
 
     instruction: Instruction
@@ -55,14 +55,15 @@ class ThinProduct(NamedTuple):
 
     @property
     def sides(self) -> Iterator[Side]:
-        """Those that have parts."""
+        """The ends that have early parts."""
         return (side for side in (self.begin, self.end) if side.parts)
 
 
 def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> list[tuple[int, list[ThinProduct]]]:
-    """Products of one right operand, each list with its program's number: two or more, in their order.
+    """Find the products that share a right operand: lists of two or more in execution order, each with its program's number.
 
-    The operand is one tensor, or a variable that each of them reads.  Early is what is computed before the first of them.
+    The operand is one tensor, or a variable that each product reads. A value is early if it is computed before the first
+    product.
     """
     by_operand: dict[Any, list[int]] = {}
     for number, index in order:
@@ -87,10 +88,10 @@ def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) 
 
 
 def _right_operand(program: Program, instruction: Instruction) -> tuple[int, bool, bool]:
-    """Key of a shared right operand: store position, whether it is a variable that each product reads, whether it is
-    transposed.
+    """Return the key of a right operand.
 
-    A layer reads its variable anew at each step, and as long as nothing is assigned to it gets the same tensor.
+    It consists of the store position, whether each product reads it from a variable, and whether it is transposed. A layer
+    reads its variable again at each step, and gets the same tensor unless the variable was assigned in between.
     """
     reader = program.instructions[instruction.node.input_nodes[1]]
     reads = reader.node.op == "ReadVariableOp" and not reader.is_late
@@ -104,7 +105,11 @@ def _may_share(instruction: Instruction) -> bool:
 def _thin_product(
     program: Program, index: int, readers: Mapping[int, int], turns: Mapping[int, int], first: int
 ) -> ThinProduct:
-    """By how many nodes each store position is read, the nodes' turns, and that of the first product of the right operand."""
+    """Return a product with the parts of its left operand that are available before the first product.
+
+    `readers` counts the readers of each store position; `turns` has the position of each node in the order, `first` that of the
+    first product with this right operand.
+    """
     instruction = program.instructions[index]
     left = program.instructions[instruction.node.input_nodes[0]]
     is_joined = left.node.id in turns and _joins_columns(program, left) and readers[left.outputs] == 1
@@ -117,7 +122,7 @@ def _thin_product(
 
 
 def _joins_columns(program: Program, instruction: Instruction) -> bool:
-    """Whether it is a ConcatV2 of matrices along their second axis, if of matrices at all."""
+    """Whether an instruction is a ConcatV2 along the second axis, provided that its inputs are matrices."""
     if instruction.node.op != "ConcatV2" or instruction.is_late or True in instruction.reads_ref:
         return False
     axis = program.instructions[instruction.node.input_nodes[-1]]
@@ -131,14 +136,14 @@ class ConcatParts(NamedTuple):
 
 
 class EarlyProducts(NamedTuple):
-    """Store entry with the precomputed products of early parts."""
+    """Store entry with the products of the early parts."""
 
     operand: Tensor
     products: dict[Side, Tensor]
 
 
 class SharedOperand:
-    """Products with a common right operand in one program's store, which holds early results until the step ends."""
+    """Products with a common right operand; keeps their early results in the program's store until the step ends."""
 
     def __init__(self, products: Sequence[ThinProduct], program: Program, store: list[Any]) -> None:
         self._products = products
@@ -149,7 +154,7 @@ class SharedOperand:
         self._last = {side: number for number, thin in enumerate(products) for side in thin.sides}
 
     def join(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """Step of a product's ConcatV2 that keeps its parts separate if they fit."""
+        """Return the step of a product's ConcatV2, which keeps the parts separate if they fit."""
         thin, store = self._products[number], self._store
         assert thin.joining is not None
         output = thin.joining.outputs
@@ -165,7 +170,7 @@ class SharedOperand:
         return join
 
     def multiply(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """The step of a product."""
+        """Return the step of a product."""
         instruction, store = self._products[number].instruction, self._store
         left, output = instruction.inputs[0], instruction.outputs
 
@@ -184,13 +189,13 @@ class SharedOperand:
         return multiply
 
     def _operand(self, number: int) -> Any:
-        """Right operand `[k, n]` of a product, if available."""
+        """Return the right operand of a product, in the form `[k, n]` if it is a matrix."""
         instruction = self._products[number].instruction
         value = self._store[instruction.inputs[1]]
         return value.T if instruction.attrs["transpose_b"] and isinstance(value, np.ndarray) else value
 
     def _parts(self, number: int) -> tuple[Any, ...]:
-        """Available parts of a product's left operand; none if its ConcatV2 has joined them."""
+        """Return the parts of a product's left operand; none if its ConcatV2 has concatenated them."""
         thin, store = self._products[number], self._store
         left = store[thin.instruction.inputs[0]]
         if isinstance(left, ConcatParts):
@@ -198,7 +203,7 @@ class SharedOperand:
         return tuple([store[position] for position in thin.parts]) if thin.joining is None or left is None else ()
 
     def _fits(self, parts: Sequence[Any], operand: Any) -> bool:
-        """Whether the parts are all columns of a left operand, whose product is thin and has a large right one."""
+        """Whether the parts make up a left operand with few rows, and the right operand is large."""
         if not _are_columns(parts, operand) or operand.size < LARGE_OPERAND:
             return False
         rows = len(parts[0])
@@ -221,7 +226,7 @@ class SharedOperand:
         return value
 
     def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
-        """Result of a product's early parts at a side: taken from a tall product, with those of the products after it."""
+        """Return the product of the early parts at one end; computed at once with those of later products."""
         held: EarlyProducts | None = self._store[self._early]
         value = self._store[self._products[number].instruction.inputs[1]]
         if held is None or held.operand is not value:  # a variable has been assigned to in between
@@ -237,7 +242,7 @@ class SharedOperand:
         return found[side] if self._last[side] > number else found.pop(side)
 
     def _blocks(self, side: Side, number: int, operand: Tensor, found: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
-        """Early parts at the same side of this product and those after it, of one width: enough for a tall product."""
+        """Return the early parts of this and later products, at one end and of one width, enough for a tall product."""
         blocks: dict[Side, Tensor] = {}
         rows = 0
         for other in range(number, len(self._products)):
@@ -260,7 +265,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _are_columns(parts: Sequence[Any], right: Any) -> bool:
-    """Whether these are matrices of as many rows, of the right operand's type, which is a matrix as well."""
+    """Whether the parts are matrices with equal row counts, and the right operand is a matrix of the same type."""
     if not isinstance(right, np.ndarray) or right.ndim != 2 or right.dtype not in _DTYPES or not parts:
         return False
     if not all(isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype == right.dtype for part in parts):

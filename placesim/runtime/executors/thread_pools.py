@@ -1,7 +1,7 @@
-"""Thread pools as TensorFlow keeps them: between ops, and inside one (section 11).
+"""TensorFlow's thread pools: one for running ops concurrently, and one for the work inside an op (section 11).
 
-The pool between ops is made by the first session of the process and shared by all, unless a session asks for its own or for
-named ones.  The threads inside an op (`intra_op`) are shared by the process too; the first session decides their number.
+The first session of a process creates the pool that runs ops; other sessions share it unless they request their own or a named
+one. The threads inside an op (`intra_op`) are shared too; the first session decides their number.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class ThreadPools:
         self._intra_op: IntraOpPool | None = None
 
     def inter_op(self, config: Config, index: int = 0) -> ThreadPoolExecutor | None:
-        """The pool for a session's ops; None if they run in the caller's thread.
+        """Return the pool for a session's ops, or None if they run in the caller's thread.
 
-        `index` picks one of `session_inter_op_thread_pool`.  Raises InvalidArgumentError for an index that is not there
-        and for a named pool asked for with another size.
+        `index` chooses an entry of `session_inter_op_thread_pool`. Raises InvalidArgumentError for an index that does not
+        exist, and for an existing named pool that is requested with another size.
         """
         listed = config.session_inter_op_thread_pool
         if listed:
@@ -58,14 +58,14 @@ class ThreadPools:
         return found[1]
 
     def intra_op(self, config: Config) -> IntraOpPool:
-        """The pool for the work inside one op, as the first session sized it (11.2)."""
+        """Return the pool for the work inside one op; its size is set by the first session (11.2)."""
         if self._intra_op is None:
             wanted = config.intra_op_parallelism_threads or _from_environment("TF_NUM_INTRAOP_THREADS")
             self._intra_op = IntraOpPool(wanted if wanted > 0 else available_processors())
         return self._intra_op
 
     def close(self) -> None:
-        """End all threads after their current work; no pool can be requested afterwards."""
+        """End all threads after their current work. No pool can be used afterwards."""
         for pool in (self._shared, *(pool for _, pool in self._named.values())):
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -77,7 +77,7 @@ PROCESS_POOLS = ThreadPools()
 
 
 def runs_ops_in_parallel(config: Config) -> bool:
-    """Whether a session's ops run in parallel, in a pool.
+    """Whether a session's ops run concurrently in a pool.
 
     With the automatic setting (0), all processors go to threads inside an op, and ops run one after another.
     """
@@ -88,12 +88,12 @@ def runs_ops_in_parallel(config: Config) -> bool:
 
 
 def default_inter_op(config: Config) -> int:
-    """Threads between ops: from the config, else the environment, else one per processor (11.4)."""
+    """Return the number of threads that run ops: from the config, else the environment, else one per processor (11.4)."""
     return config.inter_op_parallelism_threads or _from_environment("TF_NUM_INTEROP_THREADS") or available_processors()
 
 
 def _from_environment(name: str) -> int:
-    """Number of threads from the environment; 0, as in TensorFlow, if the variable is unset or invalid."""
+    """Return a number of threads from the environment; 0, as in TensorFlow, if the variable is unset or invalid."""
     try:
         return int(os.environ.get(name, "0"))
     except ValueError:

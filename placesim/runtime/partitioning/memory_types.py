@@ -1,4 +1,4 @@
-"""Memory types: inputs and outputs of a node that live in host memory although its device is a GPU (8.6)."""
+"""Memory types: inputs and outputs of a node that are in host memory although its device is a GPU (8.6)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from placesim.ops.registry import Registry
 
 
 class MemoryTypes(NamedTuple):
-    """For each input and each output, whether it lives in host memory."""
+    """For each input and each output, whether it is in host memory."""
 
     inputs: tuple[bool, ...]
     outputs: tuple[bool, ...]
 
 
 def memory_types(registry: Registry, signature: Signature, device_type: str) -> MemoryTypes:
-    """The memory types of a node on a type of device."""
+    """Return the memory types of a node on a device type."""
     kernel = None
     if signature.definition is not None and signature.op not in MEMORY_BY_TYPE:
         kernel = find_kernel(registry, signature.op, device_type, signature.attrs, signature.op)

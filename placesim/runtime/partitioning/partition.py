@@ -1,4 +1,4 @@
-"""One graph for each device, with sends and receives where an edge was cut (section 8)."""
+"""Partitioning: one graph for each device, with sends and receives in place of edges between devices (section 8)."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _EDGE = re.compile(r"^edge_\d+_")
 class Transfer(NamedTuple):
     """A tensor that is copied between devices, or between a device's memory and the host's.
 
-    `producer` and `slot` say whose tensor it is in the client graph, however many copies it has passed through; slot -1 is a
-    control edge.
+    `producer` and `slot` are the node and output of the client graph that computed it, however often it was copied since. Slot
+    -1 is a control edge.
     """
 
     tensor: str
@@ -41,19 +41,19 @@ class Transfer(NamedTuple):
 
 
 def tensor_of(transfer: str) -> str:
-    """The tensor that a transfer is named after."""
+    """Return the name of the tensor that a transfer's name contains."""
     return _EDGE.sub("", transfer)
 
 
 class Partition(NamedTuple):
-    """Partition of a graph for one device."""
+    """The partition of a graph for one device."""
 
     device: Device
     graph: Graph
 
 
 class Partitions(NamedTuple):
-    """Partitions of a client graph, in the order of their first node, and the transfers between them."""
+    """The partitions of a client graph, in the order of their first node, and the transfers between them."""
 
     parts: tuple[Partition, ...]
     transfers: tuple[Transfer, ...]
@@ -61,7 +61,7 @@ class Partitions(NamedTuple):
 
 @dataclass(slots=True)
 class _PartNode:
-    """A node of a partition while it is made."""
+    """A node of a partition that is being made."""
 
     name: str
     op: str
@@ -76,7 +76,7 @@ class _PartNode:
 
 
 class _Names:
-    """Numbers the inserted nodes: `x/_3` in a direct session, `x_S3` between tasks, `x_G3` inside a task (8.5)."""
+    """Names of inserted nodes, with numbers: `x/_3` in a direct session, `x_S3` between tasks, `x_G3` inside a task (8.5)."""
 
     def __init__(self, infix: str) -> None:
         self._infix = infix
@@ -111,13 +111,13 @@ def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
 
 
 def _traced(transfer: Transfer, received: Mapping[str, Transfer]) -> Transfer:
-    """Between tasks a tensor passes through a CPU of each: what one transfer received the next one sends on."""
+    """Return a transfer with the original producer of its tensor: between tasks, a tensor is copied by way of CPUs."""
     before = received.get(transfer.producer) if transfer.slot >= 0 else None
     return transfer if before is None else transfer._replace(producer=before.producer, slot=before.slot)
 
 
 class _Partitioner:
-    """The state of one cut."""
+    """The state of one partitioning."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _Partitioner:
         copy.inputs += ["^" + nodes[i].name for i in control_merges]
 
     def _edges(self, node: Node, control_merges: Sequence[int]) -> Iterable[tuple[int, int, int]]:
-        """Source, slot and input position of each edge, control edges with slot and position -1."""
+        """Yield source, slot and input position of each edge; control edges have slot and position -1."""
         for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
             yield i, slot, position
         for i in node.control_inputs:
@@ -210,7 +210,7 @@ class _Partitioner:
                 yield i, -1, -1
 
     def _crosses_memory(self, source: Node, slot: int, node: Node, position: int) -> bool:
-        """Whether an edge inside one device joins host memory and device memory."""
+        """Whether an edge within one device connects host memory and device memory."""
         if self.devices[source.id] is not self.devices[node.id] or self.devices[node.id].type == "CPU":
             return False
         return self._memory_types(source).outputs[slot] != self._memory_types(node).inputs[position]
@@ -286,7 +286,7 @@ class _Partitioner:
         return node.op in MERGES and node.name.startswith("_cloop")
 
     def _move_control_flow(self) -> None:
-        """Put each node of control flow where its data is, outside loops too: fewer devices take part in a loop so."""
+        """Move each control flow node to its data's device, even outside loops, so that fewer devices take part in a loop."""
         graph, devices = self.graph, self.devices
         readers = _first_readers(graph)
         for node_id in _depth_first(graph):
@@ -297,7 +297,7 @@ class _Partitioner:
                 devices[node.id] = devices[readers[node.id]]
 
     def _add_control_loops(self) -> None:
-        """Add a control loop on each further device of a loop, which follows the loop's condition."""
+        """Add a control loop, which follows the loop's condition, on each other device of a loop."""
         frames = find_frames(self.graph)
         conditions = {f.name: node for node in self.graph.nodes if node.op == "LoopCond" and (f := frames[node.id])}
         extended = self.graph.emptied()
@@ -389,7 +389,7 @@ class _Partitioner:
 
 @dataclass(slots=True)
 class _ControlLoop:
-    """A loop of dummies: `enter` reads `outer`, the merge of the loop around it or a constant."""
+    """A loop of dummy nodes; `enter` reads `outer`, which is a constant or the merge of the enclosing loop."""
 
     enter: int
     merge: int
@@ -412,7 +412,7 @@ def _input_text(name: str, slot: int, is_control: bool) -> str:
 
 
 def _first_readers(graph: Graph) -> dict[int, int]:
-    """The first node that reads each node's data, in the order of edges."""
+    """Return the first node that reads each node's data, in the order of edges."""
     found: dict[int, int] = {}
     for node in graph.nodes:
         for i in node.input_nodes:
@@ -421,7 +421,7 @@ def _first_readers(graph: Graph) -> dict[int, int]:
 
 
 def _depth_first(graph: Graph) -> Iterable[int]:
-    """Node ids as TensorFlow's depth-first search enters them: sources last to first, consumers in edge order reversed."""
+    """Yield node ids in the order of TensorFlow's depth-first search: sources last to first, consumers by edge, reversed."""
     consumers = graph.consumers()
     visited = bytearray(len(graph))
     stack = [node.id for node in graph.nodes if not node.input_nodes and not node.control_inputs]

@@ -1,4 +1,4 @@
-"""Prepare a step: the part of the placed graph that its feeds and fetches need, cut by device; and its results."""
+"""A prepared step: the part of the placed graph that its feeds and fetches need, with its partitions; and its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.runtime.partitioning.step_requests import RequestedName
 
 
 class FetchedValue(NamedTuple):
-    """One fetched tensor: the name it was fetched by, its type, and its value."""
+    """One fetched tensor: the name used in the fetch, its type, and its value."""
 
     name: str
     dtype: DataType
@@ -25,21 +25,21 @@ class FetchedValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """Result of one step: the fetched tensors in the order of the fetches, without targets."""
+    """The result of one step: fetched tensors in the order of the fetches, and the names of targets."""
 
     values: tuple[FetchedValue, ...]
     targets: tuple[str, ...] = ()
 
 
 class StepRequest(NamedTuple):
-    """The tensors that a step feeds, those that it fetches, and the nodes that it only runs, by the ids of one graph."""
+    """The tensors that a step feeds and fetches, and the nodes that it only runs, by the ids of one graph."""
 
     feeds: tuple[TensorRef, ...]
     fetches: tuple[TensorRef, ...]
     targets: tuple[int, ...]
 
     def in_graph(self, own: Graph, other: Graph) -> StepRequest:
-        """Translate to another graph by node names; raises OutOfRangeError for an output that no longer exists."""
+        """Translate the request to another graph by node names. Raises OutOfRangeError for an output that no longer exists."""
 
         def renumber(node_id: int) -> int:
             return other.ids[own.nodes[node_id].name]
@@ -58,14 +58,14 @@ class StepRequest(NamedTuple):
 
 
 def make_step_request(feeds: Iterable[TensorRef], fetched: Iterable[RequestedName]) -> StepRequest:
-    """Request of resolved feeds and fetches to the graph that they were resolved in."""
+    """Return the request of resolved feeds and fetches, by the ids of the graph in which they were resolved."""
     listed = list(fetched)
     tensors = tuple(f.tensor for f in listed if f.tensor is not None)
     return StepRequest(tuple(feeds), tensors, tuple(f.node for f in listed if f.tensor is None))
 
 
 class PreparedStep(NamedTuple):
-    """The part of the graph that a step runs, cut by device."""
+    """The part of the graph that a step runs, and its partitions."""
 
     client: ClientGraph
     partitions: Partitions

@@ -1,4 +1,4 @@
-"""Prune a placed graph for a step: feeds become `_Arg` nodes, fetches `_Retval` nodes, and the rest is removed (8.11).
+"""Pruning of a placed graph for a step: feeds become `_Arg` nodes, fetches `_Retval` nodes, and the rest is removed (8.11).
 
 Small constants that several devices read are then copied to each of them (8.13).
 """
@@ -18,12 +18,12 @@ from placesim.placement.collectives import replace_collectives
 from placesim.placement.placer import PlacedGraph, Placement
 
 MAX_REPLICATED_ELEMENTS = 16
-"""A constant with more elements is sent, not copied."""
+"""Maximum elements of a constant that is copied; larger ones are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientGraph:
-    """Nodes that a step runs, in the runtime's order, with their devices.
+    """The nodes that a step runs, in the runtime's order, with their devices.
 
     `feeds[i]` is the tensor of `_Arg` i and `fetches[i]` that of `_Retval` i, both sorted by tensor name.
     """
@@ -34,7 +34,7 @@ class ClientGraph:
     fetches: tuple[str, ...] = ()
 
     def placed(self, placement: PlacedGraph) -> ClientGraph:
-        """This, with the devices of a placement of its graph."""
+        """Return this graph with the devices of a placement."""
         devices: list[Device] = [device for device in placement.devices if device is not None]
         return replicate_constants(ClientGraph(self.graph, devices, self.feeds, self.fetches), placement.device_set)
 
@@ -45,9 +45,9 @@ def prune(
     fetches: Iterable[TensorRef] = (),
     targets: Iterable[int] = (),
 ) -> ClientGraph:
-    """The part of a placed graph that fetches and targets need, with what is fed left out.
+    """Return the part of a placed graph that fetches and targets need, without nodes replaced by feeds.
 
-    Raises NotFoundError for a collective, which is no longer there, and InvalidArgumentError as `replace_collectives` does.
+    Raises NotFoundError for a feed, fetch or target that is a replaced collective, and the errors of `replace_collectives`.
     """
     placed = replace_collectives(placement)
     if placed is not placement:
@@ -74,7 +74,7 @@ _NO_TARGET = "PruneForTargets: Some target nodes not found: {}"
 
 
 def _renumbered(refs: Iterable[TensorRef], before: PlacedGraph, after: PlacedGraph, complaint: str) -> list[TensorRef]:
-    """Translate tensors of a graph to its replacement."""
+    """Translate tensors of a graph to the graph that replaces it. Raises NotFoundError for a removed node."""
     found = []
     for ref in refs:
         name = before.graph.nodes[ref.node].name
@@ -138,7 +138,7 @@ def _prune(
 def _check_fed_refs(
     graph: Graph, node: Node, fed: Mapping[TensorRef, int], arg_ids: Mapping[TensorRef, int], first: int
 ) -> None:
-    """Raise InvalidArgumentError if a value is fed for a reference input; `first` is the id of argument 0."""
+    """Raise InvalidArgumentError if a value is fed to a reference input; `first` is the id of argument 0."""
     for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
         ref = TensorRef(i, slot)
         if ref in fed and node.signature.input_is_ref[position]:
@@ -200,12 +200,12 @@ def _is_replicable(node: Node, client: ClientGraph, consumers: Sequence[int]) ->
 
 
 def _host(device: Device) -> str:
-    """The CPU that a constant is copied to for a reader: its own, or the first of its task."""
+    """Return the CPU to which a constant is copied for a reader: the reader's own device, or the first CPU of its task."""
     return device.name if device.type == "CPU" else device.name.rpartition("/device:")[0] + "/device:CPU:0"
 
 
 def _with_copies(client: ClientGraph, copies: dict[int, list[str]], device_set: DeviceSet) -> ClientGraph:
-    """The graph without the copied constants, and their copies after all other nodes."""
+    """Return the graph with the copied constants replaced by their copies, which follow all other nodes."""
     old = client.graph
     graph = old.emptied()
     kept = [node for node in old.nodes if node.id not in copies]

@@ -1,4 +1,4 @@
-"""Requests of a step, checked against the graph: fetches and feeds by name become tensors, targets and arrays."""
+"""Requests of a step, checked against the graph: names of fetches and feeds become tensors, targets and arrays."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from placesim.ops.categories import PLACEHOLDERS
 from placesim.ops.process.memory_limit import AllocationRefusal, check_room, out_of_memory
 
 _MOST_SHOWN = 80
-"""Characters of a `.npy` header that an error quotes."""
+"""Maximum characters of a `.npy` header that an error quotes."""
 
 
 class RequestedName(NamedTuple):
-    """One fetch of a step: a tensor, or a target (`tensor` None)."""
+    """One fetch of a step: a tensor, or a target (`tensor` is None)."""
 
     name: str
     node: int
@@ -34,9 +34,9 @@ class RequestedName(NamedTuple):
 
 
 def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> RequestedName:
-    """Resolve a fetch by name; raises TensorFlow's RequestError for an unknown tensor or operation.
+    """Resolve a fetch by name. Raises TensorFlow's RequestError for an unknown tensor or operation.
 
-    A name without output number fetches the first output, if there is one and `bare_is_target` is false.
+    A name without output number means the first output, if there is one and `bare_is_target` is false.
     """
     if fetch.name[:1] == "^":
         fetch = fetch._replace(name=fetch.name[1:])
@@ -74,7 +74,7 @@ def _missing_tensor(graph: Graph, tensor: str, op: str) -> str:
 
 
 def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
-    """Help line with the nodes of the most similar names."""
+    """Return a line of help with the nodes of the most similar names, or nothing."""
     close = near_words(name, graph.ids, 3, 0.6)
     return (f"did you mean {' or '.join(close)}?",) if close else ()
 
@@ -88,7 +88,7 @@ def _location(graph: Graph, location: int) -> Location | None:
 
 
 def default_fetches(graph: Graph, only_targets: bool = False) -> list[RequestedName]:
-    """Every output of every node that nobody reads, in graph order; a node without outputs is a target."""
+    """Return every output of every node without readers, in graph order; a node without outputs is a target."""
     found = []
     for node in graph.sinks():
         count = 0 if only_targets else len(node.signature.output_dtypes)
@@ -101,10 +101,10 @@ def default_fetches(graph: Graph, only_targets: bool = False) -> list[RequestedN
 
 
 def resolve_feed(graph: Graph, feed: Feed, directory: Path, files: FileAccess) -> tuple[TensorRef, np.ndarray[Any, Any]]:
-    """A feed by name and its value as an array of the tensor's type; a file is relative to `directory`.
+    """Return the tensor of a feed, and its value as an array of the tensor's type; a file is relative to `directory`.
 
-    Raises PermissionDeniedError for a file that the graph may not read, RequestError in TensorFlow's words for an unknown
-    tensor, a type that does not fit, or a shape that does not.
+    Raises PermissionDeniedError for a file that the graph may not read. Raises TensorFlow's RequestError for an unknown tensor,
+    or for a type or shape that does not fit.
     """
     ref = resolve_fed_tensor(graph, feed)
     dtype = graph.nodes[ref.node].signature.output_dtypes[ref.slot]
@@ -114,7 +114,7 @@ def resolve_feed(graph: Graph, feed: Feed, directory: Path, files: FileAccess) -
 
 
 def resolve_fed_tensor(graph: Graph, feed: Feed) -> TensorRef:
-    """Tensor of a feed; raises TensorFlow's RequestError if there is none."""
+    """Return the tensor of a feed. Raises TensorFlow's RequestError if there is none."""
     name, slot = split_tensor_name(feed.tensor)
     node_id = graph.ids.get(name)
     if node_id is None or slot >= len(graph.nodes[node_id].signature.output_dtypes):
@@ -153,7 +153,10 @@ def _load(graph: Graph, feed: Feed, dtype: DataType, directory: Path, files: Fil
 
 
 def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
-    """A `.npy` file's array, read; pickled objects are refused, and a file that is shorter than its header says."""
+    """Read the array of a `.npy` file.
+
+    Raises the error that `refuse` returns for a file that is missing, incomplete, or contains pickled objects.
+    """
     try:
         with open_file(path) as file:
             return _read_npy(file)
@@ -168,7 +171,7 @@ def load_npy(path: Path, refuse: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_npy(path: Path) -> str:
-    """Command that converts a file, by its name, to a `.npy` file."""
+    """Return a hint with a command that converts a file to a `.npy` file; empty for an unknown file type."""
     loaders = {".npz": f"numpy.load('{path.name}')['NAME']", ".csv": f"numpy.loadtxt('{path.name}', delimiter=',')"}
     loader = loaders.get(path.suffix.lower())
     return f"; create one with numpy.save('{path.stem}.npy', {loader})" if loader else ""
@@ -196,7 +199,7 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
 
 
 def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Parse shape, order and type; raises ValueError unless it is an array of numbers."""
+    """Return shape, order and type from a header. Raises ValueError unless it is an array of numbers."""
     try:
         with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote, which are read all the same
             shape, is_fortran, dtype = reader(file)
@@ -214,7 +217,7 @@ def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np
 def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
     """Generate an array; the same seed gives the same numbers on every machine.
 
-    Raises GraphBuildError if integers have no `maxval`, or one that is not above `minval`, as `tf.random.uniform` does.
+    Raises GraphBuildError for integers without `maxval`, or with one not above `minval`, as `tf.random.uniform` does.
     """
     # numpy takes no negative seed: its 64 bits stand for it, as in TensorFlow's own generators
     seed = generated.seed if generated.seed is None or generated.seed >= 0 else generated.seed & 0xFFFFFFFFFFFFFFFF
@@ -234,7 +237,7 @@ def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
 
 
 def _whole_numbers(generated: GeneratedFeed, dtype: DataType, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """From `minval` to below `maxval`."""
+    """Return random integers from `minval` to below `maxval`."""
     low, high = generated.figures.get("minval", 0), generated.figures.get("maxval")
     if high is None:
         raise GraphBuildError(f"Must specify maxval for integer dtype {dtype.python_name}")
@@ -245,7 +248,7 @@ def _whole_numbers(generated: GeneratedFeed, dtype: DataType, rng: np.random.Gen
 
 
 def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarray[Any, Any]:
-    """`np.asarray(value, dtype)` as in `Session.run`, refusing conversions that change the kind of value."""
+    """Return `np.asarray(value, dtype)` as `Session.run` does. Raises RequestError if that changes the kind of value."""
     if dtype is STRING:
         return _string_array(value)
     try:
@@ -296,7 +299,7 @@ def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.nd
 
 
 def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
-    """Known dimensions of a fed tensor; None if its rank is unknown."""
+    """Return the known dimensions of a fed tensor; None if its rank is unknown."""
     node = graph.nodes[node_id]
     if node.op in PLACEHOLDERS and not slot:
         shape = node.attrs.get("shape")
@@ -307,5 +310,5 @@ def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
 
 
 def _is_legacy_scalar(graph: Graph, dims: Sequence[int]) -> bool:
-    """Whether a scalar shape means an unknown one, as written by producers before 24."""
+    """Whether a scalar shape means an unknown one, as in graphs of producers before 24."""
     return not dims and graph.versions.get("producer", 24) < 24

@@ -1,4 +1,4 @@
-"""Sizes in bytes of a prepared step's transfers, as far as static shapes determine them."""
+"""Bytes of a prepared step's transfers, if static shapes determine them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> list[int | None]:
-    """Bytes of each transfer of a step: 0 for a control edge, None for an unknown shape or element size.
+    """Return the bytes of each transfer of a step: 0 for a control edge, None for an unknown shape or element size.
 
-    `written` are the shapes of the graph as it was written, where they were inferred: most of them hold in the step too.
+    `written` has the inferred shapes of the original graph, if any: most of them apply in the step too.
     """
     graph, client = step.placement.graph, step.client
     fed = GraphShapes(client.graph, [_declared_shape(graph, feed) for feed in client.feeds])
@@ -26,8 +26,8 @@ def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> li
 def _holds(written: GraphShapes, graph: Graph, client: ClientGraph) -> bool:
     """Whether a step's tensors have the shapes of the original graph.
 
-    A feed may have another shape than the replaced tensor, unless that is a placeholder.  Loops are inferred again, since their
-    shapes depend on the entry.
+    A feed may have another shape than the tensor that it replaces, unless that is a placeholder. Loops are inferred again,
+    since their shapes depend on the entry.
     """
     if graph is not written.graph:
         return False
@@ -52,7 +52,7 @@ def _size(known: tuple[GraphShapes, ...], producer: str, slot: int) -> int | Non
 
 
 def _declared_shape(graph: Graph, tensor: str) -> Dims:
-    """Declared shape of a fed tensor: that of its placeholder."""
+    """Return the declared shape of a fed tensor, which is that of its placeholder."""
     name, _ = split_tensor_name(tensor)
     shape = graph.node(name).attrs.get("shape") if name in graph.ids else None
     return getattr(shape, "dims", None)

@@ -1,1 +1,1 @@
-"""Records of steps: executions, their dependencies and kernel times."""
+"""Records of steps: executions, their dependencies, and kernel times."""

@@ -1,6 +1,6 @@
-"""Measured times of kernels: start and end of each, its thread, and the transit times of tensors.
+"""Measured times of kernels: start, end and thread of each run, and the transit times of tensors.
 
-Programs are built with kernels that tell of themselves, so that a run that is not measured pays nothing.
+Programs are compiled with kernels that report their times, so a run without measurement has no overhead.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from placesim.runtime.recording.output_descriptions import OutputRecord
 
 RECEIVED = "RecvTensor"
-"""Name of a tensor from another device in TensorFlow's timeline."""
+"""Name of a transfer in TensorFlow's timeline."""
 STEP = Track(STEPS, "step")
 
 
 class MeasuredNode(NamedTuple):
-    """A node of a program that was built."""
+    """A node of a program in this process."""
 
     device: str
     graph: Graph
@@ -50,17 +50,17 @@ class MeasuredNode(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The node's."""
+        """The node's name."""
         return self.node.name
 
     @property
     def op(self) -> str:
-        """The node's."""
+        """The node's op."""
         return self.node.op
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """As texts."""
+        """The node's inputs as text."""
         return tuple(self.graph.input_texts(self.node))
 
 
@@ -74,7 +74,7 @@ class RemoteNode(NamedTuple):
 
 
 class TransferPath(NamedTuple):
-    """From one device to another: the tensor, the node that makes it, and those that read it, by number."""
+    """The path of a tensor between two devices: the tensor, its producer and its readers, as node numbers."""
 
     tensor: str
     sender: str
@@ -86,25 +86,26 @@ class TransferPath(NamedTuple):
 class Measurements:
     """Everything that ran, as numbers; times are nanoseconds of `perf_counter_ns`.
 
-    A kernel's run takes 32 bytes, and so does a transfer; those that `describe` what kernels gave take more.
+    A kernel's run takes 32 bytes, and so does a transfer. With `describes`, the outputs of kernels are described too, which
+    takes more.
     """
 
     def __init__(self, describes: bool = False) -> None:
         self.nodes: list[MeasuredNode | RemoteNode] = []
         self.ways: list[TransferPath] = []
         self.runs = array("q")
-        """Node, start, end and thread of each, by when it ended."""
+        """Rows of node, start, end and thread, in the order of their ends."""
         self.transfers = array("q")
         """Rows of path, send time, arrival time and 0."""
         self.steps = array("q")
-        """Number, start and end."""
+        """Rows of step number, start and end."""
         self.threads: dict[int, str] = {}
         self.processes: dict[str, str] = {}
-        """Remote process of each remote device."""
+        """Name of the remote process of each remote device."""
         self.groups: dict[int, str] = {}
-        """Remote process of each remote thread."""
+        """Name of the remote process of each remote thread."""
         self.outputs: dict[tuple[int, int], tuple[OutputRecord, ...]] | None = {} if describes else None
-        """Outputs by node and start time."""
+        """Descriptions of outputs, by node and start time."""
         self._ledger: Ledger | None = None
         self._numbers: dict[tuple[int, int], int] = {}
         self._ways: dict[int, tuple[Program, dict[Hashable, int]]] = {}
@@ -113,7 +114,7 @@ class Measurements:
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Context of one step."""
+        """Return a context that measures one step."""
         start = perf_counter_ns()
         try:
             yield
@@ -121,7 +122,7 @@ class Measurements:
             self.steps.extend((number, start, perf_counter_ns()))
 
     def follow(self, ledger: Ledger) -> None:
-        """Record a ledger, whose sources keep journals, over time."""
+        """Measure a ledger, whose sources must keep journals."""
         clock = ledger.clock = MeasuredClock()
         ledger.accounts_always = True
         for source in ledger.all_sources():
@@ -129,7 +130,7 @@ class Measurements:
         self._ledger = ledger
 
     def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
-        """Kernel that reports its run times; attempts that had to wait are not counted."""
+        """Return a kernel that reports its run times; attempts that had to wait are not counted."""
         number = self._numbers[id(graph), node.id] = len(self.nodes)
         self.nodes.append(MeasuredNode(device, graph, node))
         compute, runs, threads, now = kernel.compute, self.runs, self.threads, perf_counter_ns
@@ -158,7 +159,7 @@ class Measurements:
         return kernel._replace(compute=measured, direct=None)
 
     def ways_of(self, programs: Sequence[Program]) -> dict[Hashable, int]:
-        """The number of each transfer between programs, by its key."""
+        """Return the number of each transfer path between programs, by its key."""
         known = self._ways.get(id(programs[0]))
         if known is not None:
             return known[1]
@@ -182,38 +183,38 @@ class Measurements:
         return ways
 
     def exchange(self, programs: Sequence[Program]) -> Exchange:
-        """Observer of the transfers of one run of these programs."""
+        """Return an observer of the transfers in one run of these programs."""
         return Exchange(self, programs)
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
-        """Store of sent tensors, by name."""
+        """Return the store of sent tensors, by key."""
         return Rendezvous(self.exchange(programs))
 
     def moved(self, way: int, start: int) -> None:
-        """A tensor sent at `start` has arrived."""
+        """Record that a tensor sent at `start` has arrived."""
         self.transfers.extend((way, start, perf_counter_ns(), 0))
 
     # --- afterwards
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
-        """Allocations and frees of each device's memory, if it was accounted for."""
+        """Allocations and frees of each device's memory, if memory was accounted for."""
         if self._ledger is None:
             return {}
         return {device: list(source.journal) for device, source in self._ledger.sources.items() if source.journal}
 
     def records(self) -> Iterator[TraceRecord]:
-        """The trace of all that ran until now."""
+        """Yield the trace of everything that has run so far."""
         return _Records(self).records()
 
 
 class MeasuredClock(Clock):
-    """Clock in nanoseconds."""
+    """A clock in nanoseconds."""
 
     __slots__ = ()
 
     def now(self) -> int:
-        """The moment."""
+        """Return the current time."""
         return perf_counter_ns()
 
 
@@ -226,18 +227,18 @@ class Exchange:
         self._sent: dict[Hashable, int] = {}
 
     def sent(self, name: TransferKey | None, key: Hashable) -> None:
-        """A tensor goes out; in a loop its `key` is more than its `name`."""
+        """Note that a tensor is sent. In a loop, `key` also identifies the iteration."""
         self._sent[key] = perf_counter_ns()
 
     def received(self, name: TransferKey | None, key: Hashable) -> None:
-        """The tensor has arrived."""
+        """Note that the tensor is received."""
         start = self._sent.pop(key, None)
         if start is not None:
             self._moved(self._ways[name], start)
 
 
 class Rendezvous(dict[Any, Any]):
-    """Sent tensors by name until they are received; reports each to an exchange."""
+    """Sent tensors by key until they are received; reports each to an exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__()
@@ -260,7 +261,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 class _Records:
-    """Copy of the measurements so far, unaffected by threads that go on."""
+    """A copy of the measurements so far, unaffected by running threads."""
 
     def __init__(self, found: Measurements) -> None:
         self._found = found
@@ -291,14 +292,14 @@ class _Records:
         return self._row(self._found.groups.get(thread), device, " Compute", self._threads[thread])
 
     def _row(self, process: str | None, device: str, what: str, row: str) -> Track:
-        """A process for each device; where several processes ran, each of them with the rows of its devices."""
+        """Return the track of a row: in a process per device, or in its real process if several ran."""
         if process is None:
             return Track(f"{device}{what}", row)
         task, _, own = device.partition("/device:")
         return Track(process, f"{own} {row} of {task}")  # viewers cut off the end of what is long
 
     def _tracks(self) -> Iterator[Track]:
-        """Tracks by device, and each device's threads by their first node."""
+        """Yield the tracks by device, and each device's threads in the order of their first node."""
         found: dict[str, dict[Track, None]] = {}
         for node in self._found.nodes:
             found.setdefault(node.device, {})
@@ -309,7 +310,7 @@ class _Records:
             yield from found[device]
 
     def _moved(self) -> Iterator[TraceSlice | Arrow]:
-        """Each transfer on a lane of its receiver, with arrows from what made the tensor and to those that read it."""
+        """Yield each transfer on a track of its receiver, with arrows from the tensor's producer and to its readers."""
         starts, ends = self._spans_by_node()
         lanes: dict[str, TrackLanes] = {}
         for number, start, end, _ in sorted(rows(self._transfers, 4), key=lambda row: row[1:3]):
@@ -334,7 +335,10 @@ class _Records:
                     yield arrow(name, way, (target, began - self._origin, ended - self._origin))
 
     def _spans_by_node(self) -> tuple[dict[int, list[_Span]], dict[int, list[_Span]]]:
-        """Of nodes at the ends of transfers each start, end and thread, and each end, start and thread, in order."""
+        """Return the runs of nodes at the ends of transfers, in order.
+
+        They are rows of start, end and thread for readers, and of end, start and thread for producers.
+        """
         makers = {way.maker for way in self._found.ways}
         readers = {reader for way in self._found.ways for reader in way.readers}
         starts: dict[int, list[_Span]] = {}
@@ -361,7 +365,7 @@ class _Records:
 
 
 def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, str]:
-    """Thread names, numbered if repeated within a group."""
+    """Return thread names, numbered if repeated within a group."""
     counts: Counter[tuple[str, str]] = Counter()
     found = {}
     for thread, name in names.items():
@@ -372,5 +376,5 @@ def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, 
 
 
 def rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
-    """Split numbers into rows of `width`."""
+    """Yield rows of `width` numbers."""
     return zip(*[iter(numbers)] * width, strict=True)

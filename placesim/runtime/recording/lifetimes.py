@@ -1,4 +1,4 @@
-"""Assign buffers to executions from a recorder's data: the one that made each buffer, and those that held it."""
+"""The executions that created and held each buffer, derived from a recorder's data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BEFORE = -1
 
 
 class Lifetime(NamedTuple):
-    """A buffer in a step, of `size` bytes as its device gave them.
+    """A buffer in a step, of `size` allocated bytes.
 
-    Execution `made` made it, by its place in the step, or it was there BEFORE.  It is free when that and all of `holders` have
-    ended; without holders when the step is over, unless it `is_kept` beyond that.
+    `made` is the index in the step of the execution that created it, or BEFORE. The buffer is freed when that execution and all
+    `holders` have ended; without holders, at the end of the step, unless it `is_kept` longer.
     """
 
     size: int
@@ -27,7 +27,7 @@ class Lifetime(NamedTuple):
 
 
 def lifetimes(recorder: ExecutionRecorder) -> dict[str, list[Lifetime]]:
-    """All buffers of the last step that was recorded, by device, in the order in which they were made."""
+    """Return all buffers of the last recorded step, by device, in order of creation."""
     last = _Step(recorder.steps[-1], recorder.moments[-1])
     readers: dict[Buffer, list[int]] = {}
     for buffer, node, moment in recorder.reads:
@@ -43,7 +43,7 @@ class _Step:
         self.end = first + len(executions)
 
     def execution_of(self, node: str, moment: int) -> int:
-        """Execution in which a node used memory: the one running at the moment, or just reported."""
+        """Return the execution in which a node used memory: the one running at the moment, or just reported."""
         number = moment - self.first
         # what nobody reads is given back when the execution has been told of, and so is what a call's functions gave
         return number if moment < self.end and self._name(number) == node else max(BEFORE, number - 1)

@@ -1,4 +1,4 @@
-"""Outputs of kernels in numpy: shapes, bytes, addresses, and times of release."""
+"""Outputs of numpy kernels: shapes, bytes, addresses, and times of release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.ops.process.memory_limit import tensor_bytes
 
 
 class Allocation:
-    """A buffer made by a kernel: bytes, and times of allocation and release in nanoseconds (`freed` is None until then)."""
+    """A buffer that a kernel allocated: bytes, and nanoseconds of allocation and release (`freed` is None until then)."""
 
     __slots__ = ("__weakref__", "freed", "made", "size")
 
@@ -39,7 +39,7 @@ class Allocation:
 
 
 class OutputRecord(NamedTuple):
-    """One output of a run: `allocation` where the kernel made its buffer, and did not hand on one that was there."""
+    """One output of a run. `allocation` is None if the kernel returned an existing buffer."""
 
     slot: int
     dtype: DataType
@@ -50,7 +50,7 @@ class OutputRecord(NamedTuple):
 
 
 def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[OutputRecord, ...]:
-    """Describe the tensors among a run's outputs; resources and unwritten values have no shape."""
+    """Describe the tensors among a run's outputs; resources and unset variables have no shape."""
     found: list[OutputRecord] = []
     hands_on = has_trait(node.op, Trait.HANDS_ON)
     given = [value for value in map(_array_of, inputs) if value is not None]

@@ -1,4 +1,4 @@
-"""Recording of a step that runs by its data flow."""
+"""Recording of a step in dataflow order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes,
 
 
 class RecordedRun(AccountedRun):
-    """A step that reports each executed node, and the executions that it waited for, to a recorder."""
+    """A step that reports each executed node, and the executions it waited for, to a recorder."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes,
 
 
 class RecordedSchedule:
-    """Recording of a fixed schedule: of each node the executions that it waits for."""
+    """Records a fixed schedule: each node with the executions that it waits for."""
 
     def __init__(self, schedule: Schedule, ledger: Ledger, recorder: ExecutionRecorder) -> None:
         self._ledger = ledger
@@ -25,15 +25,15 @@ class RecordedSchedule:
         self._first = 0
 
     def begin(self) -> None:
-        """A run begins."""
+        """Note that a run begins."""
         self._first = self._recorder.begin_run()
 
     def end(self) -> None:
-        """It has ended."""
+        """Note that the run has ended."""
         self._recorder.end_run(self._first)
 
     def note(self, number: int, index: int, site: Site) -> Note:
-        """Action after a node has run."""
+        """Return a function to call after a node has run."""
         instruction, numbers, recorder, ledger = site.instruction, self._numbers[number], self._recorder, self._ledger
         op, key, sent, waits_for = instruction.node.op, instruction.key, self._sent, self._waits_for(number, index)
 
@@ -52,7 +52,7 @@ class RecordedSchedule:
         return note
 
     def call(self, number: int, index: int, site: Site) -> Note:
-        """Action before a node that calls functions."""
+        """Return a function to call before a node that calls functions."""
         numbers, recorder, ledger, waits_for = (
             self._numbers[number],
             self._recorder,

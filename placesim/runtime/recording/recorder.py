@@ -1,7 +1,7 @@
 """Record of a step's executions: each node with its shapes and the executions that it waited for.
 
-Both executors report nodes as they account for memory.  A node in a loop is recorded once per iteration, and a function's nodes
-once per call.
+Both executors report nodes when they account for their memory. A node in a loop is recorded once per iteration, and a
+function's node once per call.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TypedShape = tuple[tuple[int, ...], DataType]
 class Execution(NamedTuple):
     """An executed node or, without a `site`, the end of a function's run.
 
-    `sources` are the executions waited for, by index in the step.  In `inputs`, handles and references are replaced by the
-    tensors that they refer to.  `is_dead` marks a node on a branch that was not taken.
+    `sources` are the executions that it waited for, as indices in the step. In `inputs`, handles and references are replaced by
+    the tensors that they refer to. `is_dead` marks a node on a branch that was not taken.
     """
 
     site: Site | None
@@ -36,7 +36,7 @@ class Execution(NamedTuple):
 
 
 class BufferRead(NamedTuple):
-    """A node held a shared buffer at a moment of the session's clock."""
+    """Records that a node held a shared buffer at one moment of the session's clock."""
 
     buffer: Buffer
     node: str
@@ -44,11 +44,10 @@ class BufferRead(NamedTuple):
 
 
 class ExecutionRecorder:
-    """Executions of each step of a session, in `steps`: equal to an earlier one's if it was not walked through again.
+    """Records the executions of each step of a session in `steps`; a step that was not run again equals an earlier one.
 
-    Each execution is a moment of the session's clock, and a moment lies between the steps: `moments` has for each step that of
-    its execution 0.  `reads` and `journals`, one for each device's memory, are about all steps; `prepared` are those that were
-    walked through.
+    The session's clock advances by one per execution, and once between steps. `moments` has for each step the moment of its
+    execution 0. `reads` and `journals` (one per device) cover all steps; `prepared` has the steps that were run.
     """
 
     def __init__(self) -> None:
@@ -63,7 +62,7 @@ class ExecutionRecorder:
         self._depth = 0
 
     def attach(self, ledger: Ledger) -> None:
-        """Connect to a ledger, whose sources keep journals."""
+        """Connect to a ledger, whose sources must keep journals."""
         self.clock = ledger.clock
         self.journals = {device: source.journal for device, source in ledger.sources.items() if source.journal is not None}
         ledger.recorder = self
@@ -83,17 +82,17 @@ class ExecutionRecorder:
         self.moments.append(moment)
 
     def read(self, node: str, buffer: Buffer) -> None:
-        """A node holds a buffer while it runs."""
+        """Note that a node holds a buffer while it runs."""
         if buffer.is_shared:
             self.reads.append(BufferRead(buffer.root, node, self.clock.moment))
 
     def finish(self) -> None:
-        """An executor has finished; buffers still held by the outermost belong to the client until the step ends."""
+        """Note that an executor has finished. The client owns the outermost one's remaining buffers until the step ends."""
         self.clock.moment += self._depth == 1
 
     @property
     def executions(self) -> list[Execution]:
-        """Executions of the current step."""
+        """The executions of the current step."""
         return self.steps[-1]
 
     def add(
@@ -105,7 +104,10 @@ class ExecutionRecorder:
         *,
         is_dead: bool = False,
     ) -> int:
-        """The number of an execution that ended now; in a function what waits for nothing else waits for the call."""
+        """Add an execution that has just ended, and return its number.
+
+        In a function, an execution that waits for no other waits for the call.
+        """
         waited = tuple(dict.fromkeys(sources))
         if not waited and self._calls:
             waited = (self._calls[-1].latest,)
@@ -116,20 +118,20 @@ class ExecutionRecorder:
     # --- functions
 
     def begin_call(self, site: Site, inputs: Iterable[TypedShape], sources: Iterable[int]) -> None:
-        """A kernel begins that calls functions, one after another."""
+        """Note that a kernel begins that calls functions, one after another."""
         self._calls.append(_Call(self.add(site, inputs, (), sources)))
 
     def end_call(self) -> int:
-        """End a function call, and return the execution that its readers wait for."""
+        """End a function call; return the execution that its readers wait for."""
         return self._calls.pop().latest
 
     def begin_run(self) -> int:
-        """An executor begins; returns the argument for `end_run`."""
+        """Note that an executor begins; return the argument for `end_run`."""
         self._depth += 1
         return len(self.executions)
 
     def end_run(self, first: int) -> None:
-        """It has ended; in a call the next function waits for all that it ran."""
+        """Note that the executor has ended. In a call, the next function waits for everything that it ran."""
         self._depth -= 1
         if self._calls:
             inner = self.executions[first:]
@@ -140,7 +142,7 @@ class ExecutionRecorder:
 
 
 class _Call:
-    """A kernel that calls functions: the execution that the next of them waits for."""
+    """A kernel that calls functions; `latest` is the execution that the next function waits for."""
 
     __slots__ = ("latest",)
 
@@ -149,7 +151,7 @@ class _Call:
 
 
 def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Sequence[Any] = ()) -> tuple[TypedShape, ...]:
-    """Shapes and types of a kernel's inputs; for variable handles, those of the values."""
+    """Return shapes and types of a kernel's inputs; for variable handles, those of the values."""
     if not values:
         return tuple([(memory.dims, memory.dtype) for memory in memories])
     return tuple([_input_shape(ledger, *pair) for pair in zip(memories, values, strict=True)])
@@ -163,5 +165,5 @@ def _input_shape(ledger: Ledger, memory: TensorMemory, value: Any) -> TypedShape
 
 
 def output_shapes(outputs: Iterable[Any]) -> tuple[TypedShape, ...]:
-    """Shapes and types of the tensors among the outputs."""
+    """Return shapes and types of the tensors among the outputs."""
     return tuple([(output.dims, output.dtype) for output in outputs if type(output) is TensorMemory])

@@ -1,4 +1,4 @@
-"""Observer of steps that keeps a ledger's accounts, and informs its recorder if there is one."""
+"""The observer of steps that keeps a ledger's accounts, and informs its recorder if there is one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LedgerObserver:
         return found
 
     def observe_schedule(self, schedule: Schedule, stores: Sequence[list[Any]]) -> ScheduledAccounts:
-        """The books of a fixed order."""
+        """Return the account of an executor with a fixed order."""
         recorder = self._recorder()
         if recorder is None:
             return ScheduledAccounts(schedule, stores, self._ledger)
@@ -38,7 +38,7 @@ class LedgerObserver:
         return ScheduledAccounts(schedule, stores, self._ledger, RecordedSchedule(schedule, self._ledger, recorder))
 
     def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
-        """Makes runs that keep the books of their data flow."""
+        """Return a function that creates accounted runs in dataflow order."""
         from placesim.runtime.accounting.dataflow_memory import AccountedRun
 
         ledger, recorder = self._ledger, self._recorder()

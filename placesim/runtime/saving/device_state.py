@@ -1,4 +1,4 @@
-"""Convert a device's state between steps to and from a record of plain values and tensors, for files and connections."""
+"""Conversion of a device's state to a record of plain values and tensors and back, for files and connections."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Tensor = np.ndarray[Any, Any]
 class DeviceRecord(NamedTuple):
     """A device's name, its state as plain values, and the state's tensors.
 
-    `makers` are the nodes that started its iterators, which restart and skip consumed elements; `left` names state that could
+    `makers` are the nodes that started its iterators, which restart and skip consumed elements. `left` names state that could
     not be saved.
     """
 
@@ -32,25 +32,25 @@ class DeviceRecord(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """The same again as objects: resources, and each node's own state (its generator)."""
+    """A restored state: the device's resources, and each node's own state (such as its random generator)."""
 
     resources: ResourceManager
     node_states: dict[str, dict[str, Any]]
 
     def before(self) -> SavedState:
-        """The part that a new session needs: names of nodes' own resources, without generators."""
+        """Return the part that a new session needs before its first step: names of nodes' own resources, without generators."""
         named = {name: {key: own[key] for key in ("resource_name",) if key in own} for name, own in self.node_states.items()}
         return SavedState(self.resources, named)
 
     def give(self, state: DeviceState) -> None:
-        """Have a device keep it."""
+        """Move the state to a device."""
         state.resources.adopt(self.resources)
         for name, own in self.node_states.items():
             state.node_states.setdefault(name, {}).update(own)  # in place: what was prepared before holds it
 
 
 def record_state(state: DeviceState) -> DeviceRecord:
-    """State of a device between two steps; tensors are shared with it."""
+    """Return the state of a device between two steps; its tensors are shared, not copied."""
     packer = Packer()
     left: list[str] = []
     resources = []
@@ -76,7 +76,7 @@ def record_state(state: DeviceState) -> DeviceRecord:
 
 
 def restore_state(record: DeviceRecord) -> SavedState:
-    """Raises DataLossError for a record of another release."""
+    """Return the state in a record. Raises DataLossError for a record of another version."""
     tensors = [tensor.value for tensor in record.tensors]
     kept = SavedState(ResourceManager(), {})
     try:
@@ -95,11 +95,11 @@ def restore_state(record: DeviceRecord) -> SavedState:
 def settle(found: Mapping[str, SavedState], placement: Placement, states: Mapping[str, DeviceState]) -> None:
     """Restore each device's state; variables go to the device on which they are placed now.
 
-    Raises FailedPreconditionError for what a device kept that there is no longer, but for variables and generators.
+    Raises FailedPreconditionError for state of a device that no longer exists, except variables and generators.
     """
     gone = [kept for device, kept in found.items() if device not in states]
     homes: dict[tuple[str, str, str], ResourceManager] = {}
-    """Owner of each variable."""
+    """The resource manager that has each variable."""
     for device, kept in found.items():
         if device in states:
             kept.give(states[device])
@@ -146,7 +146,7 @@ def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]
 
 
 def find_missing_state(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
-    """State that a checkpoint of these records lacks, so that a session of the graph initializes it."""
+    """Return state that is missing in these records, so that a session of the graph will initialize it."""
     bodies = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
     left = [(name, record) for record in records for name in record.left]
     return [f"{name} of {record.device}" for name, record in (*bodies, *left)]

@@ -1,7 +1,7 @@
 """Conversion of long-lived objects to plain JSON values and tensors, and back.
 
-Anything but a plain value is a list that begins with its kind: `["tuple", 1, 2]`, `["tensor", 0]`.  Only objects of the classes
-below are accepted, so that a file never determines which code runs.
+Any other value than a plain one is a list that begins with its kind: `["tuple", 1, 2]`, `["tensor", 0]`. Only objects of the
+classes below are accepted, so that a file never determines which code runs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _FILE_NAMES = {
     "StagingBuffer": "Buffer",
     "TensorArrayStore": "TensorArray",
 }
-"""Each class that checkpoints and messages have by another name than its own, and that name."""
+"""Names of classes in checkpoints and messages, if they differ from the class names."""
 _BY_FILE_NAME = {name: kind for kind, name in _FILE_NAMES.items()}
 _PLAIN = (type(None), bool, int, float, str)
 _BY_NUMPY = {dtype.numpy: dtype for dtype in reversed(DTYPES.values()) if dtype.size}
@@ -64,17 +64,17 @@ _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, Impo
 
 
 class UnsavableError(Exception):
-    """For an object that is none of tensors and plain values."""
+    """An object is neither a tensor nor a plain value, and cannot be saved."""
 
 
 def file_name(value: Any) -> str:
-    """The name of an object's class in checkpoints and messages."""
+    """Return the name of an object's class in checkpoints and messages."""
     name = type(value).__name__
     return _FILE_NAMES.get(name, name)
 
 
 class NamedTensor(NamedTuple):
-    """A tensor among plain values; `name` is its variable's, or empty."""
+    """A tensor among plain values; `name` is the name of its variable, or empty."""
 
     name: str
     dtype: DataType
@@ -82,13 +82,13 @@ class NamedTensor(NamedTuple):
 
 
 class Packer:
-    """Converts objects to plain values; their tensors are collected in `tensors`."""
+    """Converts objects to plain values, and collects their tensors in `tensors`."""
 
     def __init__(self) -> None:
         self.tensors: list[NamedTensor] = []
 
     def pack(self, value: Any) -> Any:
-        """A value as JSON has them.  Raises UnsavableError; then no tensor of it stays."""
+        """Convert a value to JSON values. Raises UnsavableError, without collecting any tensor of the value."""
         count = len(self.tensors)
         try:
             return self._packed(value)
@@ -127,7 +127,7 @@ class Packer:
         return self._tensor(found, variable.name, variable.dtype) if key == "value" else self._packed(found)
 
     def _tensor(self, value: Tensor | np.generic, name: str = "", dtype: DataType | None = None) -> Any:
-        """Number of a tensor, and its memory layout if not row-major, since summation order affects the last bits."""
+        """Return the reference to a tensor, with its memory layout unless row-major: summation order affects the last bits."""
         array = np.asarray(value)
         if array.dtype == object:
             if not all(type(element) is bytes for element in array.flat):
@@ -147,7 +147,7 @@ class Packer:
 
 
 def _parts(value: Any) -> dict[str, Any]:
-    """An object's attributes."""
+    """Return an object's attributes by name."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if _is_saved(field)}
     state = value.__getstate__()  # of slots a pair
@@ -155,12 +155,12 @@ def _parts(value: Any) -> dict[str, Any]:
 
 
 def _is_saved(field: Field[Any]) -> bool:
-    """Whether it is more than the default that it has again."""
+    """Whether a field must be saved; others get their default again."""
     return bool(field.metadata.get("saved", True))
 
 
 def unpack(packed: Any, tensors: Sequence[Tensor]) -> Any:
-    """The value that was packed; its tensors are its own.  Raises DataLossError for what was not packed by this release."""
+    """Return the value that was packed, with its own tensors. Raises DataLossError for a value not packed by this version."""
     try:
         return _unpacked(packed, tensors)
     except _UNREADABLE as error:

@@ -1,7 +1,7 @@
-"""A session's records <-> a checkpoint: variables under their names, as TensorFlow reads them, and all else behind one key.
+"""A session's records as a checkpoint: variables under their names, as TensorFlow reads them, and all else under one key.
 
-That key, `_PLACESIM_SESSION`, is a scalar string as TensorFlow's own `_CHECKPOINTABLE_OBJECT_GRAPH` is; tensors that are no
-variable's lie at `_PLACESIM_SESSION/0` and so on.
+That key, `_PLACESIM_SESSION`, is a scalar string like TensorFlow's own `_CHECKPOINTABLE_OBJECT_GRAPH`. Tensors that belong to
+no variable have the keys `_PLACESIM_SESSION/0` and so on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class SavedSession(NamedTuple):
-    """Session in a checkpoint: the number of steps done, its records, and the names of its graph's variables."""
+    """A session in a checkpoint: the number of finished steps, the records, and the names of its graph's variables."""
 
     step: int
     records: tuple[DeviceRecord, ...]
@@ -36,7 +36,7 @@ class SavedSession(NamedTuple):
 
 
 def write_session(prefix: str, saved: SavedSession) -> None:
-    """Write the checkpoint's files.  Raises OSError."""
+    """Write the checkpoint's files. Raises OSError if that fails."""
     tensors: dict[str, NamedTensor] = {}
     devices = []
     # by name, since a cluster's devices answer in another order than one process has them
@@ -58,7 +58,7 @@ def write_session(prefix: str, saved: SavedSession) -> None:
 
 
 def read_session(prefix: str) -> SavedSession:
-    """Read a checkpoint of `write_session`. Raises OpError, located in the file, for any other."""
+    """Read a checkpoint that `write_session` wrote. Raises OpError, located in the file, for any other."""
     try:
         return _read(Checkpoint(prefix))
     except OpError as error:
@@ -90,12 +90,15 @@ def _tensors(checkpoint: Checkpoint, keys: Sequence[str]) -> Iterator[NamedTenso
 
 
 def graph_variables(graph: Graph) -> dict[str, Node]:
-    """Nodes that make variables, by variable name."""
+    """Return the nodes that create variables, by variable name."""
     return {node.attrs.get("shared_name") or node.name: node for node in graph.nodes if node.op in VARIABLE_OPS}
 
 
 def check_graph(saved: SavedSession, graph: Graph, prefix: str) -> None:
-    """Raise NotFoundError or InvalidArgumentError, located, unless a graph has the variables that were saved, and no others."""
+    """Raise an error unless the graph has exactly the saved variables.
+
+    It is a NotFoundError or InvalidArgumentError, with a location.
+    """
     nodes = graph_variables(graph)
     for name, node in nodes.items():
         if name not in saved.variables:

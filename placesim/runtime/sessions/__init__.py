@@ -1,1 +1,1 @@
-"""Sessions, and the values that they return."""
+"""Sessions, and the results of their steps."""

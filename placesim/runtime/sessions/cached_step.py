@@ -1,4 +1,4 @@
-"""A prepared step with its executor, kept for all steps with the same feeds and fetches."""
+"""A prepared step and its executor, kept for all steps with the same feeds and fetches."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from placesim.runtime.sessions.shared_variable_memory import Buffers, shared_buf
 
 @dataclass(slots=True)
 class CachedStep:
-    """A prepared step and, after its first run, its executor; shared by steps with the same feeds and fetches.
+    """A prepared step and its executor, which its first run creates. Steps with the same feeds and fetches share it.
 
-    `step_resources` are emptied before each run.  Where memory is accounted for, `fitting` are the shapes of what was fed when
-    it turned out that the step fits whatever its order, and `settled` those with which all others follow from them too: nothing
-    is accounted for in further steps of these shapes.  With `open` they do not, so that each step is another.
+    `step_resources` is emptied before each run.
+
+    The other fields serve memory accounting and hold shapes of fed values. With `fitting`, the step fits into memory in any
+    order of nodes. With `settled`, the fed shapes also determine all other shapes, so further steps with them need no
+    accounting. With `open` they do not, so every step needs it.
     """
 
     step: PreparedStep
@@ -33,19 +35,19 @@ class CachedStep:
     buffers: Buffers | None = None
 
     def shown(self, results: dict[int, Any], states: Mapping[str, DeviceState]) -> dict[int, Any]:
-        """Values by `_Retval` index, with current values for aliases of variables."""
+        """Return the values by `_Retval` index, with current values for fetches that alias variables."""
         if self.buffers is None:
             self.buffers = shared_buffers(self.step.client)
         show_ends(results, self.buffers, states)
         return results
 
     def arguments(self, graph: Graph, feeds: Mapping[TensorRef, Any]) -> dict[int, Any]:
-        """The fed values by `_Arg` index; `feeds` are by the ids of the session's graph."""
+        """Return the fed values by `_Arg` index. `feeds` is keyed by tensors of the session's graph."""
         by_name = {graph.tensor_name_full(ref): value for ref, value in feeds.items()}
         return {index: by_name[name] for index, name in enumerate(self.step.client.feeds)}
 
     def collect(self, graph: Graph, fetched: Sequence[RequestedName], results: Mapping[int, Any]) -> StepResult:
-        """Order the values of `_Retval` nodes by the fetches."""
+        """Return the values of the `_Retval` nodes in the order of the fetches."""
         by_name = {name: results[index] for index, name in enumerate(self.step.client.fetches)}
         values = tuple(
             FetchedValue(f.name, self._dtype(graph, f.tensor), by_name[graph.tensor_name_full(f.tensor)])
@@ -55,7 +57,7 @@ class CachedStep:
         return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
 
     def _dtype(self, graph: Graph, tensor: TensorRef) -> DataType:
-        """Type of a placed tensor; a lowered op has the types of its functions, not the declared ones."""
+        """Return the type of a placed tensor. A lowered op has the types of its functions, not the declared ones."""
         node, placed = graph.nodes[tensor.node], self.step.placement.graph
         if node.name in placed.ids:  # else it is fed
             node = placed.node(node.name)

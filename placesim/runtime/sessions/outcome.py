@@ -1,4 +1,4 @@
-"""Outcome of a session for a graph on a machine: one record, from which reports and inspections read."""
+"""The record of one session, which reports and inspections read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TransferRow(NamedTuple):
-    """Copy made by a send and its receive, of any `kind`; `bytes` None if its shape is unknown before it runs."""
+    """A copy that a send and its receive make. `bytes` is None if the shape is unknown before the run."""
 
     tensor: str
     src: str
@@ -39,25 +39,26 @@ class TransferRow(NamedTuple):
 
     @property
     def kind(self) -> TransferKind:
-        """Whether it counts as a transfer."""
+        """The purpose of the copy; only `TransferKind.TENSOR` counts as a transfer."""
         return transfer_kind(self.src, self.dst, self.bytes)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Results of a session, up to `error` if there is one.
+    """The results of a session, up to its `error` if it has one.
 
-    `devices` are in device-set order; `placed` holds a placement for each time that the graph, or the body of a function that
-    was called, was placed, `prepared` the partitions of each step; `shapes` are the static shapes of the graph as it was
-    written, where they were inferred.  `creation_log` is what TensorFlow logs while it makes the devices.  `memory` is what the
-    devices held where that was
-    accounted for, `memory_log` what TensorFlow's allocators logged; `links` how the inventory says that devices are joined;
-    `doubts` what in the graph file may not be meant.
+    `devices` is in device-set order. `placed` has one placement for each time that the graph or a called function's body was
+    placed. `prepared` has the partitions of each step. `shapes` holds the static shapes of the original graph if they were
+    inferred.
 
-    `results` are what was fetched; `fetches` the names of the nodes that were asked for (for a classic log, where nothing is
-    asked for, of those that nobody reads); `style` and `shows_log` the log that was asked for.  `annotations` are the devices
-    that came with a file of TensorFlow's, each with the number of nodes that ask for it (None for any other file).  `file` is
-    what was simulated, with the nodes that steps added; None if it could not be read.
+    `creation_log` has the lines that TensorFlow logs when it creates the devices, `memory_log` those of its allocators.
+    `memory` is the memory use of each device if it was accounted for. `links` is the inventory's description of the
+    connections. `doubts` are warnings about probable mistakes in the graph file.
+
+    `results` has the fetched values. `fetches` names the requested nodes; for a classic log without requests, the nodes without
+    readers. `style` and `shows_log` choose the log. `annotations` counts the nodes that request each device; it is None unless
+    the source is one of TensorFlow's file formats. `file` is the simulated graph file, with the nodes that steps added, or None
+    if it could not be read.
     """
 
     devices: tuple[Device, ...] = ()
@@ -79,12 +80,12 @@ class Outcome:
 
     @cached_property
     def placed_graphs(self) -> tuple[Placement, ...]:
-        """The placements of the graph itself; the last one holds."""
+        """The placements of the graph itself, without those of function bodies. The last one is valid."""
         return tuple(placement for placement in self.placed if not placement.is_body)
 
     @property
     def bodies(self) -> Bodies:
-        """The bodies of the functions that the graph calls when it runs, as placed last; called or not."""
+        """The newest placement of each function body that the graph calls when it runs, whether it was called or not."""
         return bodies_of(self.placed_graphs[-1]) if self.placed_graphs else NO_BODIES
 
     @property

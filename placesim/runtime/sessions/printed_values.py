@@ -1,4 +1,4 @@
-"""A fetched value -> an array, and the text that a Python program which prints it shows."""
+"""Conversion of a fetched value to an array, and to the text that Python's `print` shows for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from placesim.core.dtypes import DataType
 
 
 def as_array(value: Any, dtype: DataType) -> np.ndarray[Any, Any]:
-    """A value as an array of its type; a resource handle as the one element of an array of objects."""
+    """Return a value as an array of its type. A resource handle becomes a scalar array of objects."""
     if dtype.numpy.kind == "O" and not isinstance(value, np.ndarray):
         array = np.empty((), object)
         array[()] = value

@@ -1,4 +1,4 @@
-"""The values that steps gave, in order and by name."""
+"""The fetched values of all steps, in order and by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """One fetched tensor with the name of the fetch; steps count from 0, including repetitions."""
+    """One fetched tensor. `name` is the name used in the fetch; `step` counts from 0 and includes repetitions."""
 
     step: int
     name: str
@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 class Results(Sequence[Result]):
-    """All fetched tensors in order; by name (`loss`, `loss:0`) the array that the last step to fetch it gave."""
+    """All fetched tensors in order. Indexing with a name (`loss`, `loss:0`) returns the array that was fetched last."""
 
     def __init__(self, rows: Sequence[Result] = ()) -> None:
         self._rows = tuple(rows)
@@ -41,13 +41,13 @@ class Results(Sequence[Result]):
         return iter(self._rows)
 
     def __getitem__(self, key: Any) -> Any:
-        """A row, or some, by position; an array by name.  Raises KeyError for a name that was not fetched."""
+        """Return results by position or slice, or an array by name. Raises KeyError for a name that was not fetched."""
         if isinstance(key, str):
             return self._latest[full_name(key)].array
         return self._rows[key]
 
     def names(self) -> tuple[str, ...]:
-        """The names of the tensors, as TensorFlow has them (`loss:0`)."""
+        """Return the full names of the tensors, such as `loss:0`."""
         return tuple(self._latest)
 
     def __repr__(self) -> str:
@@ -55,5 +55,5 @@ class Results(Sequence[Result]):
 
 
 def full_name(name: str) -> str:
-    """`x` -> `x:0`; a name with an output stays."""
+    """Return a tensor name with its output number: `x` becomes `x:0`; `x:1` stays."""
     return name if name.rpartition(":")[2].isdigit() and ":" in name else f"{name}:0"

@@ -18,13 +18,17 @@ KEEP = 5
 
 
 class RunSaver:
-    """Writes `PREFIX-STEP` after every `every` steps of a run (0: never) and after the last, and keeps the newest `keep`.
+    """Writes the checkpoints of a run.
 
-    With `restarts`, it continues from the newest complete one.  `tell` receives messages.
+    It writes `PREFIX-STEP` after every `every` steps and after the last, and keeps the newest `keep`; with `every=0` it writes
+    none. With `restarts`, the run continues from the newest complete checkpoint. `tell` is called with messages for the user.
     """
 
     def __init__(self, prefix: Path, every: int, keep: int, tell: Callable[[str], None], *, restarts: bool) -> None:
-        """Raises UsageError for a place that can't be written, and OpError for a checkpoint that can't be read."""
+        """Find the checkpoint to continue from.
+
+        Raises UsageError if no checkpoint can be written there, and OpError for an unreadable checkpoint.
+        """
         self._every = every
         self._tell = tell
         self._series = Series(prefix, keep)
@@ -46,11 +50,11 @@ class RunSaver:
 
     @property
     def done(self) -> int:
-        """Number of steps done before."""
+        """Number of steps that earlier runs have done."""
         return 0 if self._saved is None else self._saved.step
 
     def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:
-        """Restore a session's state after these steps.  Raises OpError, with its place, for another graph's checkpoint."""
+        """Restore the session's state after these steps. Raises OpError, with the location, for another graph's checkpoint."""
         if self._saved is None:
             return
         check_graph(self._saved, session.graph, self._prefix)
@@ -59,13 +63,13 @@ class RunSaver:
         self._saved = None
 
     def nothing_left(self, session: GraphSession) -> None:
-        """Report that all steps were done before.  Raises as `resume`."""
+        """Report that earlier runs have done all steps. Raises the errors of `resume`."""
         if self._saved is not None:
             check_graph(self._saved, session.graph, self._prefix)
         self._tell(f"nothing left to run: all steps are done in {self._prefix}")
 
     def after(self, session: GraphSession, done: int, *, is_last: bool) -> None:
-        """A step has ended, the `done`th of all.  Raises UsageError for a file that can't be written."""
+        """Write a checkpoint if one is due after `done` steps. Raises UsageError for a file that can't be written."""
         if not self._every or not (is_last or done % self._every == 0):
             return
         records = run_within(session.config.timeout_seconds, session.records)

@@ -1,7 +1,7 @@
 """A session: a graph on a machine, placed on demand, with steps that share variables.
 
-What outlives a step is here: the graph, its placements, the devices' resources, and the steps that were prepared.  A step is
-resolved (`requests.py`), cut out of the placed graph and by device (`prepared_step.py`), and run (`executor_choice.py`).
+The session keeps everything that outlives a step: the graph, its placements, the devices' resources and the prepared steps. A
+step is resolved (`step_requests.py`), pruned and partitioned (`prepared_step.py`), and run (`executor_choice.py`).
 """
 
 from __future__ import annotations
@@ -59,12 +59,13 @@ Progress = Callable[[int], None]
 class GraphSession:
     """A graph on a set of devices.
 
-    `place` is called by the first `run`, and again after `extend`; what it established is in `placements`.  Variables live on
-    the device that they were placed on, until `close`.  Without `files` the graph may read below `directory`.  With a `ledger`
-    the memory of its devices is accounted for; with `sketched` steps are walked through and not computed.
-    `measurements` are told when what ran; `shared` is what the session has in common with others.
+    The first `run` calls `place`, and so does the next one after `extend`; `placements` has all results. Variables live on the
+    device on which they were placed, until `close`. Without `files`, the graph may read files below `directory`.
 
-    Raises InvalidArgumentError for a master that the machine lacks.
+    A `ledger` accounts for the memory of the devices. With `sketched`, steps are dry runs. `measurements` records when kernels
+    and transfers run. `shared` holds the resources that several sessions have in common.
+
+    Raises InvalidArgumentError if the config's master is not a task of the machine.
     """
 
     def __init__(
@@ -124,16 +125,16 @@ class GraphSession:
     # --- what outlives it
 
     def records(self) -> tuple[DeviceRecord, ...]:
-        """State of its devices between two steps, for a checkpoint; their tensors are the session's own."""
+        """Return the state of the devices between two steps, for a checkpoint. Tensors are shared, not copied."""
         from placesim.runtime.saving.device_state import record_state
 
         return tuple(map(record_state, self._states.values()))
 
     def restore(self, records: Sequence[DeviceRecord], done: Sequence[GraphStep] = ()) -> None:
-        """Continue from the state of a session that had run the steps `done`, before this one's first step.
+        """Restore the state of a session that had run the steps `done`; called before the first step of this session.
 
-        Iterators begin anew, with the feeds of the last step that began them, and skip what they gave.  Raises as
-        `restore_state` does, and what running what begins them raises.
+        Iterators are created again, with the feeds of the last step that created them, and skip the elements that they had
+        returned. Raises the errors of `restore_state` and of the nodes that create iterators.
         """
         from placesim.runtime.saving.device_state import restore_state
 
@@ -149,7 +150,7 @@ class GraphSession:
         self._kept = found
 
     def _last_feeds(self, node: str, done: Sequence[GraphStep]) -> tuple[Feed, ...]:
-        """Feeds of the last of these steps that ran a node."""
+        """Return the feeds of the last of these steps that ran the node."""
         for step in reversed(done):
             if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
                 return step.feeds
@@ -159,13 +160,13 @@ class GraphSession:
 
     @property
     def placement(self) -> Placement:
-        """Newest placement; the graph is placed if needed."""
+        """The newest placement; places the graph if necessary."""
         if self._placement is None:
             self._placement = self.place()
         return self._placement
 
     def place(self) -> Placement:
-        """Place the whole graph; the result holds TensorFlow's error if there is one, and the nodes placed before it."""
+        """Place the whole graph. A failed placement holds TensorFlow's error and the nodes placed before it."""
         return self._remembered(self._placer.place(self.graph))
 
     def _remembered(self, placement: Placement) -> Placement:
@@ -173,9 +174,9 @@ class GraphSession:
         return placement
 
     def extend(self, node_defs: Sequence[NodeDef]) -> None:
-        """Add nodes to the session's own copy of the graph; the next step places all of it anew.
+        """Add nodes to the session's own copy of the graph; the next step places the whole graph again.
 
-        InvalidArgumentError for a name that exists (9.6).
+        Raises InvalidArgumentError for a name that exists (9.6).
         """
         for node_def in node_defs:
             if node_def.name in self.graph.ids:
@@ -190,12 +191,12 @@ class GraphSession:
         self._prepared.clear()
 
     def grow(self) -> None:
-        """Note that the graph has new nodes: the next placement includes them (9.6)."""
+        """Discard the placement because the graph has new nodes; the next placement includes them (9.6)."""
         self._placement = None
         self._default_fetches = None
 
     def close(self) -> None:
-        """Forget all variables; a later step is an error, and one that waits in another thread is cancelled."""
+        """Discard all variables and cancel steps that wait in other threads. A later step raises SessionUsageError."""
         self._closed = True
         self._turns.close()
         if self._ledger is not None:
@@ -206,9 +207,9 @@ class GraphSession:
     # --- what a step asks for
 
     def resolve_fetches(self, step: GraphStep) -> list[RequestedName]:
-        """Resolve the fetches of a step; with no fetches every output of every sink node (one without readers).
+        """Resolve the fetches of a step; without fetches, return every output of every sink node (a node without readers).
 
-        The sinks of a raw graph are targets, as they are in the recordings; `sink_tensors` names their outputs.  Raises
+        In a raw graph the sink nodes become targets, as in the recordings; `sink_tensors` names their outputs. Raises
         RequestError for a name that the graph lacks.
         """
         if step.fetches:
@@ -218,7 +219,7 @@ class GraphSession:
         return self._default_fetches
 
     def sink_tensors(self) -> tuple[Fetch, ...]:
-        """A fetch for every output of every sink node; for a node without outputs, of itself."""
+        """Return a fetch for every output of every sink node, and for each sink node without outputs."""
         return tuple(
             Fetch(fetched.name if fetched.tensor is None else self.graph.tensor_name_full(fetched.tensor), label=fetched.name)
             for fetched in default_fetches(self.graph)
@@ -227,14 +228,14 @@ class GraphSession:
     # --- what a step runs
 
     def prepare(self, step: GraphStep) -> PreparedStep:
-        """The client graph and partitions of a step, as `run` would use them, without running anything.
+        """Return the client graph and partitions that `run` would use for a step, without running anything.
 
-        Raises what TensorFlow raises while it places, prunes and partitions.
+        Raises TensorFlow's errors of placement, pruning and partitioning.
         """
         return self.prepared(step).step
 
     def prepared(self, step: GraphStep) -> CachedStep:
-        """Prepared step with its executor, once it has run; raises the errors of `prepare`."""
+        """Return the prepared step, with its executor if it has run. Raises the errors of `prepare`."""
         fetched = self.resolve_fetches(step)
         if self._sketched is not None:
             # placeholders are fed that the step doesn't feed, so that other partitions would be run than of its own feeds
@@ -243,7 +244,7 @@ class GraphSession:
         return self._prepare(make_step_request([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
 
     def prepared_for(self, wanted: StepRequest) -> PreparedStep:
-        """Prepared step for a request; raises the errors of `prepare`."""
+        """Return the prepared step for a request. Raises the errors of `prepare`."""
         return self._prepare(wanted).step
 
     def _prepare(self, wanted: StepRequest) -> CachedStep:
@@ -256,12 +257,12 @@ class GraphSession:
         return found
 
     def _cut_out(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
-        """The part of the placed graph that is needed."""
+        """Return the placement of the whole graph, and the part of it that the request needs."""
         placement = _checked(self.placement)
         return placement, prune(placement, *wanted.in_graph(self.graph, placement.graph))
 
     def _place_pruned(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
-        """The part of the graph that is needed, placed alone (9.4); its arguments and results sit on the client device."""
+        """Place only the part of the graph that the request needs (9.4). Its arguments and results are on the client device."""
         graph = rewrite(self.graph)
         unplaced = prune_unplaced(graph, self.device_set, *wanted.in_graph(self.graph, graph))
         ends = {node.name: self.device_set.client.name for node in unplaced.graph.nodes if node.op in FUNCTION_ENDS}
@@ -271,9 +272,10 @@ class GraphSession:
     # --- running it
 
     def run(self, step: GraphStep, progress: Progress | None = None) -> StepResult:
-        """Run one step once; raises what TensorFlow raises, with node, device and location.
+        """Run one step once. Raises TensorFlow's errors, with node, device and location.
 
-        `progress` is told now and then how many nodes are done.  The config's timeout ends it with a DeadlineExceededError.
+        `progress` is called from time to time with the number of finished nodes. Raises DeadlineExceededError after the
+        config's timeout.
         """
         try:
             return self._run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
@@ -290,9 +292,9 @@ class GraphSession:
         measurements: Measurements | None = None,
         timeout_seconds: float | None = None,
     ) -> StepResult:
-        """The same of fetches and feeds by the graph's ids: arrays of the tensors' types and of shapes that fit.
+        """Run one step with resolved fetches and feeds. The fed arrays must have the tensors' types and compatible shapes.
 
-        With `measurements` this step is measured; `timeout_seconds` takes the place of the config's.
+        `measurements` measures this step; `timeout_seconds` replaces the config's timeout. Raises the errors of `run`.
         """
         limit = self.config.timeout_seconds if timeout_seconds is None else timeout_seconds
 
@@ -350,7 +352,7 @@ class GraphSession:
 
     @contextmanager
     def _measured(self, measurements: Measurements | None) -> Iterator[None]:
-        """Context in which steps report to these measurements, if given."""
+        """Return a context in which steps report to these measurements, if there are any."""
         if measurements is None:
             yield
             return
@@ -407,7 +409,7 @@ class GraphSession:
     def _run_accounted(
         self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
     ) -> dict[int, Any]:
-        """Run a step with memory accounting; a step that fits in any order needs it only once."""
+        """Run a step with memory accounting. A step that fits in any order of nodes is accounted for only once."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):
@@ -444,7 +446,7 @@ class GraphSession:
         return build_executor(parts, self._states, resources, calls.call, pool, observer, let_others=self._turns.let_others)
 
     def _observer(self) -> StepObserver | None:
-        """Observer of each executed node."""
+        """Return the observer of executed nodes, or None without memory accounting."""
         if self._ledger is None:
             return None
         from placesim.runtime.recording.step_observation import LedgerObserver
@@ -476,7 +478,7 @@ def open_session(
     measurements: Measurements | None = None,
     make: Callable[..., GraphSession] = GraphSession,
 ) -> GraphSession:
-    """Open a session for a graph file with the given inventory and config; `make` makes it."""
+    """Open a session for a graph file with the given inventory and config. `make` is the session's constructor."""
     return make(
         file.graph,
         devices,

@@ -1,8 +1,8 @@
 """Fetches that alias a reference variable's memory and therefore show its value at the end of the step.
 
-TensorFlow hands on a reference variable's buffer without copying it, through Identity too, and updates it in place.  A fetch of
-`w`, `w/read` or of an update's own output, on the variable's device, therefore shows every update of the step, whichever came
-first.  What is computed from the value meanwhile is not changed.  Found by experiment with TensorFlow 2.21 on the CPU.
+TensorFlow passes a reference variable's buffer on without copying it, even through Identity, and updates it in place. A fetch
+of `w`, `w/read` or an update's output on the variable's device therefore shows every update of the step, in any order. Values
+computed from it earlier in the step do not change. Found by experiment with TensorFlow 2.21 on the CPU.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from placesim.runtime.partitioning.pruning import ClientGraph
 ARRAYS = (np.ndarray, np.generic)
 
 Buffers = Mapping[int, tuple[str, ResourceHandle]]
-"""By `_Retval` index: the device and the variable."""
+"""The device and the variable of each aliasing fetch, by `_Retval` index."""
 
 
 def shared_buffers(client: ClientGraph) -> Buffers:
-    """Fetches that alias a variable, if the step modifies any."""
+    """Return the fetches that alias a variable, or nothing if the step modifies no variable."""
     graph = client.graph
     if not any(_is_update(node) for node in graph.nodes):
         return {}
@@ -47,7 +47,7 @@ def shared_buffers(client: ClientGraph) -> Buffers:
 
 
 def _source(client: ClientGraph, end: Node) -> Node | None:
-    """Variable whose memory a `_Retval` aliases; None for a separate value."""
+    """Return the variable whose memory a `_Retval` aliases, or None if its value has its own memory."""
     graph = client.graph
     node, slot = graph.nodes[end.input_nodes[0]], end.input_slots[0]
     while VARIABLE_OPS.get(node.op) != REF_VARIABLE_TYPE:
@@ -59,13 +59,13 @@ def _source(client: ClientGraph, end: Node) -> Node | None:
 
 
 def _is_update(node: Node) -> bool:
-    """Whether a node changes a reference variable and hands it on."""
+    """Whether a node updates a reference variable and returns it."""
     inputs, outputs = node.signature.input_is_ref, node.signature.output_is_ref
     return bool(inputs) and bool(outputs) and inputs[0] and outputs[0] and node.op != "RefIdentity"
 
 
 def show_ends(results: dict[int, Any], buffers: Buffers, states: Mapping[str, DeviceState]) -> None:
-    """Replace fetched aliases of variables by the variables' current values."""
+    """Replace the results that alias variables with the variables' current values."""
     for index, (device, handle) in buffers.items():
         variable = states[device].resources.find(handle)
         now, before = getattr(variable, "value", None), results[index]

@@ -1,4 +1,4 @@
-"""A machine, a session's config and its process -> the devices that TensorFlow makes, and those that the session sees."""
+"""The devices that TensorFlow creates for a session's config and process, and those that the session sees."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def build_session_devices(
     log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> tuple[Device, ...]:
-    """Devices that this release makes for a session with this config, in a process with these environment variables.
+    """Create the devices of a release for a session with this config, in a process with these environment variables.
 
-    Nothing is read of the environment that placesim itself runs in.  Raises and logs as `build_devices`.
+    placesim's own environment is not read. Raises the errors of `build_devices` and logs the same lines.
     """
     options = DeviceOptions(
         config.gpu_options,
@@ -38,9 +38,9 @@ def build_session_devices(
 
 
 def build_device_set(devices: Sequence[Device], config: Config, release: Release = CURRENT) -> DeviceSet:
-    """The devices, local to the session's master, without the remote tasks that its filters leave out (3.9).
+    """Return the devices that the session sees: those of its master, and the remote tasks that its filters admit (3.9).
 
-    Raises InvalidArgumentError for a master that is no task of the machine.
+    Raises InvalidArgumentError for a master that is not a task of the machine.
     """
     local = devices[0].spec.address_space if devices else ANY
     if config.master:

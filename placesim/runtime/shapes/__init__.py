@@ -1,1 +1,1 @@
-"""Static shapes over a graph, their checks, and the costs that follow from them."""
+"""Static shapes over a graph, checks of them, and the costs that follow from them."""

@@ -1,8 +1,7 @@
 """Static shapes of all tensors of a graph.
 
-Values of constants, and shapes computed from shapes, are tracked like in TensorFlow's shape refiner, when a shape function asks
-for them.  Nothing raises: if a shape function refuses or an op has none, its outputs are unknown, and TensorFlow's error is
-kept.
+If a shape function asks for values, constants and shapes computed from shapes are tracked as in TensorFlow's shape refiner.
+Nothing raises: if a shape function fails or an op has none, the outputs are unknown, and TensorFlow's error is kept.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ from placesim.runtime.shapes.int32_attrs import int32_problem
 from placesim.runtime.shapes.shape_inference import infer_shapes, word_refusal
 
 MAX_VALUE_ELEMENTS = 256
-"""Values of larger tensors are not followed: a shape has few dimensions."""
+"""Maximum elements of tensors whose values are tracked: a shape has few dimensions."""
 _NEVER_FOLLOWED = CONTROL_FLOW - {"Switch"} | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
-"""Stateless ops without a value before the graph runs."""
+"""Stateless ops whose values are not tracked."""
 
 Value = np.ndarray[Any, Any]
 
 
 class _CallError(GraphBuildError):
-    """TensorFlow's Python raises InternalError for it."""
+    """An error for which TensorFlow's Python raises InternalError."""
 
     @property
     def type_name(self) -> str:
@@ -52,20 +51,20 @@ class _CallError(GraphBuildError):
 
 
 class _Refusal(NamedTuple):
-    """Rejection of a node by a shape function, before it is worded."""
+    """A shape function's error for a node, before it gets TensorFlow's text."""
 
     error: ShapeError | GraphBuildError
     context: ShapeContext
 
 
 _DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
-"""Errors of a shape function for unchecked attrs: then nothing is known."""
+"""Errors that a shape function raises for unchecked attrs; the shapes are then unknown."""
 
 
 class GraphShapes:
     """Static shapes of a graph's tensors, inferred on demand; the graph may grow.
 
-    `arguments` are the shapes of what is fed, by `_Arg` index.
+    `arguments` are the shapes of fed tensors, by `_Arg` index.
     """
 
     def __init__(self, graph: Graph, arguments: Sequence[Dims] = ()) -> None:
@@ -80,7 +79,7 @@ class GraphShapes:
         self._alike: dict[tuple[Any, ...], tuple[Dims, ...]] = {}
 
     def shape(self, tensor: TensorRef) -> Dims:
-        """The static shape of a tensor; None if its rank is unknown."""
+        """Return the static shape of a tensor; None if its rank is unknown."""
         return self.outputs(tensor.node)[tensor.slot]
 
     def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
@@ -95,22 +94,22 @@ class GraphShapes:
         self._refused.pop(node_id, None)
 
     def refusal(self, node_id: int) -> GraphBuildError | None:
-        """Infer the shapes of a new node; returns the error that TensorFlow's Python raises when making it."""
+        """Infer the shapes of a new node; return the error that TensorFlow's Python raises for it, or None."""
         self.outputs(node_id)
         found = self._refused.get(node_id) if self._refused else None
         return None if found is None else self._worded(self.graph.nodes[node_id], found)
 
     def handle(self, tensor: TensorRef) -> HandleShape | None:
-        """Known content of a resource handle."""
+        """Return the known type and shape behind a resource handle."""
         return self._handles.get(tensor)
 
     def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
-        """Set the content of a resource handle that the graph does not determine."""
+        """Set the type and shape behind a resource handle that the graph does not determine."""
         if handle is not None:
             self._handles[tensor] = handle
 
     def outputs(self, node_id: int) -> tuple[Dims, ...]:
-        """The static shapes of a node's outputs."""
+        """Return the static shapes of a node's outputs."""
         found = self._known.get(node_id)
         if found is None:
             self._infer_with_ancestors(node_id)
@@ -118,7 +117,7 @@ class GraphShapes:
         return found
 
     def refusals(self) -> list[GraphBuildError]:
-        """Errors that TensorFlow's Python would have raised as the nodes were made, for each rejected node, in graph order."""
+        """Return the errors that TensorFlow's Python would have raised when it created the nodes, in graph order."""
         for node in self.graph.nodes:
             self.outputs(node.id)
         return [self._worded(self.graph.nodes[node_id], self._refused[node_id]) for node_id in sorted(self._refused)]
@@ -219,7 +218,10 @@ class GraphShapes:
     # --- values
 
     def value(self, tensor: TensorRef) -> Value | None:
-        """Known value of a tensor with inferred shape, a `Partial` if only some elements are known, or None."""
+        """Return the known value of a tensor with inferred shape.
+
+        It is a `_PartialVector` if only some elements are known, and None if none are.
+        """
         waiting = [tensor.node]
         entered: set[int] = set()
         while waiting:
@@ -236,7 +238,7 @@ class GraphShapes:
         return self._values[tensor.node][tensor.slot]
 
     def _is_followed(self, node: Node) -> bool:
-        """Whether values are computed through this node: any stateless op, as in TensorFlow's constant folding."""
+        """Whether values are tracked through this node: any stateless op, as in TensorFlow's constant folding."""
         has_state = node.signature.definition is None or node.signature.is_stateful
         return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
 
@@ -244,7 +246,7 @@ class GraphShapes:
         return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
 
     def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
-        """Outputs that follow from the known inputs."""
+        """Return the outputs that follow from the known inputs."""
         nothing = (None,) * len(node.signature.output_dtypes)
         if node.op == "Const":
             array = node.attrs["value"].array
@@ -278,14 +280,14 @@ class GraphShapes:
         return tuple(array.view(_PartialVector) if array.ndim else None for array in computed)
 
     def _dims_measured(self, node: Node, tensor: TensorRef) -> Dims:
-        """The shape that an op measures: a tensor's, or that of the variable behind a handle."""
+        """Return the shape that an op measures: a tensor's, or that of the variable behind a handle."""
         if node.op != "VariableShape":
             return self._dims_of(*tensor)
         held = self.handle(tensor)
         return None if held is None else held.shape
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
-        """Shape of an output, or of its known value."""
+        """Return the shape of an output, or of its known value."""
         dims = self._known[node_id][slot] if node_id in self._known else None
         if is_fully_defined(dims) or node_id not in self._values:
             return dims
@@ -293,7 +295,7 @@ class GraphShapes:
         return dims if value is None or isinstance(value, _PartialVector) else value.shape
 
     def _picks_dimensions(self, node: Node) -> bool:
-        """Whether a node selects single dimensions of a shape, whose known elements are then values."""
+        """Whether a node selects single dimensions of a shape; the known ones among them are then values."""
         if self.graph.nodes[node.input_nodes[0]].op != "Shape":
             return False
         if node.op == "Unpack":
@@ -314,7 +316,7 @@ class GraphShapes:
 
 
 class _NodeContext(ShapeContext):
-    """Known facts about a node's inputs; values are computed on demand."""
+    """The known facts about a node's inputs; values are computed on demand."""
 
     def __init__(
         self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()

@@ -1,7 +1,7 @@
-"""The integers among attrs that TensorFlow keeps in 32 bits, though a graph may give any of 64.
+"""Integer attrs that TensorFlow stores in 32 bits, although a graph may give any 64-bit value.
 
-Each was tried in TensorFlow 2.21 with 2147483648: in a graph that is imported, for its shape function, and in the branch of an
-`If`, where only the kernel sees it.
+Each was tried in TensorFlow 2.21 with 2147483648: in an imported graph, for its shape function, and in the branch of an `If`,
+where only the kernel reads it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ strides* dilations*: Conv2D Conv3D QuantizedConv2D
 strides* rates*: Dilation2D
 summarize: Assert Print StringFormat
 """
-"""`attrs: ops`; with a star where the shape function looks too, so that the graph can't even be built."""
+"""Lines `attrs: ops`. A star marks attrs that the shape function reads too, so that the graph can't even be built."""
 _LIMIT = 1 << 31
 
 
@@ -77,7 +77,7 @@ _ATTRS = _read(_LINES)
 
 
 def int32_problem(op: str, attrs: Attrs, in_shape_function: bool = False) -> str | None:
-    """TensorFlow's message for the first attr that does not fit, None if all do."""
+    """Return TensorFlow's message for the first attr that does not fit into 32 bits, or None if all fit."""
     for name, is_looked_at in _ATTRS.get(op, ()):
         if in_shape_function and not is_looked_at:
             continue

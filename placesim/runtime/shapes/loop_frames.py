@@ -27,9 +27,9 @@ class LoopFrame:
 
 
 def find_frames(graph: Graph) -> list[LoopFrame | None]:
-    """The frame of every node, None outside all loops.  An `Enter` is inside its frame, an `Exit` too.
+    """Return the frame of every node; None outside all loops. `Enter` and `Exit` nodes are inside their frame.
 
-    Raises InvalidArgumentError in TensorFlow's words where inputs come from different frames.
+    Raises TensorFlow's InvalidArgumentError if inputs come from different frames.
     """
     frames: list[LoopFrame | None] = [None] * len(graph)
     if not any(node.op in ENTERS for node in graph.nodes):

@@ -27,14 +27,14 @@ def node_cost(
     input_dtypes: Sequence[DataType],
     output_dtypes: Sequence[DataType],
 ) -> Cost:
-    """The cost of one node; a kernel that moves data without arithmetic costs no operations."""
+    """Return the cost of one node; a kernel that moves data without arithmetic has no operations."""
     known = all(element_count(dims) is not None for dims in (*inputs, *outputs))
     flops = 0 if kernel.flops is None else int(kernel.flops(inputs, outputs, attrs)) if known else None
     return Cost(flops, total_bytes(inputs, input_dtypes), total_bytes(outputs, output_dtypes))
 
 
 def total_bytes(shapes: Sequence[Dims], dtypes: Sequence[DataType]) -> int | None:
-    """The bytes of tensors of these shapes and types; None if one is unknown or has no fixed size."""
+    """Return the bytes of tensors of these shapes and types; None if one is unknown or has no fixed size."""
     found = 0
     for dims, dtype in zip(shapes, dtypes, strict=True):
         count = element_count(dims)

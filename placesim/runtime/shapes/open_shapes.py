@@ -1,4 +1,4 @@
-"""Find the few facts about a graph that would settle most of its open shapes."""
+"""Search for the few facts about a graph that would determine most of its unknown shapes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 MAX_PASSES = 16
-"""Maximum passes over a graph with loops; what is unsettled then stays unknown."""
+"""Maximum passes over a graph with loops; shapes that are still undetermined then stay unknown."""
 
 Cause = TypeVar("Cause")
 Act = TypeVar("Act")
 
 
 class SettlementCount(NamedTuple):
-    """Number of tensors that an act settles, when those before it are done."""
+    """Number of tensors whose shapes an act would determine, after the acts before it.
+
+    `touched` is the number of tensors that need this act, perhaps among others.
+    """
 
     tensors: int
     touched: int
 
 
 def choose_settlements(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Cause]]) -> list[tuple[Act, int]]:
-    """The acts that settle the most tensors with the fewest of them, each with how many tensors more are settled then.
+    """Return acts that settle (determine) the most tensors, each with the number of tensors that it settles in addition.
 
-    A tensor is settled when all of its `causes` are; `acts` says which causes each of them removes.  The next is always the one
-    that settles most, or where none settles any alone, the one that most tensors wait for; ties go by the order of `acts`.
-    Acts that no tensor waits for are left out.
+    A tensor is settled when all of its `causes` are removed; `acts` maps each act to the causes that it removes. The next act
+    is always the one that settles most. If no act settles a tensor alone, it is the one that most tensors need. Ties follow the
+    order of `acts`. Acts that no tensor needs are left out.
     """
     counts: dict[frozenset[Cause], int] = {}
     for some in causes:
@@ -57,9 +60,9 @@ def _gain(open_sets: Sequence[tuple[set[Cause], int]], removed: set[Cause]) -> S
 def find_open_causes(
     graph: Graph, needed: Collection[int], settled: Mapping[int, Dims], missing: Collection[int]
 ) -> list[frozenset[int]]:
-    """For each tensor of the `needed` nodes whose shape is open, the nodes among `missing` that keep it so.
+    """Return, for each tensor of the `needed` nodes with an unknown shape, the `missing` nodes that cause this.
 
-    `settled` are the shapes of what is fed, by node.  A tensor that is open for another reason is left out.
+    `settled` has the shapes of fed tensors, by node. A tensor that is unknown for another reason is left out.
     """
     shapes = GraphShapes(graph)
     for node_id, dims in settled.items():

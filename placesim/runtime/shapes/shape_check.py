@@ -1,8 +1,8 @@
-"""A graph file -> the static shapes of its graph, or what TensorFlow's Python would have refused while it built it.
+"""Check of the static shapes of a graph file, as TensorFlow's Python makes it when it builds the graph.
 
-Only files that are written as Python builds a graph are checked.  The nodes of a raw graph or a GraphDef are taken as they
-stand: TensorFlow's runtime runs no shape functions over a GraphDef, and placed thousands of the recorded graphs that Python
-would have refused.
+Only files written in the way Python builds a graph are checked. The nodes of a raw graph or a GraphDef are taken as they are:
+TensorFlow's runtime runs no shape functions over a GraphDef. It placed thousands of recorded graphs that Python would have
+refused.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 def check_shapes(file: GraphFile) -> GraphShapes | None:
-    """The static shapes of a file's graph, None of a raw one.
+    """Return the static shapes of a file's graph, or None for a raw graph.
 
-    Raises GraphFileError with every node whose shape function refuses its inputs, those that steps add among them; a function's
-    body is a FunctionDef, which no shape function has seen.
+    Raises GraphFileError with every node whose shape function refuses its inputs, including nodes that steps add. Bodies of
+    functions are not checked: no shape function runs on a FunctionDef.
     """
     if file.is_raw:
         return None
@@ -31,7 +31,7 @@ def check_shapes(file: GraphFile) -> GraphShapes | None:
 
 
 def _whole_graph(file: GraphFile) -> Graph:
-    """The graph with all that the steps will add to it."""
+    """Return the graph with all nodes that the steps will add."""
     added = [node for step in file.steps or () for node in step.nodes]
     if not added:
         return file.graph

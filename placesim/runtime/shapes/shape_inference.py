@@ -1,4 +1,4 @@
-"""Static shapes of nodes: runs a kernel's shape function and words its refusal as TensorFlow does."""
+"""Static shapes of single nodes: runs a kernel's shape function, and gives its errors TensorFlow's text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from placesim.ops.kernels.kernel import Kernel
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims
 
 MAX_VALUES = 256
-"""TensorFlow prints at most this many elements of a constant input."""
+"""Maximum elements of a constant input that TensorFlow prints."""
 
 
 def infer_shapes(kernel: Kernel, context: ShapeContext) -> tuple[Dims, ...]:
-    """The output shapes of one node.
+    """Return the output shapes of one node.
 
-    Raises ShapeError if its shape function refuses, and GraphBuildError for what TensorFlow refuses before or after that, in
-    a text that names no node.
+    Raises ShapeError if its shape function refuses the inputs, and GraphBuildError for TensorFlow's checks before and after it;
+    the text names no node.
     """
     shapes = tuple(kernel.shape(context))
     for dims in shapes:
@@ -38,7 +38,7 @@ def word_refusal(
     inputs: Sequence[str],
     input_dtypes: Sequence[DataType],
 ) -> GraphBuildError:
-    """Error of `infer_shapes` for a node, in TensorFlow's words: with the node and the known facts of its inputs."""
+    """Return an error of `infer_shapes` with TensorFlow's text, which has the node and the known facts of its inputs."""
     found, known = _refuse_unaware(kernel, context) or (error, context)
     if isinstance(found, GraphBuildError):
         return found
@@ -47,7 +47,10 @@ def word_refusal(
 
 
 def _refuse_unaware(kernel: Kernel, context: ShapeContext) -> tuple[ShapeError, ShapeContext] | None:
-    """Refusal of a run without values, with which TensorFlow begins before it repeats the run with the requested ones."""
+    """Return the error of a run without values, or None.
+
+    TensorFlow begins with such a run, and then repeats it with the values that the shape function asked for.
+    """
     unaware = ShapeContext(context.shapes, context.attrs, handles=context.handles)
     try:
         kernel.shape(unaware)

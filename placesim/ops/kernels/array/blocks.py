@@ -52,8 +52,8 @@ def space_to_batch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def move_to_batch(tensor: Tensor, block_shape: Tensor, paddings: Tensor) -> Tensor:
     """`[batch * blocks, padded / block..., rest...]`: each position within a block becomes its own part of the batch.
 
-    InvalidArgumentError for inputs whose shapes do not fit, a block below 1, negative paddings, and a padded size that is no
-    multiple of its block.
+    Raises InvalidArgumentError for inputs whose shapes do not fit, a block below 1, negative paddings, and a padded size that
+    is no multiple of its block.
     """
     blocks, rows = _check_blocks(tensor, block_shape, paddings, "paddings")
     count = len(blocks)
@@ -90,8 +90,8 @@ def batch_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def move_to_space(tensor: Tensor, block_shape: Tensor, crops: Tensor) -> Tensor:
     """`[batch / blocks, size * block - crops..., rest...]`: the inverse of `move_to_batch`.
 
-    InvalidArgumentError for inputs whose shapes do not fit, blocks whose product is below 1 or does not divide the batch, and
-    crops that are negative or too large.
+    Raises InvalidArgumentError for inputs whose shapes do not fit, blocks whose product is below 1 or does not divide the
+    batch, and crops that are negative or too large.
     """
     blocks, rows = _check_blocks(tensor, block_shape, crops, "crops")
     count, product = len(blocks), elements(tuple(blocks))
@@ -145,7 +145,7 @@ def _check_blocks(tensor: Tensor, block_shape: Tensor, margins: Tensor, name: st
 def space_to_depth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[batch, height, width, channels]` -> `[batch, height / block, width / block, block * block * channels]`.
 
-    InvalidArgumentError for another rank, or sizes that the block does not divide.
+    Raises InvalidArgumentError for another rank, or sizes that the block does not divide.
     """
     (tensor,) = inputs
     block = attrs["block_size"]
@@ -162,7 +162,7 @@ def space_to_depth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def depth_to_space(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[batch, height, width, channels]` -> `[batch, height * block, width * block, channels / (block * block)]`.
 
-    The inverse of SpaceToDepth. InvalidArgumentError for another rank, or channels that the block does not divide.
+    The inverse of SpaceToDepth. Raises InvalidArgumentError for another rank, or channels that the block does not divide.
     """
     (tensor,) = inputs
     block = attrs["block_size"]
@@ -189,7 +189,7 @@ def _check_formats(attrs: Attrs) -> tuple[str, str]:
 def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Axes of the source format, any shape, as axes of the destination format, counted around modulo the rank.
 
-    InvalidArgumentError for a format that is not of 4 or 5 letters.
+    Raises InvalidArgumentError for a format that is not of 4 or 5 letters.
     """
     (axes,) = inputs
     source, target = _check_formats(attrs)
@@ -201,7 +201,7 @@ def map_format_axes(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def permute_format_vector(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rank]` or `[rank, 2]` of the source format's dimensions, or of those in space, in the destination's order.
 
-    InvalidArgumentError for other shapes, and for a format that is not of 4 or 5 letters.
+    Raises InvalidArgumentError for other shapes, and for a format that is not of 4 or 5 letters.
     """
     (tensor,) = inputs
     source, target = _check_formats(attrs)

@@ -106,7 +106,8 @@ def print_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Writes a scalar string and attr `end` to a stream, or at the end of a file.
 
-    InvalidArgumentError for a stream that is none and a text that is no scalar; for a file what `append_bytes` raises.
+    Raises InvalidArgumentError for a stream that is none and a text that is not a scalar; for a file what `append_bytes`
+    raises.
     """
     (text,) = inputs
     stream = attrs["output_stream"]
@@ -129,7 +130,7 @@ def print_string(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
 def fingerprint(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, ...]` -> `[rows, 8]`: FarmHash's 64-bit fingerprint of each row's bytes, lowest byte first.
 
-    InvalidArgumentError for scalar data, and a method that is no scalar or another one.
+    Raises InvalidArgumentError for scalar data, and a method that is unknown or not a scalar.
     """
     data, method = inputs
     if method.ndim:
@@ -160,7 +161,7 @@ def _row_bytes(row: Any, is_string: bool) -> bytes:
 def find_accidental_hits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[batch, num_true]` and `[sampled]` -> row, position in the sample and lowest float of each hit.
 
-    A hit is a sampled candidate that is one of a row's true classes. InvalidArgumentError for other shapes.
+    A hit is a sampled candidate that is one of a row's true classes. Raises InvalidArgumentError for other shapes.
     """
     true_classes, sampled = inputs
     if true_classes.ndim != 2 or true_classes.shape[1] != attrs["num_true"]:

@@ -56,7 +56,7 @@ def refuse_unfed(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext)
 def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`dims [rank]` and a scalar -> a tensor of shape `dims` that holds the scalar everywhere.
 
-    InvalidArgumentError for dims of rank above 1 or with a negative one, and for a value that is no scalar.
+    Raises InvalidArgumentError for dims of rank above 1 or with a negative one, and for a value that is not a scalar.
     """
     dims, value = inputs
     if dims.ndim > 1:
@@ -70,7 +70,7 @@ def fill(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def make_empty(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rank]` -> a tensor of that shape: uninitialized memory, which here is always zero.
 
-    InvalidArgumentError for a shape that is no vector or has a negative dimension.
+    Raises InvalidArgumentError for a shape that is not a vector or has a negative dimension.
     """
     return (zeros(shape_of_vector(inputs[0], "int32"), attrs["dtype"]),)
 
@@ -92,8 +92,8 @@ def ones_like(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def one_hot(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`indices.shape` with a new axis `[depth]`: `on_value` where the position there is the index, else `off_value`.
 
-    An index out of range has no place. InvalidArgumentError for an axis that is not there, other inputs that are no scalars,
-    and a negative depth.
+    An index out of range has no place. Raises InvalidArgumentError for an axis that is not there, other inputs that are not
+    scalars, and a negative depth.
     """
     indices, depth, on_value, off_value = inputs
     axis, rank = attrs["axis"], indices.ndim + 1

@@ -38,7 +38,7 @@ def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Slices of `params` along a scalar `axis` at `indices`, each batch on its own; shapes as of `gather_slices`.
 
-    InvalidArgumentError for scalar params and an axis that is no scalar, besides the errors of `gather_slices`.
+    Raises InvalidArgumentError for scalar params and an axis that is not a scalar, besides the errors of `gather_slices`.
     """
     params, indices, axis = inputs
     if not params.ndim:
@@ -51,7 +51,7 @@ def gather_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def gather_slices(params: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0) -> Tensor:
     """`params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]`: slices of `params` along `axis`.
 
-    Without an axis it is the first after the batch dimensions, in which `params` and `indices` go together.
+    Without an axis it is the first after the batch dimensions, in which `params` and `indices` go together. Raises
     InvalidArgumentError for axes that do not fit and for an index out of range, which a result without elements never reads.
     """
     if not np.ndim(params):
@@ -112,8 +112,8 @@ def _gather_batches(params: Tensor, indices: Tensor, axis: int, batch_dims: int)
 def gather_nd(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """`params[tuple(indices[i])]` for each row of `indices`: `indices.shape[:-1] + params.shape[indices.shape[-1]:]`.
 
-    InvalidArgumentError for scalars, for rows longer than the rank of `params`, and for a row that is outside of it; with
-    policy IGNORE such a row gives zeros.
+    Raises InvalidArgumentError for scalars, for rows longer than the rank of `params`, and for a row that is outside of it;
+    with policy IGNORE such a row gives zeros.
     """
     params, indices = inputs
     _check_gather_nd(params, indices)
@@ -165,8 +165,8 @@ def _gather_fine_rows(params: Tensor, places: Tensor, fine: Tensor, dtype: DataT
 def unravel_index(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The coordinates of flat indices in a tensor of shape `dims [rank]`: `[rank]` for a scalar, else `[rank, indices]`.
 
-    InvalidArgumentError for indices of rank above 1 or none at all, dims that are no vector or have one below 1, and an index
-    that is too large.
+    Raises InvalidArgumentError for indices of rank above 1 or none at all, dims that are no vector or have one below 1, and an
+    index that is too large.
     """
     indices, dims = inputs
     if indices.ndim > 1:
@@ -227,7 +227,7 @@ def _infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
 def infer_gather_nd(context: ShapeContext) -> Sequence[Dims]:
     """`indices.shape[:-1] + params.shape[depth:]`, where depth is the last dimension of the indices.
 
-    ShapeError if that is more than the rank of `params`.
+    Raises ShapeError if that is more than the rank of `params`.
     """
     params, indices = context.shapes
     with_rank_at_least(indices, 1)

@@ -76,7 +76,8 @@ def concat_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def concatenate_tensors(tensors: Sequence[Tensor], axis_tensor: Tensor, axis_name: str) -> Tensor:
     """The tensors one after another along an axis, in which alone they may differ.
 
-    InvalidArgumentError for an axis that is no scalar or not there, for scalars, and for shapes that differ elsewhere.
+    Raises InvalidArgumentError for an axis that is not a scalar or is not there, for scalars, and for shapes that differ
+    elsewhere.
     """
     if not is_legacy_scalar(axis_tensor):
         raise InvalidArgumentError(f"{axis_name} tensor should be a scalar integer, but got shape {shape_text(axis_tensor)}")
@@ -106,7 +107,8 @@ def _check_joinable(first: Tensor, tensor: Tensor, position: int, axis: int) -> 
 def concat_offset(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Start of each input of a Concat in its result: a scalar axis and shapes `[rank]` -> as many `[rank]`.
 
-    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that are no vectors or differ elsewhere.
+    Raises InvalidArgumentError for an axis that is not a scalar or is not there, and for shapes that are not vectors or differ
+    elsewhere.
     """
     axis_tensor, *shapes = inputs
     if axis_tensor.ndim:
@@ -158,7 +160,7 @@ def row_axis(axis: int, rank: int) -> int:
 def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The inputs, all of one shape, side by side along a new axis `[inputs]`.
 
-    InvalidArgumentError for an axis that is not there and for shapes that differ.
+    Raises InvalidArgumentError for an axis that is not there and for shapes that differ.
     """
     if attrs["T"] in (RESOURCE, VARIANT):
         inputs = [np.asarray(holder, object) for holder in inputs]
@@ -178,8 +180,8 @@ def pack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def tile(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input `[dims...]` repeated `multiples[i]` times along each axis i: `[dims[i] * multiples[i]...]`.
 
-    InvalidArgumentError unless `multiples` is a vector of a number that is not negative for each axis; UnimplementedError for a
-    type or a rank that TensorFlow has no kernel for.
+    Raises InvalidArgumentError unless `multiples` is a vector of a number that is not negative for each axis;
+    UnimplementedError for a type or a rank that TensorFlow has no kernel for.
     """
     tensor, multiples = inputs
     if multiples.ndim != 1:
@@ -209,7 +211,7 @@ def _check_tiled(dtype: DataType, rank: int) -> None:
 def start_parallel_concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The tensor of attr `shape`, whose rows are still to be written; zeros until then.
 
-    InvalidArgumentError for a shape that is not fully defined.
+    Raises InvalidArgumentError for a shape that is not fully defined.
     """
     dims = attrs["shape"].dims
     if dims is None or not is_fully_defined(dims):

@@ -56,8 +56,8 @@ def _check_not_negative(row: list[int], subject: str, between: str = " ") -> Non
 def pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input with `paddings[i]` = (before, after) elements of zero or of the third input, a scalar, around each axis i.
 
-    InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is no scalar, UnimplementedError for
-    a rank above 8.
+    Raises InvalidArgumentError for paddings that are not `[rank, 2]` or negative and a value that is not a scalar,
+    UnimplementedError for a rank above 8.
     """
     tensor, paddings = inputs[:2]
     rows = _check_paddings(tensor, paddings, MAX_PADDED_RANK, " ")
@@ -91,8 +91,8 @@ def pad_tensor(tensor: Tensor, rows: Sequence[Sequence[int]], value: Any = 0) ->
 def mirror_pad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input continued by its mirror image; mode REFLECT does not repeat the edge, SYMMETRIC does.
 
-    InvalidArgumentError for paddings that are not `[rank, 2]`, negative or larger than what can be mirrored, UnimplementedError
-    for a rank above 5.
+    Raises InvalidArgumentError for paddings that are not `[rank, 2]`, negative or larger than what can be mirrored,
+    UnimplementedError for a rank above 5.
     """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, ", ")
@@ -123,7 +123,7 @@ def _mirrored_positions(dim: int, before: int, after: int, offset: int) -> Tenso
 def mirror_pad_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input without its margin, each element of which is added to the one that it mirrors.
 
-    Errors as of `mirror_pad`; InvalidArgumentError also where nothing would be left.
+    Raises the errors of `mirror_pad`; InvalidArgumentError also where nothing would be left.
     """
     tensor, paddings = inputs
     rows = _check_paddings(tensor, paddings, MAX_MIRRORED_RANK, " ")

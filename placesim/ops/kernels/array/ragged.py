@@ -37,7 +37,7 @@ _PARTITIONS = ("FIRST_DIM_SIZE", "VALUE_ROWIDS", "ROW_LENGTHS", "ROW_SPLITS", "R
 def make_ranges(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Three scalars or vectors `[rows]` -> splits `[rows + 1]` and the values of one range a row; scalars serve every row.
 
-    InvalidArgumentError for inputs of other shapes, a delta of zero and a range that is too long.
+    Raises InvalidArgumentError for inputs of other shapes, a delta of zero and a range that is too long.
     """
     for noun, tensor in zip(("starts", "limits", "deltas"), inputs, strict=True):
         if np.ndim(tensor) > 1:
@@ -81,7 +81,7 @@ def _range_lengths(starts: Tensor, limits: Tensor, deltas: Tensor, longest: int)
 def gather(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The rows of a ragged tensor at indices of any rank: output splits, from the outermost, and values.
 
-    InvalidArgumentError for scalar splits or values, splits that do not fit, and an index out of range.
+    Raises InvalidArgumentError for scalar splits or values, splits that do not fit, and an index out of range.
     """
     *nested, values, indices = inputs
     if nested[0].ndim == 0:
@@ -143,7 +143,7 @@ def _check_gathered_splits(nested: Sequence[Tensor], values: int) -> None:
 def to_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Coordinates `[elements, ragged rank + values' rank]`, the values flat, and the smallest dense shape.
 
-    InvalidArgumentError for splits that do not start at 0, fall, or do not end where the next ones or the values do.
+    Raises InvalidArgumentError for splits that do not start at 0, fall, or do not end where the next ones or the values do.
     """
     *nested, values = inputs
     nested = [splits.reshape(-1) for splits in nested]
@@ -187,8 +187,8 @@ def _check_splits(nested: Sequence[Tensor], values: Tensor) -> None:
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Dense tensor of the requested shape, with -1 replaced by the longest row; excess elements are dropped.
 
-    InvalidArgumentError for partitions of types that are unknown or in no order, that do not fit each other or the values, and
-    for a shape or a default that does not fit the values.
+    Raises InvalidArgumentError for partitions of types that are unknown or in no order, that do not fit each other or the
+    values, and for a shape or a default that does not fit the values.
     """
     shape_tensor, values, default, *partitions = inputs
     types = attrs["row_partition_types"]

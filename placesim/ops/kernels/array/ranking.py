@@ -16,8 +16,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge_d
 def find_in_top(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For `predictions [batch, classes]` and `targets [batch]`: is the target's one of the k largest of its row?
 
-    k is an attr or a third input. False for a target out of range and for a row that is not finite. InvalidArgumentError for
-    other ranks, batches that differ, and a k that is no scalar.
+    k is an attr or a third input. False for a target out of range and for a row that is not finite. Raises InvalidArgumentError
+    for other ranks, batches that differ, and a k that is not a scalar.
     """
     predictions, targets, *rest = inputs
     for count in rest:

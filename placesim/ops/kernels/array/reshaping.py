@@ -50,8 +50,8 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:
     """Shape that Reshape makes of a shape and sizes `[rank]`, of which one may be -1.
 
-    InvalidArgumentError for sizes of rank above 1, too many of them or too large ones, a second -1, other negative ones, and
-    where the elements do not fit.
+    Raises InvalidArgumentError for sizes of rank above 1, too many of them or too large ones, a second -1, other negative ones,
+    and where the elements do not fit.
     """
     if sizes.ndim > 1:
         raise InvalidArgumentError(f"sizes input must be 1-D, not {shape_text(sizes)}")
@@ -114,7 +114,7 @@ def _missing_dim(shape: tuple[int, ...], dims: Sequence[int]) -> int:
 def squeeze(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input without the dimensions of 1 that `squeeze_dims` names, or without all of them.
 
-    InvalidArgumentError for an axis that is not there or is not 1.
+    Raises InvalidArgumentError for an axis that is not there or is not 1.
     """
     (tensor,) = inputs
     rank = tensor.ndim
@@ -137,7 +137,7 @@ def _not_squeezable(axis: int, dim: int) -> str:
 def expand_dims(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input with a dimension of 1 put in before axis `dim`, a tensor of one element.
 
-    InvalidArgumentError for a `dim` of another size or out of range.
+    Raises InvalidArgumentError for a `dim` of another size or out of range.
     """
     tensor, dim = inputs
     if dim.size != 1:
@@ -186,7 +186,7 @@ def transpose_conjugate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The same bytes as elements of another type; a last dimension appears or goes where their sizes differ.
 
-    InvalidArgumentError if the last dimension is not the number of elements that make a larger one.
+    Raises InvalidArgumentError if the last dimension is not the number of elements that make a larger one.
     """
     (tensor,) = inputs
     given, wanted = attrs["T"], attrs["type"]
@@ -206,7 +206,7 @@ def bitcast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def broadcast_to(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input repeated along its dimensions of 1, and new leading ones, to the shape that `[rank]` spells.
 
-    InvalidArgumentError for a shape that is no vector, of lower rank, or that the input does not broadcast to.
+    Raises InvalidArgumentError for a shape that is not a vector, is of lower rank, or that the input does not broadcast to.
     """
     tensor, wanted = inputs
     shape = shape_of_vector(wanted)
@@ -247,7 +247,7 @@ def broadcast_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def broadcast_gradient_args(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each of two shapes the axes of their broadcast that its gradient must be summed over: those where it has 1.
 
-    InvalidArgumentError for shapes that are no vectors, or do not broadcast.
+    Raises InvalidArgumentError for shapes that are not vectors, or do not broadcast.
     """
     one, two, common = _two_shapes(inputs)
     # shapes that are the same need no sum, even where both have 1

@@ -36,7 +36,7 @@ def _check_reversed_axes(tensor: Tensor, axes: Tensor) -> None:
 def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input back to front along each axis whose flag in `[rank]` is true.
 
-    InvalidArgumentError for flags of another shape and an input without rows, UnimplementedError for a rank above 8.
+    Raises InvalidArgumentError for flags of another shape and an input without rows, UnimplementedError for a rank above 8.
     """
     tensor, flags = inputs
     if tensor.ndim:
@@ -56,7 +56,7 @@ def reverse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def reverse_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input back to front along the axes `[n]` that the second input names.
 
-    InvalidArgumentError for axes that are no vector, not there or there twice, UnimplementedError for a rank above 8.
+    Raises InvalidArgumentError for axes that are no vector, not there or there twice, UnimplementedError for a rank above 8.
     """
     tensor, axes = inputs
     # scalars and tensors without elements are handed on before the axes are looked at
@@ -82,7 +82,8 @@ def _distinct_axes(axes: Tensor, rank: int, error: type[InvalidArgumentError]) -
 def reverse_sequence(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each entry of `batch_dim` its first `seq_lengths` elements along `seq_dim` back to front, the others as they are.
 
-    InvalidArgumentError unless the axes are there and differ, and `seq_lengths` is `[batch]` of lengths within the sequence.
+    Raises InvalidArgumentError unless the axes are there and differ, and `seq_lengths` is `[batch]` of lengths within the
+    sequence.
     """
     tensor, lengths = inputs
     sequence, batch = attrs["seq_dim"], attrs["batch_dim"]
@@ -117,8 +118,8 @@ def _check_sequences(tensor: Tensor, lengths: Tensor, sequence: int, batch: int)
 def roll(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Elements moved on by `shift` along `axis`, what falls off the end coming in at the front; shifts of one axis add up.
 
-    InvalidArgumentError for a scalar input, an axis that is not there, and unless shift and axis are two scalars or vectors of
-    one length.
+    Raises InvalidArgumentError for a scalar input, an axis that is not there, and unless shift and axis are two scalars or
+    vectors of one length.
     """
     tensor, shift, axis = inputs
     if not tensor.ndim:

@@ -93,7 +93,7 @@ def _collect(row: Sequence[Any], count: int) -> list[_Candidate]:
 def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[..., n]` and a scalar k -> `[..., k]`: the k largest elements of each row, and their positions.
 
-    InvalidArgumentError for a scalar input, and a k that is no scalar, negative or larger than the rows.
+    Raises InvalidArgumentError for a scalar input, and a k that is not a scalar, is negative or is larger than the rows.
     """
     tensor, k = inputs
     if k.ndim:
@@ -117,7 +117,7 @@ def top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The k largest (or smallest) elements along an axis, and their positions; exactly, as the CPU finds them.
 
-    InvalidArgumentError for an axis that the input has not.
+    Raises InvalidArgumentError for an axis that the input has not.
     """
     (tensor,) = inputs
     axis = attrs["reduction_dimension"]
@@ -132,8 +132,8 @@ def approximate_top_k(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[..., n]` -> `[...]`: the element of each row that would be at place n if it were sorted.
 
-    With `reverse` counted from the largest. InvalidArgumentError for a scalar input, and an n that is no scalar or outside the
-    rows.
+    With `reverse` counted from the largest. Raises InvalidArgumentError for a scalar input, and an n that is not a scalar or
+    is outside the rows.
     """
     tensor, n = inputs
     if n.ndim:
@@ -153,7 +153,7 @@ def find_nth(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def build_bound(side: str) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel `rows [batch, n]`, `values [batch, m]` -> `[batch, m]`: where in its sorted row each value would go.
 
-    `side`: of equal elements, before or behind them. InvalidArgumentError for other ranks, or batches that differ.
+    `side`: of equal elements, before or behind them. Raises InvalidArgumentError for other ranks, or batches that differ.
     """
 
     def find_bound(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

@@ -22,7 +22,7 @@ MAX_WHERE_RANK = 8
 def select(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """`then` where `cond`, else `else`, both of one shape.
 
-    A vector of conditions chooses whole rows, a scalar the whole tensor. InvalidArgumentError for shapes that differ, or
+    A vector of conditions chooses whole rows, a scalar the whole tensor. Raises InvalidArgumentError for shapes that differ, or
     another number of rows than of conditions.
     """
     cond, then, other = inputs
@@ -79,7 +79,8 @@ def select_v2(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def where(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[elements that are not zero, rank]`: their coordinates in row-major order.
 
-    InvalidArgumentError unless the rank is 1 to 8; UnimplementedError for half, of which only a GPU has a kernel that computes.
+    Raises InvalidArgumentError unless the rank is 1 to 8; UnimplementedError for half, of which only a GPU has a kernel that
+    computes.
     """
     (tensor,) = inputs
     if attrs["T"] is HALF:

@@ -43,7 +43,7 @@ MAX_SPEC_LENGTH = 32
 def slice_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`size[i]` elements from `begin[i]` on along each axis i, both `[rank]`; a size of -1 is what is left.
 
-    InvalidArgumentError for inputs of other shapes, and a part that is not inside of the input.
+    Raises InvalidArgumentError for inputs of other shapes, and a part that is not inside of the input.
     """
     tensor, begin, size = inputs
     if begin.ndim != 1 or size.ndim != 1 or not begin.size == size.size == tensor.ndim:
@@ -97,8 +97,8 @@ def parse_strided_slice(
 ) -> StridedSlice:
     """Reads a slice of a tensor of this shape (-1: a dimension is unknown; None: `begin` or `end` is unknown).
 
-    InvalidArgumentError for inputs that are no vectors of one length, two ellipses, more entries than axes, a stride of 0, and
-    an index that is not there; bounds of a range are cut instead.
+    Raises InvalidArgumentError for inputs that are not vectors of one length, two ellipses, more entries than axes, a stride of
+    0, and an index that is not there; bounds of a range are cut instead.
     """
     _check_spec(begin, end, strides)
     axes, gather = _dense_spec(shape, begin, end, strides, attrs)
@@ -219,7 +219,8 @@ def strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Zeros of the shape `[rank]`, with `dy` where the slice was taken.
 
-    InvalidArgumentError for a shape that is no vector, a `dy` that is not shaped as the slice, and as of `parse_strided_slice`.
+    Raises InvalidArgumentError for a shape that is not a vector, a `dy` that is not shaped as the slice, and as of
+    `parse_strided_slice`.
     """
     shape_tensor, begin, end, strides, dy = inputs
     if shape_tensor.ndim != 1:
@@ -236,7 +237,7 @@ def strided_slice_grad(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 def update_strided_slice(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input with `value` over the slice; leading dimensions of 1 that the value has too many are dropped.
 
-    InvalidArgumentError for a value that does not broadcast to the slice, and as of `parse_strided_slice`.
+    Raises InvalidArgumentError for a value that does not broadcast to the slice, and as of `parse_strided_slice`.
     """
     tensor, begin, end, strides, value = inputs
     spec = parse_strided_slice(tensor.shape, begin, end, strides, attrs)

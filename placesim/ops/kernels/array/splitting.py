@@ -30,7 +30,7 @@ from placesim.ops.kernels.shapes import (
 def unpack(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input's `num` slices along an axis, without that axis.
 
-    InvalidArgumentError for an axis that is not there or not of that size.
+    Raises InvalidArgumentError for an axis that is not there or not of that size.
     """
     (tensor,) = inputs
     axis = row_axis(attrs["axis"], tensor.ndim)
@@ -52,7 +52,7 @@ def _split_axis(given: int, rank: int) -> int:
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The second input in `num_split` equal pieces along the axis that the first, a scalar, gives.
 
-    InvalidArgumentError for an axis that is no scalar, not there, or that cannot be split evenly.
+    Raises InvalidArgumentError for an axis that is not a scalar, is not there, or that cannot be split evenly.
     """
     axis_tensor, tensor = inputs
     count = attrs["num_split"]
@@ -81,7 +81,7 @@ def cut(tensor: Tensor, axis: int, sizes: Sequence[int]) -> list[Tensor]:
 def split_v(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input in pieces of `size_splits [num_split]` along an axis; one size may be -1 for what is left.
 
-    InvalidArgumentError for an axis that is not there, another number of sizes, and sizes that do not add up.
+    Raises InvalidArgumentError for an axis that is not there, another number of sizes, and sizes that do not add up.
     """
     tensor, sizes, axis_tensor = inputs
     if axis_tensor.size != 1:

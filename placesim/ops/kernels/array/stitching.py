@@ -17,8 +17,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, merge, 
 def stitch(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`indices[n]`, `data[n]` of shape `[*indices[n], ...]` -> `[highest index + 1, ...]`: `data[n][i]` in row `indices[n][i]`.
 
-    The last one where several name it. A row that none names is zero here; TensorFlow leaves it as it was. InvalidArgumentError
-    for a negative index and shapes that do not fit.
+    The last one where several name it. A row that none names is zero here; TensorFlow leaves it as it was. Raises
+    InvalidArgumentError for a negative index and shapes that do not fit.
     """
     count = attrs["N"]
     indices, data = inputs[:count], inputs[count:]
@@ -55,7 +55,7 @@ def _check_piece(position: int, indices: Sequence[Tensor], data: Sequence[Tensor
 def partition(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """For each partition `[rows of it, ...]`: the rows of `data` whose entry in `partitions` is its number, in order.
 
-    InvalidArgumentError if `data` does not start with the shape of `partitions`, or an entry is no partition.
+    Raises InvalidArgumentError if `data` does not start with the shape of `partitions`, or an entry is no partition.
     """
     data, partitions = inputs
     count = attrs["num_partitions"]

@@ -19,7 +19,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, concaten
 def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """A tensor of shape s -> one of shape s + s, that is zero if the two halves of the index differ.
 
-    InvalidArgumentError for a scalar.
+    Raises InvalidArgumentError for a scalar.
     """
     (diagonal,) = inputs
     if not diagonal.ndim:
@@ -32,7 +32,7 @@ def compute_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 def compute_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """A tensor of shape s + s -> the elements for which the two halves of the index are the same, of shape s.
 
-    InvalidArgumentError for an odd rank, or halves that differ.
+    Raises InvalidArgumentError for an odd rank, or halves that differ.
     """
     (tensor,) = inputs
     half, odd = divmod(tensor.ndim, 2)

@@ -37,7 +37,7 @@ def _check_not_empty(count: int, indices: Tensor, updates: Tensor) -> None:
 def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`indices [batch..., depth]`, `updates [batch...] + shape[depth:]`, `shape [rank]` -> zeros with the updates added.
 
-    InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
+    Raises InvalidArgumentError for shapes that do not fit, and for an index outside of the output unless the policy is IGNORE.
     """
     indices, updates, shape_tensor = inputs
     ignore_bad = ignores_bad_indices(attrs)
@@ -67,8 +67,8 @@ def scatter_nd(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def build_tensor_scatter(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel that gives a copy of the input with `updates[i]` combined into it at `indices[i]`.
 
-    Shapes are those of `index_matrices`. InvalidArgumentError for others, and for an index outside of the input unless the
-    policy is IGNORE.
+    Shapes are those of `index_matrices`. Raises InvalidArgumentError for others, and for an index outside of the input unless
+    the policy is IGNORE.
     """
 
     def tensor_scatter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -118,7 +118,7 @@ def add_without_alias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def build_inplace(combine: Combine) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel that gives `x [rows, ...]` with `v[j]` combined into its row `i[j]`, counted around modulo its rows.
 
-    InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`, and for what can only be replaced.
+    Raises InvalidArgumentError unless `i` is a vector `[n]` and `v` is `[n, ...]`, and for what can only be replaced.
     """
 
     def update_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

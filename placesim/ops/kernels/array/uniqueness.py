@@ -57,7 +57,8 @@ def find_unique(tensor: Tensor, axis: int, attrs: Attrs) -> tuple[Tensor, Tensor
 def build_unique(outputs: int, has_axis: bool) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """The kernel that gives the first two or all three of values, numbers and counts of a vector, or of slices along an axis.
 
-    InvalidArgumentError for an input that is no vector where there is no axis, and an axis that is not `[1]` or not there.
+    Raises InvalidArgumentError for an input that is not a vector where there is no axis, and an axis that is not `[1]` or not
+    there.
     """
 
     def unique(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -85,7 +86,7 @@ def _unique_axis(tensor: Tensor, axis: Tensor) -> int:
 def list_difference(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The elements of `x [n]` that are not in `y [m]`, in order and as often as they come, and their positions.
 
-    InvalidArgumentError for inputs that are no vectors.
+    Raises InvalidArgumentError for inputs that are not vectors.
     """
     values, excluded = inputs
     for name, tensor in (("x", values), ("y", excluded)):

@@ -1,6 +1,6 @@
 """Datasets whose elements are several elements of another: batches, padded batches, windows; and their reverse.
 
-All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+All raise InvalidArgumentError for an input that is not a dataset where one is expected, or no scalar.  Source: TensorFlow's
 `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
 """
 
@@ -112,9 +112,9 @@ def build_padded_batches(has_drop: bool) -> Maker:
     """Factory of datasets of batches whose elements are first padded to one shape; the last input is `drop_remainder` if it has
     one.
 
-    It raises InvalidArgumentError for a size that is not positive, and for shapes that are no vectors, values that are no
-    scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank,
-    and DataLossError for one that is larger.
+    It raises InvalidArgumentError for a size that is not positive, and for shapes that are not vectors, values that are not
+    scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank, and
+    DataLossError for one that is larger.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -207,7 +207,8 @@ class _WindowIterator(Iterator[Element]):
 def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
 
-    All three are scalars, as is whether to drop a last, smaller window.  InvalidArgumentError for one that is not positive.
+    All three are scalars, as is whether to drop a last, smaller window. Raises InvalidArgumentError for one that is not
+    positive.
     """
     source = as_dataset(inputs[0])
     found = []

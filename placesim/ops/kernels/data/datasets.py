@@ -1,6 +1,6 @@
 """Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
 
-All raise InvalidArgumentError for an input that is no dataset where one is expected, or no scalar.  Source: TensorFlow's
+All raise InvalidArgumentError for an input that is not a dataset where one is expected, or no scalar.  Source: TensorFlow's
 `kernels/data/*_dataset_op.cc` of these names.
 """
 
@@ -50,7 +50,7 @@ def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The slices of the inputs, each `[n, ...]`, along their first axis: n elements.
 
-    InvalidArgumentError for scalars, inputs that are not equally long, and other shapes than attr `output_shapes`.
+    Raises InvalidArgumentError for scalars, inputs that are not equally long, and other shapes than attr `output_shapes`.
     """
     dtypes, shapes = signature(attrs)
     if not all(map(shape_of, inputs)):
@@ -163,7 +163,7 @@ def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Element
 def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Every `num_shards`-th element, from `index` on, both scalars.
 
-    InvalidArgumentError for no shards, and an index that is not among them.
+    Raises InvalidArgumentError for no shards, and an index that is not among them.
     """
     source = as_dataset(inputs[0])
     count, index = scalar_argument(inputs[1], "num_shards"), scalar_argument(inputs[2], "index")

@@ -77,8 +77,9 @@ def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> E
 def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Records of one length, scalars, between headers and footers that are left out.
 
-    InvalidArgumentError for file names of a rank above 1, lengths out of range, or an unknown compression.  An iteration raises
-    what a file that cannot be read gives (NotFoundError), and InvalidArgumentError for one that is not made of whole records.
+    Raises InvalidArgumentError for file names of a rank above 1, lengths out of range, or an unknown compression.  An iteration
+    raises what a file that cannot be read gives (NotFoundError), and InvalidArgumentError for one that is not made of whole
+    records.
     """
     names = ("header_bytes", "record_bytes", "footer_bytes")
     header, size, footer = (int(scalar_argument(value, name)) for value, name in zip(inputs[1:4], names, strict=True))
@@ -104,7 +105,7 @@ def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The records of TFRecord files, scalars, from an offset on where offsets are given, one for each file.
 
-    InvalidArgumentError for file names of a rank above 1.  An iteration raises what a file that cannot be read gives
+    Raises InvalidArgumentError for file names of a rank above 1.  An iteration raises what a file that cannot be read gives
     (NotFoundError), and DataLossError for one that is damaged.
     """
     # other than the readers of lines and of fixed records it takes any compression for none

@@ -1,9 +1,9 @@
 """Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of one to a value.
 
 What TensorFlow does in parallel is done here in the order in which it would be given out.  All raise InvalidArgumentError for
-an input that is no dataset where one is expected, or no scalar, and InternalError outside of a session.  Source: TensorFlow's
-`map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`, `scan_dataset_op.cc`,
-`reduce_dataset_op.cc`.
+an input that is not a dataset where one is expected, or no scalar, and InternalError outside of a session.  Source:
+TensorFlow's `map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`,
+`scan_dataset_op.cc`, `reduce_dataset_op.cc`.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
 def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The elements of the datasets that `f` gives, `block_length` of one, then of the next, of `cycle_length` datasets in turn.
 
-    InvalidArgumentError for either, scalars both, that is not positive.
+    Raises InvalidArgumentError for either, scalars both, that is not positive.
     """
     source = as_dataset(inputs[0])
     captured, rest = _captured(inputs, attrs)
@@ -264,7 +264,7 @@ def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Element
 def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The state that is left when `f` of state and element was taken for every element.
 
-    InvalidArgumentError if `f` gives another number of components than the state has.
+    Raises InvalidArgumentError if `f` gives another number of components than the state has.
     """
     source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
@@ -300,7 +300,7 @@ def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def infer_components(context: ShapeContext) -> Sequence[Dims]:
     """The shapes in `output_shapes`, one for each output.
 
-    ShapeError for another number of them, and for a first input that is no scalar.
+    Raises ShapeError for another number of them, and for a first input that is not a scalar.
     """
     with_rank(context.shapes[0], 0)
     shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])

@@ -82,7 +82,7 @@ def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The rows of a sparse tensor: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
 
-    InvalidArgumentError for an empty shape, and for rows that are out of order.
+    Raises InvalidArgumentError for an empty shape, and for rows that are out of order.
     """
     indices, values, dims = (np.asarray(value) for value in inputs)
     if not dims.size:

@@ -209,7 +209,7 @@ def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Batches of dense elements as sparse tensors of a shape `[size, *row_shape]`; -1 there is what the largest element has.
 
-    InvalidArgumentError for a size that is not positive; DataLossError for an element that is larger than a row.
+    Raises InvalidArgumentError for a size that is not positive; DataLossError for an element that is larger than a row.
     """
     source, size = as_dataset(inputs[0]), int(scalar_argument(inputs[1], "batch_size"))
     if size <= 0:

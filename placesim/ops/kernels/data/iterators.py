@@ -103,7 +103,7 @@ def build_anonymous(has_deleter: bool = False) -> Compute:
 def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(dataset, iterator) -> nothing: an iteration of the dataset begins.
 
-    InvalidArgumentError for no dataset, or one of another signature; NotFoundError for no iterator.
+    Raises InvalidArgumentError for no dataset, or one of another signature; NotFoundError for no iterator.
     """
     find_iterator(inputs[1], context).begin(as_dataset(inputs[0]), context.node)
     return ()
@@ -112,8 +112,8 @@ def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Handle of an iterator over the dataset that a function returns, made and started once.
 
-    InvalidArgumentError for attr `shared_name`, and for a function that gives no dataset; an error of the first run is raised
-    by all others too.
+    Raises InvalidArgumentError for attr `shared_name`, and for a function that gives no dataset; an error of the first run is
+    raised by all others too.
     """
     if attrs["shared_name"]:
         raise InvalidArgumentError("OneShotIteratorOp does not currently support the 'shared_name' attr.")
@@ -145,8 +145,8 @@ def _made(attrs: Attrs, context: KernelContext) -> ElementSequence:
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The components of the next element.
 
-    OutOfRangeError behind the last one; FailedPreconditionError if no iteration has begun; InvalidArgumentError for other
-    shapes than attr `output_shapes`; NotFoundError for no iterator.
+    Raises OutOfRangeError behind the last one; FailedPreconditionError if no iteration has begun; InvalidArgumentError for
+    other shapes than attr `output_shapes`; NotFoundError for no iterator.
     """
     element = find_iterator(inputs[0], context).next_element()
     if element is None:

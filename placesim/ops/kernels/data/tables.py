@@ -19,7 +19,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_ra
 def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Fill a table with the elements of a dataset, each a key and a value, scalars; one that is filled already stays as it is.
 
-    InvalidArgumentError for another number of components, other types, no scalars, and a table that is not filled once;
+    Raises InvalidArgumentError for another number of components, other types, no scalars, and a table that is not filled once;
     FailedPreconditionError for two values of one key.
     """
     table, dataset = find_initializable(inputs[0], context), as_dataset(inputs[1])

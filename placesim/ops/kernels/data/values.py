@@ -74,7 +74,7 @@ def function_caller(
 ) -> Callable[[Element], Sequence[Any]]:
     """Function of an element, called with the values captured when the dataset was made.
 
-    InternalError outside of a session, which has the functions.
+    Raises InternalError outside of a session, which has the functions.
     """
     call, device = context.call_function, context.device
     if call is None:

@@ -77,8 +77,8 @@ def _locate_both(boxes: Tensor, image_size: Sequence[int], crop_size: Sequence[i
 def compute_crops(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images, boxes `[boxes, 4]`, image of each `[boxes]`, size `[2]`) -> float crops `[boxes, height, width, depth]`.
 
-    What is outside the image has the extrapolation value.  InvalidArgumentError for shapes that do not fit, images without
-    pixels, and boxes that are not finite; OutOfRangeError for the number of an image that there is not.
+    What is outside the image has the extrapolation value. Raises InvalidArgumentError for shapes that do not fit, images
+    without pixels, and boxes that are not finite; OutOfRangeError for the number of an image that there is not.
     """
     image, boxes, box_index, crop_size = inputs
     _check_image(image)
@@ -130,7 +130,7 @@ def _corners(image: Tensor, box_index: Tensor, rows: Places, columns: Places) ->
 def compute_crops_grad_image(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(gradients, boxes, image of each, shape `[4]`) -> the gradient with respect to the images, of that shape.
 
-    InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
+    Raises InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
     """
     grads, boxes, box_index, image_size = inputs
     _check_grads(grads)
@@ -171,7 +171,7 @@ def _spread_linear(grads: Tensor, rows: Places, columns: Places) -> tuple[Tensor
 def compute_crops_grad_boxes(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(gradients, images, boxes, image of each) -> the gradient with respect to the boxes, `[boxes, 4]`.
 
-    InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
+    Raises InvalidArgumentError for shapes that do not fit; OutOfRangeError for the number of an image that there is not.
     """
     grads, image, boxes, box_index = inputs
     _check_grads(grads)
@@ -273,7 +273,8 @@ def _read_image_size(image_size: Tensor) -> tuple[int, ...]:
 def compute_outlines(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Images `[batch, height, width, depth]` with the outlines of `[batch, boxes, 4]` drawn, colors taken in turn.
 
-    The colors are input 2 `[colors, depth or more]`, or TensorFlow's ten.  InvalidArgumentError for shapes that do not fit.
+    The colors are input 2 `[colors, depth or more]`, or TensorFlow's ten. Raises InvalidArgumentError for shapes that do not
+    fit.
     """
     images, boxes = inputs[:2]
     _check_drawable(images, boxes)

@@ -41,7 +41,7 @@ def _check_colors(images: Tensor) -> None:
 def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Red, green and blue `[..., 3]` -> hue, saturation and value, in the arithmetic of their type.
 
-    InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    Raises InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
     """
     (images,) = inputs
     _check_colors(images)
@@ -64,7 +64,7 @@ def compute_rgb_to_hsv(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 def compute_hsv_to_rgb(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Hue, saturation and value `[..., 3]` -> red, green and blue, in the arithmetic of their type.
 
-    InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
+    Raises InvalidArgumentError for a scalar, FailedPreconditionError for another number of channels.
     """
     (images,) = inputs
     _check_colors(images)
@@ -100,7 +100,7 @@ def _check_three(images: Tensor) -> None:
 def compute_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images `[..., height, width, channels]`, factor) -> each channel's distance from its mean over the image times that.
 
-    InvalidArgumentError for fewer than three axes, and a factor that is no scalar.
+    Raises InvalidArgumentError for fewer than three axes, and a factor that is not a scalar.
     """
     images, factor = inputs
     _check_images(images, contrast_factor=factor)
@@ -119,7 +119,7 @@ def _contrast(images: Tensor, factor: Tensor) -> Tensor:
 def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The first version of the op: (images, factor, least, most) -> float images of any input, kept between two limits.
 
-    InvalidArgumentError for fewer than three axes, and for others than scalars.
+    Raises InvalidArgumentError for fewer than three axes, and for others than scalars.
     """
     images, factor, least, most = inputs
     _check_images(images, contrast_factor=factor, min_value=least, max_value=most)
@@ -130,7 +130,7 @@ def compute_clipped_contrast(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 def compute_hue(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images `[..., 3]`, delta) -> hues turned by `delta` of the circle; the largest and smallest channel keep their values.
 
-    InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is no scalar.
+    Raises InvalidArgumentError for fewer than three axes, another number of channels, and a delta that is not a scalar.
     """
     images, delta = inputs
     _check_images(images, delta=delta)
@@ -171,7 +171,7 @@ def _arrange(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Ten
 def compute_saturation(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images `[..., 3]`, scale) -> images with saturations times `scale`, kept between 0 and 1.
 
-    InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is no scalar.
+    Raises InvalidArgumentError for fewer than three axes, another number of channels, and a scale that is not a scalar.
     """
     images, scale = inputs
     _check_images(images, scale=scale)

@@ -42,7 +42,7 @@ class Box(NamedTuple):
 def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """A piece of `[rows, columns, channels]` of a size `[2]`, anywhere in the image.
 
-    InvalidArgumentError for other ranks and sizes; FailedPreconditionError if the image is smaller.
+    Raises InvalidArgumentError for other ranks and sizes; FailedPreconditionError if the image is smaller.
     """
     image, size = inputs
     if image.ndim != 3:
@@ -72,7 +72,8 @@ def crop_randomly(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext
 def sample_box(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """(image size `[3]`, boxes `[batch, n, 4]`, the least share of a box to keep) -> begin `[3]`, size `[3]`, box `[1, 1, 4]`.
 
-    The share is a third input or an attr.  InvalidArgumentError for attrs and boxes out of range, and shapes that do not fit.
+    The share is a third input or an attr. Raises InvalidArgumentError for attrs and boxes out of range, and shapes that do not
+    fit.
     """
     _check_attrs(attrs)
     return _find_box(inputs, attrs, lambda: WordStream(reserve(context, attrs, attrs["max_attempts"])))

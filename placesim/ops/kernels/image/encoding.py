@@ -65,8 +65,8 @@ def _open_image(data: bytes, form: str) -> Any:
 def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """A scalar of a PNG or JPEG file's bytes -> `[rows, columns, channels]`, for any of the decoding ops.
 
-    InvalidArgumentError for attrs out of range, and bytes that are no such file; UnimplementedError for other formats, and
-    without Pillow.
+    Raises InvalidArgumentError for attrs out of range, and bytes that are no such file; UnimplementedError for other formats,
+    and without Pillow.
     """
     _check_attrs(attrs)
     dtype: DataType = attrs.get("dtype", UINT8)
@@ -84,7 +84,7 @@ def decode(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def decode_and_crop(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """A scalar of a JPEG file's bytes and a window (top, left, height, width) -> that part of the image.
 
-    InvalidArgumentError for attrs out of range, a window that is not in the image, and bytes that are no JPEG file.
+    Raises InvalidArgumentError for attrs out of range, a window that is not in the image, and bytes that are no JPEG file.
     """
     _check_attrs(attrs)
     data = _contents(inputs[0])
@@ -243,7 +243,8 @@ def tell_jpeg_shape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def encode_png(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[..., rows, columns, channels]` of 8 or 16 bits -> PNG files `[...]`; their bytes are not those that libpng writes.
 
-    InvalidArgumentError for another rank or number of channels, and compression out of range; InternalError for no pixels.
+    Raises InvalidArgumentError for another rank or number of channels, and compression out of range; InternalError for no
+    pixels.
     """
     level, image = attrs["compression"], inputs[0]
     if not -1 <= level <= 9:
@@ -278,7 +279,7 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 def encode_jpeg(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, columns, 1 or 3]` of 8 bits -> a scalar JPEG file; its bytes are not those that TensorFlow writes.
 
-    InvalidArgumentError for another rank or number of channels, and a quality out of range; InternalError for no pixels.
+    Raises InvalidArgumentError for another rank or number of channels, and a quality out of range; InternalError for no pixels.
     """
     quality, form = attrs["quality"], raw(attrs["format"]).decode()
     _check_quality(quality)

@@ -66,7 +66,7 @@ def _spatial(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], tuple[int, ...],
 def _build_extract_patches(rank: int) -> Compute:
     """A kernel `[batch, spatial..., depth]` -> `[batch, windows..., taps * depth]`: the values of each window side by side.
 
-    Zeros outside the image.  InvalidArgumentError for another rank, or windows too large; UnimplementedError for windows,
+    Zeros outside the image. Raises InvalidArgumentError for another rank, or windows too large; UnimplementedError for windows,
     strides or rates of batch or depth, OutOfRangeError for one below 1.
     """
 
@@ -113,7 +113,7 @@ def _window_slice(
 def _build_extract_glimpses(version: int) -> Compute:
     """A kernel (images, size `[2]`, offsets `[batch, 2]`) that cuts a window out of each; noise where there is no image.
 
-    InvalidArgumentError for other shapes, a negative size, and noise that there is not.
+    Raises InvalidArgumentError for other shapes, a negative size, and noise that there is not.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:

@@ -21,7 +21,7 @@ FLOAT = np.float32
 def compute_projection(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Images `[batch, height, width, channels]` and transforms `[batch or 1, 8]` -> images of the size `[2]` of input 2.
 
-    InvalidArgumentError for other shapes, a size that is not positive, and a fill value that is no scalar.
+    Raises InvalidArgumentError for other shapes, a size that is not positive, and a fill value that is not a scalar.
     """
     images, transforms = inputs[:2]
     height, width = _check(images, transforms, inputs[2])

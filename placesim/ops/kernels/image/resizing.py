@@ -176,7 +176,7 @@ def _invert_scale(scale: float, attrs: Attrs) -> tuple[np.float32, np.float32]:
 def sample_translated(in_size: int, out_size: int, attrs: Attrs, scale: float, translation: float) -> Samples:
     """Spans of a sampling kernel of the attr `kernel_type`, moved and widened by the scale; nothing outside the image.
 
-    InvalidArgumentError for a kernel that there is not.
+    Raises InvalidArgumentError for a kernel that there is not.
     """
     kernel, radius = find_sampling_kernel(attrs["kernel_type"])
     inverse, width = _invert_scale(scale, attrs)
@@ -255,7 +255,7 @@ def _check_grads(grads: Tensor, original: Tensor, attrs: Attrs) -> None:
 def _build_resize(sampler: Sampler) -> Compute:
     """A kernel (images, size `[2]`) -> float images.
 
-    InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers with aligned corners.
+    Raises InvalidArgumentError for another rank, images or a size without pixels, and half pixel centers with aligned corners.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
@@ -301,7 +301,7 @@ def _spread_products(grads: Tensor, rows: Samples, columns: Samples, height: int
 def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Images `[batch, height, width, channels]` of the same type, each pixel a copy.
 
-    InvalidArgumentError for another rank, images or a size without pixels, and for sizes from 2^24 on.
+    Raises InvalidArgumentError for another rank, images or a size without pixels, and for sizes from 2^24 on.
     """
     images = inputs[0]
     height, width = _check_images(inputs, attrs)
@@ -314,7 +314,7 @@ def compute_nearest(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Gradients of images of the size `[2]` that input 1 says: each is added to the pixel that was copied, in its own type.
 
-    InvalidArgumentError for another rank, and a size that is not two positive numbers.
+    Raises InvalidArgumentError for another rank, and a size that is not two positive numbers.
     """
     grads, size = inputs
     _check_rank_4(grads, "input")
@@ -330,7 +330,8 @@ def compute_nearest_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(images, size, scales `[2]`, translations `[2]`) -> images scaled, then moved by so many output pixels.
 
-    InvalidArgumentError for a sampling kernel that there is not, shapes that do not fit, and a scale that is not positive.
+    Raises InvalidArgumentError for a sampling kernel that there is not, shapes that do not fit, and a scale that is not
+    positive.
     """
     images, size = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])
@@ -344,7 +345,7 @@ def compute_scale_and_translate(inputs: Sequence[Tensor], attrs: Attrs) -> tuple
 def compute_scale_and_translate_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(gradients, images, scales, translations) -> the gradient with respect to the images, shaped as these.
 
-    InvalidArgumentError as of `compute_scale_and_translate`.
+    Raises InvalidArgumentError as of `compute_scale_and_translate`.
     """
     grads, original = inputs[:2]
     find_sampling_kernel(attrs["kernel_type"])

@@ -64,7 +64,7 @@ def overlap_of(boxes: Tensor, dtype: np.dtype[Any]) -> Similarity:
 def select(scores: Tensor, limits: SuppressionLimits, similarity: Similarity) -> tuple[list[int], list[Any]]:
     """Indices and scores of the selected boxes of `[boxes]`, in order of selection.
 
-    InvalidArgumentError if less than nothing is to be kept.
+    Raises InvalidArgumentError if less than nothing is to be kept.
     """
     if limits.most < 0:
         raise InvalidArgumentError("output size must be non-negative")
@@ -152,8 +152,8 @@ def _check_scores(scores: Tensor, count: int) -> None:
 def _build_suppress(shows_rank: bool, outputs: str) -> Compute:
     """A kernel of one version of the op; `outputs` are its outputs: indices `i`, scores `s`, number of them `n`.
 
-    (boxes `[boxes, 4]`, scores `[boxes]`, limits) -> indices and scores `[kept]`.  InvalidArgumentError for other shapes,
-    limits that are no scalars, and a similarity that is not in [0, 1].
+    (boxes `[boxes, 4]`, scores `[boxes]`, limits) -> indices and scores `[kept]`. Raises InvalidArgumentError for other shapes,
+    limits that are not scalars, and a similarity that is not in [0, 1].
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ...]:
@@ -193,7 +193,7 @@ def _read_limits(inputs: Sequence[Tensor], attrs: Attrs, shows_rank: bool) -> Su
 def compute_with_overlaps(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """(similarities `[boxes, boxes]`, scores `[boxes]`, most, similarity, score) -> the indices that are kept.
 
-    InvalidArgumentError for other shapes, limits that are no scalars, and a negative number.
+    Raises InvalidArgumentError for other shapes, limits that are not scalars, and a negative number.
     """
     overlaps, scores = inputs[:2]
     count = int(_read_scalar(inputs[2], "max_output_size"))
@@ -221,8 +221,8 @@ class Detections(NamedTuple):
 def compute_combined(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, ...]:
     """Boxes `[batch, boxes, q, 4]` and scores `[batch, boxes, classes]` -> the best boxes of all classes, padded.
 
-    Gives boxes `[batch, size, 4]`, scores and classes `[batch, size]`, and how many are no padding `[batch]`.
-    InvalidArgumentError for shapes that do not fit, and limits that are no scalars or out of their range.
+    Gives boxes `[batch, size, 4]`, scores and classes `[batch, size]`, and how many are no padding `[batch]`. Raises
+    InvalidArgumentError for shapes that do not fit, and limits that are not scalars or are out of their range.
     """
     boxes, scores = inputs[:2]
     limits, total = _read_combined_limits(inputs)

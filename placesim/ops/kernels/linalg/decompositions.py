@@ -39,7 +39,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, subshape, with_rank_
 def compute_cholesky(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[..., n, n]` -> the lower triangular factor; a lower triangle of NaN for a matrix that is not positive definite.
 
-    InvalidArgumentError for matrices that are not square.
+    Raises InvalidArgumentError for matrices that are not square.
     """
     (matrix,) = inputs
     check_square(matrix)
@@ -60,8 +60,8 @@ def _factor_or_nan(matrix: Tensor) -> Tensor:
 def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The gradient of Cholesky, all `[..., n, n]`: of the factor and its gradient, only the lower triangles are read.
 
-    A zero on the factor's diagonal gives infinities, not an error. InvalidArgumentError for shapes that differ or are not
-    square. Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
+    A zero on the factor's diagonal gives infinities, not an error. Raises InvalidArgumentError for shapes that differ or are
+    not square. Source: the closed form of Murray, "Differentiation of the Cholesky decomposition" (2016).
     """
     factor, grad = inputs
     check_batches(factor, grad)
@@ -84,7 +84,7 @@ def compute_cholesky_grad(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tenso
 def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """`[..., m, n]` -> `q [..., m, p]` and `r [..., p, n]`: p is m for full matrices, else the smaller of m and n.
 
-    InvalidArgumentError for a rank below 2.
+    Raises InvalidArgumentError for a rank below 2.
     """
     (matrix,) = inputs
     check_batches(matrix)
@@ -95,7 +95,7 @@ def compute_qr(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
 def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor, Tensor]:
     """Singular values `[..., p]`, u `[..., m, p or m]` and v (not its adjoint) `[..., n, p or n]`; NaN where it fails.
 
-    InvalidArgumentError for a rank below 2.
+    Raises InvalidArgumentError for a rank below 2.
     """
     (matrix,) = inputs
     check_batches(matrix)
@@ -121,7 +121,7 @@ def compute_svd(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor,
 def compute_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """Ascending eigenvalues `[..., n]` and their vectors as columns `[..., n, n]`, from the lower triangle.
 
-    InvalidArgumentError for matrices that are not square or not finite.
+    Raises InvalidArgumentError for matrices that are not square or not finite.
     """
     (matrix,) = inputs
     check_square(matrix)
@@ -154,7 +154,7 @@ def compute_stacked_self_adjoint_eig(inputs: Sequence[Tensor], attrs: Attrs) -> 
 def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """Complex eigenvalues `[..., n]` and vectors `[..., n, n]`; those of complex matrices are sorted by absolute value.
 
-    InvalidArgumentError for matrices that are not square or not finite.
+    Raises InvalidArgumentError for matrices that are not square or not finite.
     """
     (matrix,) = inputs
     check_square(matrix)
@@ -177,8 +177,8 @@ def compute_eig(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]
 def compute_lu(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """L and U packed `[..., n, n]`, and for each of their rows which row of the input it was `[..., n]`.
 
-    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not). InvalidArgumentError
-    for a rank below 2, and matrices that are not square or not invertible.
+    Pivots are the first of the largest absolute value, also for complex numbers (where LAPACK's are not). Raises
+    InvalidArgumentError for a rank below 2, and matrices that are not square or not invertible.
     """
     (matrix,) = inputs
     if matrix.ndim < 2:
@@ -209,7 +209,7 @@ def _eliminate(packed: Tensor, rows: Tensor, column: int) -> None:
 def compute_log_determinant(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor, Tensor]:
     """Signs (or unit phases) and logarithms of absolute values `[...]`, both of the input's type; 0 and -inf if singular.
 
-    InvalidArgumentError for matrices that are not square.
+    Raises InvalidArgumentError for matrices that are not square.
     """
     (matrix,) = inputs
     check_square(matrix)

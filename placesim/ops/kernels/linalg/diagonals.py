@@ -139,7 +139,7 @@ def _write(matrix: Tensor, packed: Tensor, band: Band, align: str) -> None:
 def compute_matrix_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Diagonals `[..., L]` or `[..., count, L]` -> matrices `[..., rows, columns]`, padded elsewhere.
 
-    InvalidArgumentError for a band, scalars or a size that the diagonals do not fit.
+    Raises InvalidArgumentError for a band, scalars or a size that the diagonals do not fit.
     """
     diagonal = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
@@ -179,7 +179,7 @@ def _matrix_size(band: Band, longest: int, rows: int, columns: int) -> tuple[int
 def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Matrices `[..., m, n]` -> their diagonals `[..., L]` or `[..., count, L]`, the shorter ones padded.
 
-    InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and a padding that is no scalar.
+    Raises InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and a padding that is not a scalar.
     """
     matrix = inputs[0]
     band = _read_band(inputs[1]) if len(inputs) > 1 else MAIN
@@ -199,7 +199,7 @@ def compute_matrix_diag_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Te
 def compute_matrix_set_diag(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Matrices `[..., m, n]` with the diagonals `[..., L]` or `[..., count, L]` in place of their own.
 
-    InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and diagonals that do not fit.
+    Raises InvalidArgumentError for a rank below 2, a band that is not inside of the matrix, and diagonals that do not fit.
     """
     matrix, diagonal = inputs[:2]
     if len(inputs) > 2 and inputs[2].ndim < 2 and not inputs[2].size:
@@ -241,7 +241,7 @@ def _check_diagonal(matrix: Tensor, diagonal: Tensor, band: Band) -> None:
 def compute_band_part(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Matrices `[..., m, n]` with zeros below `num_lower` and above `num_upper` diagonals; negative means all.
 
-    InvalidArgumentError for a rank below 2, and limits that are no scalars or larger than the matrix.
+    Raises InvalidArgumentError for a rank below 2, and limits that are not scalars or are larger than the matrix.
     """
     matrix, *limits = inputs
     _check_matrix(matrix)

@@ -38,8 +38,9 @@ from placesim.ops.kernels.shapes import (
 def compute_einsum(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The output of the equation over one or two tensors; half and bfloat16 are summed in float.
 
-    InvalidArgumentError for an equation that is none, has another number of inputs, or a label in the output alone; for ranks
-    and sizes that do not fit its labels, broadcast axes that do not fit each other or that the output has no ellipsis for.
+    Raises InvalidArgumentError for an equation that is none, has another number of inputs, or a label in the output alone; for
+    ranks and sizes that do not fit its labels, broadcast axes that do not fit each other or that the output has no ellipsis
+    for.
     """
     equation = parse_equation(attrs["equation"])
     if len(equation.inputs) != len(inputs):

@@ -96,7 +96,7 @@ def _output_dims(lengths: Sequence[int], is_forward: bool) -> tuple[int, ...]:
 def complex_transform(transform: Transform, rank: int) -> Kernel:
     """The row of numpy's transform over the last `rank` dimensions, of `[batch..., signal...]` to the same shape.
 
-    InvalidArgumentError for a lower rank.
+    Raises InvalidArgumentError for a lower rank.
     """
     return Kernel(_transform_complex(transform, rank), _build_infer_complex(rank), _transform_flops(rank, 5))
 
@@ -105,7 +105,8 @@ def real_transform(transform: Transform, rank: int, is_forward: bool) -> Kernel:
     """The row of numpy's transform of real signals to half a spectrum (forward), or back.
 
     `[batch..., lengths...]` and `[batch..., lengths[:-1]..., lengths[-1] // 2 + 1]`; the second input is `fft_length [rank]`.
-    InvalidArgumentError for another one, for lengths that the signal does not have, and types that do not belong together.
+    Raises InvalidArgumentError for another one, for lengths that the signal does not have, and types that do not belong
+    together.
     """
     return Kernel(_transform_real(transform, rank, is_forward), _build_infer_real(rank, is_forward), _transform_flops(rank, 2))
 

@@ -54,7 +54,7 @@ def adjoint(matrix: Tensor) -> Tensor:
 def compute_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[m, k]` times `[k, n]`, each transposed before where the attrs say so.
 
-    InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
     if a.ndim != 2 or b.ndim != 2:
@@ -86,7 +86,7 @@ def _incompatible(a: Tensor, b: Tensor) -> InvalidArgumentError:
 def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[..., m, k]` times `[..., k, n]` where both have the same batch dimensions.
 
-    InvalidArgumentError for ranks or batch dimensions that differ, ranks below 2, and inner dimensions that differ.
+    Raises InvalidArgumentError for ranks or batch dimensions that differ, ranks below 2, and inner dimensions that differ.
     """
     a, b = inputs
     if a.ndim != b.ndim:
@@ -104,7 +104,7 @@ def compute_batch_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor
 def compute_broadcast_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[..., m, k]` times `[..., k, n]` where the batch dimensions broadcast; the inputs are cast to the output's type.
 
-    InvalidArgumentError for ranks below 2, batch dimensions that do not fit, and inner dimensions that differ.
+    Raises InvalidArgumentError for ranks below 2, batch dimensions that do not fit, and inner dimensions that differ.
     """
     a, b = inputs
     check_matrices(a, b)
@@ -142,7 +142,7 @@ def _multiply_batches(a: Tensor, b: Tensor, attrs: Attrs, dtype: DataType) -> Te
 def compute_sparse_matmul(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[m, k]` times `[k, n]` of float or bfloat16, in float; `a_is_sparse` is a hint, and `0 * nan` of a sparse side is 0.
 
-    InvalidArgumentError for inputs that are no matrices, or whose inner dimensions differ.
+    Raises InvalidArgumentError for inputs that are not matrices, or whose inner dimensions differ.
     """
     a, b = inputs
     for name, matrix in zip("ab", inputs, strict=True):

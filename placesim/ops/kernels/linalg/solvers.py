@@ -58,7 +58,7 @@ def compute_inverse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
 def compute_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[..., n, n]` and `[..., n, k]` -> the solutions `[..., n, k]` of the system, or of its adjoint.
 
-    InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
+    Raises InvalidArgumentError for shapes that do not fit, and a matrix that is not invertible.
     """
     matrix, rhs = inputs
     check_batches(matrix, rhs)
@@ -79,8 +79,8 @@ def _check_rows(matrix: Tensor, rhs: Tensor) -> None:
 def compute_least_squares(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[..., m, n]`, `[..., m, k]` and a scalar -> the solutions `[..., n, k]` with the least squares.
 
-    The fast way is by normal equations, the other of the least norm. InvalidArgumentError for shapes that do not fit, a
-    regularizer that is no scalar or negative, and, the fast way, a matrix of too low rank.
+    The fast way is by normal equations, the other of the least norm. Raises InvalidArgumentError for shapes that do not fit, a
+    regularizer that is not a scalar or is negative, and, the fast way, a matrix of too low rank.
     """
     matrix, rhs, regularizer = inputs
     check_batches(matrix, rhs)
@@ -150,7 +150,7 @@ def substitute(matrix: Tensor, rhs: Tensor, lower: bool) -> Tensor:
 def compute_triangular_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """`[..., n, n]`, of which one triangle counts, or its adjoint, and `[..., n, k]` -> the solutions `[..., n, k]`.
 
-    Batch dimensions broadcast. InvalidArgumentError for shapes that do not fit; a zero on the diagonal is none.
+    Batch dimensions broadcast. Raises InvalidArgumentError for shapes that do not fit; a zero on the diagonal is none.
     """
     matrix, rhs = inputs
     check_matrices(matrix, rhs)
@@ -177,7 +177,7 @@ def _check_same_size(matrix: Tensor, rhs: Tensor, attrs: Attrs) -> None:
 def compute_banded_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """The same where the triangle is given as bands `[..., bands, n]`, the diagonal first (last for an upper one).
 
-    InvalidArgumentError for shapes that do not fit, inputs without elements, and a zero on the first matrix's diagonal.
+    Raises InvalidArgumentError for shapes that do not fit, inputs without elements, and a zero on the first matrix's diagonal.
     """
     bands, rhs = inputs
     check_matrices(bands, rhs)
@@ -216,7 +216,8 @@ def _from_bands(bands: Tensor, lower: bool) -> Tensor:
 def compute_tridiagonal_solve(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[Tensor]:
     """Diagonals `[..., 3, n]` (above, on and below the main one) and rhs `[..., n, k]` -> `[..., n, k]`.
 
-    NaN where there is no solution. InvalidArgumentError for shapes that do not fit, and `perturb_singular` without pivoting.
+    NaN where there is no solution. Raises InvalidArgumentError for shapes that do not fit, and `perturb_singular` without
+    pivoting.
     """
     diagonals, rhs = inputs
     pivoting, perturbing = attrs["partial_pivoting"], attrs["perturb_singular"]
@@ -336,7 +337,7 @@ def infer_triangular_solve(context: ShapeContext) -> tuple[Dims]:
 def infer_banded_solve(context: ShapeContext) -> tuple[Dims]:
     """`[..., bands, n]` and `[..., n, k]` -> `[..., n, k]`, where the batch dimensions broadcast.
 
-    ShapeError for no bands, or more than the matrix has rows.
+    Raises ShapeError for no bands, or more than the matrix has rows.
     """
     bands, rhs = (with_rank_at_least(dims, 2) for dims in context.shapes)
     count, size = _dim(bands, -2), _dim(bands, -1)

@@ -112,7 +112,8 @@ def push(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The tensor that was pushed last of those still there.
 
-    InvalidArgumentError for an empty or a closed stack; InternalError for another type, where the tensor is gone all the same.
+    Raises InvalidArgumentError for an empty or a closed stack; InternalError for another type, where the tensor is gone all the
+    same.
     """
     stack = find_stack(inputs[0], context)
     found = stack.pop()

@@ -23,7 +23,7 @@ from placesim.ops.kernels.shapes import Dims, format_dims
 def gather_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The tensors at `indices` `[n]`, stacked: `[n, ...]`.
 
-    InvalidArgumentError for indices that are no vector, and for tensors of several shapes, of another than attr
+    Raises InvalidArgumentError for indices that are no vector, and for tensors of several shapes, of another than attr
     `element_shape` or of another type; UnimplementedError for no tensors of a shape not fully known.
     """
     return (_stack(find_array(inputs[0], context), attrs, lambda: indices_of(inputs[1])),)
@@ -68,7 +68,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """All tensors, joined along their first dimension: `[sum of n, ...]`, and the lengths n that they had, a vector.
 
-    InvalidArgumentError for scalars, for tensors of which the other dimensions differ, among them or from attr
+    Raises InvalidArgumentError for scalars, for tensors of which the other dimensions differ, among them or from attr
     `element_shape_except0`, and for another type; UnimplementedError for no tensors of a shape not fully known.
     """
     array = find_array(inputs[0], context)
@@ -111,8 +111,8 @@ def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...
 def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and give the flow on.
 
-    InvalidArgumentError for another number of indices, one outside of an array that does not grow, a scalar value, another
-    type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for another number of indices, one outside of an array that does not grow, a scalar value,
+    another type, and as of `TensorArrayStore.write`.
     """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
@@ -131,8 +131,8 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[places, ...]`, one in each place, and give the flow on.
 
-    InvalidArgumentError for another number of rows than places, where the array does not grow, a scalar value, another type,
-    and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for another number of rows than places, where the array does not grow, a scalar value, another
+    type, and as of `TensorArrayStore.write`.
     """
     handle, value, flow = inputs
     array = find_array(handle, context)
@@ -157,8 +157,8 @@ def _check_rows(array: TensorArrayStore, attrs: Attrs, value: Any) -> None:
 def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write pieces of `value`, of `lengths` `[places]` along its first dimension, one in each place, and give the flow on.
 
-    InvalidArgumentError for lengths that are no vector, have another sum, or are not as many as places where the array does
-    not grow, for a scalar value, another type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for lengths that are no vector, have another sum, or are not as many as places where the array
+    does not grow, for a scalar value, another type, and as of `TensorArrayStore.write`.
     """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)

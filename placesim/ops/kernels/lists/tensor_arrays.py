@@ -94,7 +94,7 @@ class TensorArrayStore:
     def write(self, index: int, value: Tensor) -> None:
         """Put a tensor in a place that has none; gradients add up.
 
-        InvalidArgumentError for a place that is not there, one that was read or written, another shape, a closed array.
+        Raises InvalidArgumentError for a place that is not there, one that was read or written, another shape, a closed array.
         """
         size = self.size()
         if index < 0 or (not self.dynamic_size and index >= size):
@@ -143,7 +143,7 @@ class TensorArrayStore:
     def read(self, index: int) -> Tensor:
         """Take the tensor of a place; zeros of the element shape where nothing was written.
 
-        InvalidArgumentError for a place that is not there or was cleared, an unknown shape of zeros, a closed array.
+        Raises InvalidArgumentError for a place that is not there or was cleared, an unknown shape of zeros, a closed array.
         """
         size = self.size()
         # what got no gradient has a gradient of zeros, also behind the last place
@@ -230,7 +230,7 @@ def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
 def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
     """The handle of a new array of `size` places, and in the newest form a flow, a scalar.
 
-    InvalidArgumentError for a size that is no scalar or negative.
+    Raises InvalidArgumentError for a size that is not a scalar or is negative.
     """
     size = np.asarray(inputs[0])
     if size.ndim:
@@ -261,7 +261,7 @@ def _with_flow(form: str, handle: Any) -> Sequence[Any]:
 def _make_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
     """The handle of the gradients of an array, which ops of one attr `source` share, and in the newest form a flow, a scalar.
 
-    InvalidArgumentError for gradients of gradients, and for an array that is closed or has places that were added up.
+    Raises InvalidArgumentError for gradients of gradients, and for an array that is closed or has places that were added up.
     """
     container, name = _handle_key(inputs[0])
     if container and container != FORWARD:
@@ -320,7 +320,7 @@ def _scalar_index(index: Any) -> int:
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write `value` at `index`, a scalar, and give the flow on.
 
-    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for an index that is not a scalar, another type, and as of `TensorArrayStore.write`.
     """
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
@@ -333,7 +333,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The tensor at `index`, a scalar.
 
-    InvalidArgumentError for an index that is no scalar, another type, and as of `TensorArrayStore.read`.
+    Raises InvalidArgumentError for an index that is not a scalar, another type, and as of `TensorArrayStore.read`.
     """
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)

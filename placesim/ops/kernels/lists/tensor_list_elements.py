@@ -40,7 +40,7 @@ def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(list, index, shape of the elements) -> the element there; zeros if it is missing.
 
-    InvalidArgumentError for another type, an index out of bounds, and a missing element of a shape not fully known;
+    Raises InvalidArgumentError for another type, an index out of bounds, and a missing element of a shape not fully known;
     InternalError for a place that a scatter never set.
     """
     found, index = typed_list(inputs[0], attrs), int(np.reshape(inputs[1], -1)[0])
@@ -66,8 +66,8 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, shape of the elements) -> all n elements, stacked, `[n, ...]`; missing ones are zeros.
 
-    InvalidArgumentError for another type, another number than attr `num_elements`, and shapes that differ or are not fully
-    known.
+    Raises InvalidArgumentError for another type, another number than attr `num_elements`, and shapes that differ or are not
+    fully known.
     """
     found, count = typed_list(inputs[0], attrs), attrs["num_elements"]
     if count not in (-1, len(found.elements)):
@@ -109,7 +109,7 @@ def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DataType) -> 
 def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, n indices, shape of the elements) -> the elements there, stacked, `[n, ...]`; missing ones are zeros.
 
-    InvalidArgumentError for another type, an index out of bounds, and shapes that differ or are not fully known.
+    Raises InvalidArgumentError for another type, an index out of bounds, and shapes that differ or are not fully known.
     """
     found, size = typed_list(inputs[0], attrs), len(list_of(inputs[0]).elements)
     places = [int(index) for index in np.reshape(inputs[1], -1)]
@@ -141,7 +141,7 @@ def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, ...) -> all elements, joined along their first dimension, `[sum of n, ...]`, and the lengths n that they had.
 
     The second version of the op has a shape of the elements and `leading_dims`, a vector: missing elements are zeros of these
-    lengths.  InvalidArgumentError for another type, scalars, shapes that differ or are not fully known, and for a missing
+    lengths. Raises InvalidArgumentError for another type, scalars, shapes that differ or are not fully known, and for a missing
     element that has no length.
     """
     first, rest = -1, None

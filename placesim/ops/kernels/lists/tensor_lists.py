@@ -72,7 +72,7 @@ NEVER_SET: Tensor = np.zeros(0, np.float32)
 def add_lists(one: TensorList, two: TensorList) -> TensorList:
     """AddN of variants: the sum element by element, where a missing one is nothing to add.
 
-    InvalidArgumentError for lists of other types, shapes or lengths, and for elements that are truth values or strings.
+    Raises InvalidArgumentError for lists of other types, shapes or lengths, and for elements that are truth values or strings.
     """
     if one.dtype is not two.dtype:
         raise InvalidArgumentError(
@@ -122,7 +122,7 @@ def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(shape of the elements, their number, a scalar) -> a list of missing elements.
 
-    InvalidArgumentError for a number that is no scalar or negative, and for no shape.
+    Raises InvalidArgumentError for a number that is not a scalar or is negative, and for no shape.
     """
     shape, count = inputs
     element_shape = partial_shape_of(shape)
@@ -165,7 +165,7 @@ def _check_has_rows(tensor: Tensor) -> None:
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(tensor, shape of the elements, lengths, a vector) -> a list of its pieces, so long along the first dimension.
 
-    InvalidArgumentError for a scalar, a shape that does not fit, and lengths that are negative or of another sum.
+    Raises InvalidArgumentError for a scalar, a shape that does not fit, and lengths that are negative or of another sum.
     """
     tensor, shape, lengths = inputs
     element_shape = partial_shape_of(shape)
@@ -200,8 +200,8 @@ def _cut(tensor: Tensor, lengths: Sequence[int]) -> tuple[Tensor, ...]:
 def scatter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(tensor `[n, ...]`, indices `[n]`, shape of the elements, ...) -> a list with the rows there; other elements are missing.
 
-    The second version of the op has the number of elements, a scalar, -1 for as many as needed.  InvalidArgumentError for rows
-    that do not fit or are not as many as indices, and for an index that is negative or not below that number.
+    The second version of the op has the number of elements, a scalar, -1 for as many as needed. Raises InvalidArgumentError for
+    rows that do not fit or are not as many as indices, and for an index that is negative or not below that number.
     """
     tensor, indices, shape = inputs[:3]
     if np.ndim(shape) > 1:
@@ -243,7 +243,7 @@ def _place_rows(elements: list[Tensor | None], places: Sequence[int], rows: Tens
 def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, tensor `[n, ...]`, indices `[n]`) -> the list with the rows there, longer where it must be.
 
-    InvalidArgumentError for another type, a scalar tensor, and indices that are no vector or not as many as rows.
+    Raises InvalidArgumentError for another type, a scalar tensor, and indices that are no vector or not as many as rows.
     """
     found, (tensor, indices) = list_of(inputs[0]), inputs[1:]
     if found.dtype is not attrs["element_dtype"]:
@@ -280,7 +280,7 @@ def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(lists `[n]`, tensor `[n, ...]`) -> the lists, each with a row of the tensor as one element more.
 
-    InvalidArgumentError for no vector of lists, another number of rows, and rows of another shape or type.
+    Raises InvalidArgumentError for no vector of lists, another number of rows, and rows of another shape or type.
     """
     lists, tensor = np.asarray(inputs[0], object), inputs[1]
     if not np.ndim(tensor):
@@ -316,7 +316,7 @@ def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype:
 def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, shape of the elements) -> the list without its last element, and that element, zeros if it is missing.
 
-    InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
+    Raises InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
     """
     found = typed_list(inputs[0], attrs)
     if not found.elements:
@@ -336,7 +336,7 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, index, a scalar, tensor) -> the list with the tensor there, longer where attr `resize_if_index_out_of_bounds`.
 
-    InvalidArgumentError for an index that is no scalar or out of bounds, and for another shape or type.
+    Raises InvalidArgumentError for an index that is not a scalar or is out of bounds, and for another shape or type.
     """
     found, (index_tensor, item) = typed_list(inputs[0], attrs), inputs[1:]
     if np.ndim(index_tensor):
@@ -366,7 +366,7 @@ def _debug_text(tensor: Tensor) -> str:
 def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(list, size, a scalar) -> a list of so many elements: the first of it, and missing ones where it has fewer.
 
-    InvalidArgumentError for a size that is no scalar or negative.
+    Raises InvalidArgumentError for a size that is not a scalar or is negative.
     """
     found, size = list_of(inputs[0]), inputs[1]
     if np.ndim(size):
@@ -381,7 +381,7 @@ def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def concat_lists(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """(lists, lists) of one shape -> the elements of the first list, then those of the second, pair by pair.
 
-    InvalidArgumentError for tensors of other shapes, and for lists of other types or shapes of elements.
+    Raises InvalidArgumentError for tensors of other shapes, and for lists of other types or shapes of elements.
     """
     one, two = (np.asarray(value, object) for value in inputs)
     if one.shape != two.shape:

@@ -33,7 +33,8 @@ MAX_BATCHES = 2**31 - 1
 def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Counts of the values of `[n]`, or of each row of `[rows, n]`, as a sparse tensor.
 
-    InvalidArgumentError for another rank, negative values, weights that are neither empty nor of that shape, and no rows.
+    Raises InvalidArgumentError for another rank, negative values, weights that are neither empty nor of that shape, and no
+    rows.
     """
     data, weights = inputs
     if data.ndim not in (1, 2):
@@ -50,8 +51,8 @@ def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Counts of a sparse tensor's values, by its first coordinate where it has more than one, as a sparse tensor.
 
-    InvalidArgumentError for parts whose shapes do not fit, coordinates outside the dense shape, negative values, weights of
-    another number and a dense shape of too many rows.
+    Raises InvalidArgumentError for parts whose shapes do not fit, coordinates outside the dense shape, negative values, weights
+    of another number and a dense shape of too many rows.
     """
     indices, values, dims, weights = inputs
     check_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
@@ -96,7 +97,7 @@ def _summarize(dims: Tensor) -> str:
 def count_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Counts of the values of each ragged row, `splits [rows + 1]` and `values [n]`, as a sparse tensor.
 
-    InvalidArgumentError for weights of another shape, splits that do not fit the values, and negative values.
+    Raises InvalidArgumentError for weights of another shape, splits that do not fit the values, and negative values.
     """
     splits, values, weights = inputs
     _check_weights(weights, values, "values", "values")
@@ -158,8 +159,8 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out.
 
-    InvalidArgumentError for a number of bins that is no scalar or negative, for parts that do not fit, and of a vector for
-    negative values and weights of another number.
+    Raises InvalidArgumentError for a number of bins that is not a scalar or is negative, for parts that do not fit, and of a
+    vector for negative values and weights of another number.
     """
     indices, values, dims, size_tensor, weights = inputs
     size = bin_count(size_tensor)
@@ -177,8 +178,8 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, bins]` of the values of each ragged row; what is too large is left out.
 
-    InvalidArgumentError for a number of bins that is no scalar or negative, splits that do not fit the values, and negative
-    values.
+    Raises InvalidArgumentError for a number of bins that is not a scalar or is negative, splits that do not fit the values, and
+    negative values.
     """
     splits, values, size_tensor, weights = inputs
     size = bin_count(size_tensor)

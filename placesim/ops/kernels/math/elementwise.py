@@ -113,7 +113,7 @@ _OVER_EITHER = forwards(0, 1)
 def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PASS) -> Kernel:
     """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
 
-    InvalidArgumentError if the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
+    Raises InvalidArgumentError if the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
     """
     function = widened(function)
 

@@ -58,7 +58,8 @@ def bin_count(size: Tensor) -> int:
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """`arr` of any shape, a scalar `size`, weights of as many elements or none -> `[size]`.
 
-    InvalidArgumentError for a size that is no scalar or negative, for negative values, and for weights of another number.
+    Raises InvalidArgumentError for a size that is not a scalar or is negative, for negative values, and for weights of another
+    number.
     """
     values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
     if np.any(values < 0):
@@ -71,8 +72,8 @@ def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """`[n]` or `[rows, n]`, a scalar `size`, weights of that shape or none -> `[size]` or `[rows, size]`.
 
-    InvalidArgumentError for a rank above 2, weights of another shape, a size that is no scalar or negative, and negative
-    values.
+    Raises InvalidArgumentError for a rank above 2, weights of another shape, a size that is not a scalar or is negative, and
+    negative values.
     """
     values, weights = inputs[0], inputs[2]
     if values.ndim > 2:
@@ -100,8 +101,8 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """Any shape, bounds `[2]`, a scalar count -> `[nbins]`: how many values fall into each bin between the bounds.
 
-    What is outside counts in the outermost bin. InvalidArgumentError for inputs of other shapes, bounds that do not rise, a
-    count below 1 and NaN.
+    What is outside counts in the outermost bin. Raises InvalidArgumentError for inputs of other shapes, bounds that do not
+    rise, a count below 1 and NaN.
     """
     values, bounds, count = inputs
     if bounds.ndim != 1:
@@ -131,7 +132,7 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """Any shape -> the number of boundaries that are not above each value; boundaries are floats.
 
-    InvalidArgumentError for boundaries that are not sorted.
+    Raises InvalidArgumentError for boundaries that are not sorted.
     """
     boundaries = np.array(attrs["boundaries"], np.float32)
     if np.any(boundaries[1:] < boundaries[:-1]):

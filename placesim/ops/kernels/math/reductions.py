@@ -86,7 +86,7 @@ def _moved_dims(memory: KernelMemory) -> tuple[int, ...]:
 def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:
     """The row of a function `(tensor, axes, whether to keep them) -> tensor`: any shape, without the axes.
 
-    InvalidArgumentError for axes that `reduction_axes` refuses.
+    Raises InvalidArgumentError for axes that `reduction_axes` refuses.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -159,8 +159,8 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
     """The row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
     The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity of
-    the wrong sign is ever chosen before index 0. InvalidArgumentError for an axis that is no scalar, not there or empty, and
-    for a rank above 7.
+    the wrong sign is ever chosen before index 0. Raises InvalidArgumentError for an axis that is not a scalar, is not there or
+    empty, and for a rank above 7.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

@@ -28,7 +28,7 @@ def scan_axis(x: Tensor, axis: Tensor) -> int:
 def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
     """The row of a function that accumulates along axis 0: any shape -> the same shape.
 
-    `exclusive` leaves out the element itself, so that the first is the identity. InvalidArgumentError for an axis that
+    `exclusive` leaves out the element itself, so that the first is the identity. Raises InvalidArgumentError for an axis that
     `scan_axis` refuses.
     """
 

@@ -83,7 +83,7 @@ def _starts(ids: Tensor) -> Tensor:
 def segment(reduce: Reduce, default: int) -> Kernel:
     """The row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
 
-    Ids that are left out give rows of the default. InvalidArgumentError for shapes that do not fit and for ids that are
+    Ids that are left out give rows of the default. Raises InvalidArgumentError for shapes that do not fit and for ids that are
     negative or fall.
     """
 
@@ -135,8 +135,8 @@ def _segment_rows(runs: Tensor) -> int:
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
     """The row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
 
-    Negative ids are dropped; a segment without rows is the initial value. InvalidArgumentError for shapes that do not fit, a
-    negative number of segments and an id that is not below it.
+    Negative ids are dropped; a segment without rows is the initial value. Raises InvalidArgumentError for shapes that do not
+    fit, a negative number of segments and an id that is not below it.
     """
     reduce = _reduce_by(ufunc)
     is_extreme = ufunc in (np.maximum, np.minimum)

@@ -42,7 +42,7 @@ def _check_scalar(name: str, value: Tensor, or_one_element: bool = False) -> Non
 def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """Three scalars -> `[ceil((limit - start) / delta)]`.
 
-    InvalidArgumentError for inputs that are no scalars, a delta of zero or of the wrong sign, and too many elements.
+    Raises InvalidArgumentError for inputs that are not scalars, a delta of zero or of the wrong sign, and too many elements.
     """
     for name, value in zip(RANGE_NAMES, inputs, strict=True):
         # only Range takes a vector of one element for a scalar, as graphs of long ago have it
@@ -79,7 +79,7 @@ def _range_size(start: Any, limit: Any, delta: Any) -> int:
 def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """Three scalars -> `[num]`: numbers from start to stop, both included.
 
-    InvalidArgumentError for inputs that are no scalars, and for num below 1.
+    Raises InvalidArgumentError for inputs that are not scalars, and for num below 1.
     """
     for name, value in zip(LINE_NAMES, inputs, strict=True):
         _check_scalar(name, value)
@@ -103,7 +103,7 @@ def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 def _cross(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     """Two tensors `[..., 3]` of one shape -> the same.
 
-    InvalidArgumentError for shapes that differ and scalars, FailedPreconditionError for vectors of other lengths.
+    Raises InvalidArgumentError for shapes that differ and scalars, FailedPreconditionError for vectors of other lengths.
     """
     a, b = inputs
     if a.shape != b.shape:

@@ -48,7 +48,7 @@ EMPTY_FILTER = "filter must not have zero elements (i.e. all dimensions must be 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[Tensor]:
     """Conv2D, Conv3D: `[batch, spatial..., channels]` by a filter `[taps..., channels of a group, outputs]`.
 
-    Gives `[batch, windows..., outputs]`.  InvalidArgumentError if attrs, ranks or channels do not fit; what no CPU kernel
+    Gives `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs, ranks or channels do not fit; what no CPU kernel
     does (strides or dilations of batch or channels, channels first) is an UnimplementedError in two dimensions only.
     """
     tensor, filters = inputs
@@ -74,7 +74,7 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs, spatial: int) -> Sequence[T
 def convolve_any(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Conv: `[batch..., spatial..., channels]` with two or three spatial axes and attr `batch_dims` batch axes.
 
-    The filter is `[taps..., channels, outputs]`.  InvalidArgumentError if attrs, ranks or channels do not fit;
+    The filter is `[taps..., channels, outputs]`. Raises InvalidArgumentError if attrs, ranks or channels do not fit;
     UnimplementedError for groups and, with two spatial axes, for channels first.
     """
     tensor, filters = inputs

@@ -33,8 +33,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, ShapeFun
 def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
     """The gradient of the input `[batch, spatial..., channels]`, from (its shape or the input itself, filter, gradients).
 
-    The gradients are the output's, `[batch, windows..., outputs]`.  InvalidArgumentError if attrs or shapes do not fit, for
-    dilations and for groups; UnimplementedError in two dimensions for strides or dilations of batch or channels.
+    The gradients are the output's, `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs or shapes do not fit,
+    for dilations and for groups; UnimplementedError in two dimensions for strides or dilations of batch or channels.
     """
     sizes, filters, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Input")
@@ -51,8 +51,8 @@ def convolve_back(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_si
 def convolve_filter(inputs: Sequence[Tensor], attrs: Attrs, spatial: int, takes_sizes: bool = True) -> Sequence[Tensor]:
     """The gradient of the filter `[taps..., channels, outputs]`, from (the input, its shape or the filter itself, gradients).
 
-    The gradients are the output's, `[batch, windows..., outputs]`.  InvalidArgumentError if attrs or shapes do not fit, and
-    for dilations and groups.
+    The gradients are the output's, `[batch, windows..., outputs]`. Raises InvalidArgumentError if attrs or shapes do not fit,
+    and for dilations and groups.
     """
     tensor, sizes, grads = inputs
     layout = _check_back_attrs(attrs, spatial, "Filter")
@@ -192,7 +192,7 @@ def _check_back_shapes_3d(inputs: Sequence[int], filters: Sequence[int], grads: 
 def infer_input_gradient_2d(context: ShapeContext) -> Sequence[Dims]:
     """Conv2DBackpropInput: what `input_sizes` says, all of the shape or its rows and columns, and the gradient's batch.
 
-    ShapeError if the shapes do not fit, and for another number of sizes.
+    Raises ShapeError if the shapes do not fit, and for another number of sizes.
     """
     layout = layout_of(context.attrs["data_format"])
     grads, filters = with_rank(context.shapes[2], 4), with_rank(context.shapes[1], 4)

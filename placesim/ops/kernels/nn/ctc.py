@@ -34,8 +34,8 @@ SERIES = np.array(
 def measure_loss(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, sparse labels `[batch, longest]`, lengths `[batch]`) -> (losses `[batch]`, gradients).
 
-    The gradients are those of the logits; both are zero for sequences that are left out.  InvalidArgumentError if shapes or
-    lengths do not fit, and for labels that are negative, missing, out of order, or too many for their time.
+    The gradients are those of the logits; both are zero for sequences that are left out. Raises InvalidArgumentError if shapes
+    or lengths do not fit, and for labels that are negative, missing, out of order, or too many for their time.
     """
     logits, indices, values, lengths = inputs
     _check_loss_inputs(logits, indices, values, lengths)
@@ -219,7 +219,7 @@ def _check_labels(batch: int, labels: Sequence[int], length: int, classes: int, 
 def decode_greedily(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse `[batch, longest]`, negated sums of logits `[batch, 1]`).
 
-    The sparse tensor has the best class of each step, without blanks.  InvalidArgumentError for logits of another rank or
+    The sparse tensor has the best class of each step, without blanks. Raises InvalidArgumentError for logits of another rank or
     without elements, lengths that are no vector, and a blank that is no class; FailedPreconditionError for lengths that do not
     fit the logits.
     """
@@ -311,7 +311,7 @@ class _Beam:
 def decode_by_beam_search(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[time, batch, classes]`, lengths `[batch]`) -> (sparse sequences, log probabilities `[batch, paths]`).
 
-    Of the indices, values and shapes of the sequences there is one each for every path, the most probable first.  Raises as
+    Of the indices, values and shapes of the sequences there is one each for every path, the most probable first. Raises as
     `decode_greedily`, and InvalidArgumentError for more paths than the beam is wide or has prefixes.
     """
     logits, lengths = inputs

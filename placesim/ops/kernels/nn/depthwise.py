@@ -219,7 +219,7 @@ def _add_multiplied(tensor: Tensor) -> Tensor:
 def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[batch, rows, columns, channels]` by `[taps, taps, channels, multiplier]` -> `[..., channels * multiplier]`.
 
-    InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for dilations and channels first.
+    Raises InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for dilations and channels first.
     """
     tensor, filters = inputs
     layout = _check_attrs(attrs)
@@ -245,7 +245,7 @@ def convolve_depthwise(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradient of the input `[batch, rows, columns, channels]`, from (its shape, the filter, the gradient of the output).
 
-    InvalidArgumentError if attrs or shapes do not fit; UnimplementedError for channels first.
+    Raises InvalidArgumentError if attrs or shapes do not fit; UnimplementedError for channels first.
     """
     sizes, filters, grads = inputs
     layout = _check_attrs(attrs)
@@ -262,7 +262,7 @@ def convolve_depthwise_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[
 def convolve_depthwise_filter(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradient of the filter `[taps, taps, channels, multiplier]`, from (the input, the filter's shape, gradients).
 
-    InvalidArgumentError if attrs or shapes do not fit; UnimplementedError for channels first.
+    Raises InvalidArgumentError if attrs or shapes do not fit; UnimplementedError for channels first.
     """
     tensor, sizes, grads = inputs
     layout = _check_attrs(attrs)
@@ -351,7 +351,7 @@ def _back_windows(
 def infer_depthwise(context: ShapeContext) -> Sequence[Dims]:
     """The batch, the windows and channels * multiplier; unlike the kernel it reckons with dilations.
 
-    ShapeError for shapes or attrs that do not fit.
+    Raises ShapeError for shapes or attrs that do not fit.
     """
     attrs = context.attrs
     layout = layout_of(attrs["data_format"])

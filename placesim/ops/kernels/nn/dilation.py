@@ -22,7 +22,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, as_secon
 def dilate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Dilation2D -> `[batch, windows, windows, channels]`.
 
-    InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
+    Raises InvalidArgumentError if attrs, ranks or channels do not fit; UnimplementedError for strides or rates of other axes.
     """
     tensor, filters = inputs
     return (largest_sums(tensor, filters, _windows(tensor, filters, attrs))[0],)
@@ -124,7 +124,7 @@ def _back_windows(tensor: Tensor, filters: Tensor, grads: Tensor, attrs: Attrs) 
 def infer_dilation(context: ShapeContext) -> Sequence[Dims]:
     """`[batch, windows, windows, channels]`; no window is known where a size of the input or of the filter is not.
 
-    ShapeError for shapes or attrs that do not fit.
+    Raises ShapeError for shapes or attrs that do not fit.
     """
     attrs = context.attrs
     dims, filters = with_rank(context.shapes[0], 4), with_rank(context.shapes[1], 3)

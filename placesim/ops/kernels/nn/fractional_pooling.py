@@ -156,8 +156,9 @@ def _lengths(sequence: Tensor, size: int, overlapping: bool) -> Tensor:
 def pool_max_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(input, output, gradients of the output, row and column starts) -> gradients of the input `[batch, rows, columns, ...]`.
 
-    Each output's gradient goes to the first largest cell of its window.  InvalidArgumentError for an input or output of another
-    rank or without elements, starts that are no vectors, more gradients than outputs, and an output that is not the input's.
+    Each output's gradient goes to the first largest cell of its window. Raises InvalidArgumentError for an input or output of
+    another rank or without elements, starts that are not vectors, more gradients than outputs, and an output that is not the
+    input's.
     """
     value, output, gradient, *sequences = inputs
     for name, tensor in (("orig_input", value), ("orig_output", output)):
@@ -209,8 +210,8 @@ def _largest_cells(value: Tensor, output: Tensor, sequences: Sequence[Tensor], o
 def pool_average_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(the input's shape, gradients of the output, row and column starts) -> gradients of the input, of that shape.
 
-    Each output's gradient is spread evenly over its window, and added up as double.  InvalidArgumentError if the shapes do
-    not fit, a dimension is not positive, or a start is negative.
+    Each output's gradient is spread evenly over its window, and added up as double. Raises InvalidArgumentError if the shapes
+    do not fit, a dimension is not positive, or a start is negative.
     """
     shape, gradient, *sequences = inputs
     _check_average_gradient(shape, gradient, sequences)

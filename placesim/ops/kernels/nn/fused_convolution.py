@@ -22,7 +22,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, add_dims
 def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) -> Sequence[Tensor]:
     """(images, with `is_resized` their new size, paddings `[4, 2]`, filter) -> `[batch, windows, windows, outputs]`.
 
-    InvalidArgumentError if attrs or shapes do not fit, and where images or the output have no elements.
+    Raises InvalidArgumentError if attrs or shapes do not fit, and where images or the output have no elements.
     """
     tensor, paddings, filters = inputs[0], inputs[-2], inputs[-1]
     strides = attrs["strides"]
@@ -46,7 +46,7 @@ def convolve_padded(inputs: Sequence[Tensor], attrs: Attrs, is_resized: bool) ->
 def resize(tensor: Tensor, size: Tensor, align_corners: bool) -> Tensor:
     """The images `[batch, rows, columns, channels]` in their new size (rows, columns), as ResizeBilinear makes them.
 
-    InvalidArgumentError unless the size is two positive numbers.
+    Raises InvalidArgumentError unless the size is two positive numbers.
     """
     options = {"align_corners": align_corners, "half_pixel_centers": False}
     sizes = zip(tensor.shape[1:3], read_size(size), strict=True)
@@ -58,8 +58,8 @@ def resize(tensor: Tensor, size: Tensor, align_corners: bool) -> Tensor:
 def mirror(tensor: Tensor, paddings: Tensor, mode: str) -> Tensor:
     """The images with rows and columns around them that mirror theirs: REFLECT without the edge itself, SYMMETRIC with it.
 
-    `paddings` `[4, 2]`: how many before and after along each axis.  InvalidArgumentError for another shape, for negative ones,
-    for more than there are rows or columns to mirror, and for any along the batch or the channels.
+    `paddings` `[4, 2]`: how many before and after along each axis. Raises InvalidArgumentError for another shape, for negative
+    ones, for more than there are rows or columns to mirror, and for any along the batch or the channels.
     """
     shape = format_dims(paddings.shape)
     if paddings.ndim != 2 or paddings.shape[1] != 2:
@@ -102,7 +102,7 @@ def _summary(paddings: Tensor) -> str:
 def infer_padded(context: ShapeContext, is_resized: bool) -> Sequence[Dims]:
     """`[batch, windows, windows, outputs]` from the padded size, as far as paddings and the new size are constants.
 
-    ShapeError for shapes or attrs that do not fit.
+    Raises ShapeError for shapes or attrs that do not fit.
     """
     dims = list(with_rank(context.shapes[0], 4))
     index = 2 if is_resized else 1

@@ -22,7 +22,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """One step: (x `[batch, inputs]`, h `[batch, cell]`, weights) -> reset, update, candidate and new h, each `[batch, cell]`.
 
-    InvalidArgumentError if ranks or sizes do not fit.
+    Raises InvalidArgumentError if ranks or sizes do not fit.
     """
     _check_gru(inputs)
     x, h_prev, w_ru, w_c, b_ru, b_c = inputs
@@ -34,7 +34,7 @@ def run_gru_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def run_gru_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradients of x, of the state before, and of the arguments of the candidate and of both gates `[batch, 2 * cell]`.
 
-    InvalidArgumentError if ranks or sizes do not fit.
+    Raises InvalidArgumentError if ranks or sizes do not fit.
     """
     _check_gru(inputs[:6])
     x, h_prev, w_ru, w_c, _, _, r, u, c, d_h = inputs

@@ -63,7 +63,7 @@ def apply_softmax(inputs: Sequence[Tensor], attrs: Attrs, is_log: bool) -> Seque
 def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits, labels), both `[batch, classes]` or broadcast to that -> (losses `[batch]`, gradients `[batch, classes]`).
 
-    InvalidArgumentError if the two do not broadcast to a matrix.
+    Raises InvalidArgumentError if the two do not broadcast to a matrix.
     """
     logits, labels = inputs
     sizes = f"logits_size={format_dims(logits.shape)} labels_size={format_dims(labels.shape)}"
@@ -86,7 +86,7 @@ def cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def sparse_cross_entropy(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(logits `[batch, classes]`, a class `[batch]` each) -> (losses `[batch]`, gradients `[batch, classes]`).
 
-    InvalidArgumentError for other shapes, for logits without classes, and for a label that is no class.
+    Raises InvalidArgumentError for other shapes, for logits without classes, and for a label that is no class.
     """
     logits, labels = inputs
     if logits.ndim != 2:

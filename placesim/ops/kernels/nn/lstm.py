@@ -124,7 +124,7 @@ def _narrowed(tensors: Sequence[Tensor], attrs: Attrs) -> list[Tensor]:
 def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """One step: (x `[batch, inputs]`, cs and h `[batch, cell]`, weights) -> i, cs, f, o, ci, co and h, each `[batch, cell]`.
 
-    InvalidArgumentError if sizes or ranks do not fit, or the state has no elements.
+    Raises InvalidArgumentError if sizes or ranks do not fit, or the state has no elements.
     """
     x, cs_prev, h_prev, *weights = inputs
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])
@@ -135,7 +135,7 @@ def run_lstm_cell(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def run_lstm_cell_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The gradients of the state before the step, of the gates `[batch, 4 * cell]`, and of the peepholes `[cell]`.
 
-    InvalidArgumentError as of `run_lstm_cell`, and where what the step gave is not `[batch, cell]`.
+    Raises InvalidArgumentError as of `run_lstm_cell`, and where what the step gave is not `[batch, cell]`.
     """
     x, cs_prev, h_prev, *weights = inputs[:8]
     _check_cell(x, cs_prev, h_prev, _Weights(*weights), attrs["use_peephole"])

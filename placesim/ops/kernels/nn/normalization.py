@@ -48,7 +48,7 @@ def _channel_axis(tensor: Tensor, attrs: Attrs) -> int:
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """BiasAdd: `[..., channels]` (NCHW: `[batch, channels, ...]`) plus `[channels]`.
 
-    InvalidArgumentError for a tensor without two axes, and for biases that are not one for each channel.
+    Raises InvalidArgumentError for a tensor without two axes, and for biases that are not one for each channel.
     """
     tensor, bias = inputs
     if tensor.ndim < 2:
@@ -96,7 +96,7 @@ def normalize_batch(inputs: Sequence[Tensor], attrs: Attrs, has_reserve: bool = 
 
     x and y are `[batch, spatial..., channels]`, or with the channels second as attr `data_format` says; the others are
     `[channels]`.  The variance that is given is the population's, the one for the gradient the batch's.  V3 adds a scalar.
-    InvalidArgumentError for an x of another rank than 4 or 5, and for vectors of another length than the channels.
+    Raises InvalidArgumentError for an x of another rank than 4 or 5, and for vectors of another length than the channels.
     """
     tensor, scale, offset, mean, variance = inputs
     channel = _check_normalized(inputs, attrs)
@@ -173,7 +173,7 @@ def _check_normalized(inputs: Sequence[Tensor], attrs: Attrs) -> int:
 def normalize_batch_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """FusedBatchNormGrad: (gradients of y, x, scale, mean, variance) -> gradients of (x, scale, offset), and two empty ones.
 
-    Shapes as of `normalize_batch`.  InvalidArgumentError if they do not fit, and without training for channels second.
+    Shapes as of `normalize_batch`. Raises InvalidArgumentError if they do not fit, and without training for channels second.
     """
     grads, tensor, scale, mean, variance = inputs[:5]
     channel = _check_normalized_back(inputs, attrs)
@@ -254,7 +254,7 @@ def _global_factor(variance: Tensor, gamma: Tensor, attrs: Attrs) -> Tensor:
 def normalize_globally_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(t, mean, variance, gamma, gradients) -> gradients of (t, mean, variance, beta, gamma), shaped as these.
 
-    InvalidArgumentError unless t and the gradients have four axes and the others one.
+    Raises InvalidArgumentError unless t and the gradients have four axes and the others one.
     """
     tensor, mean, variance, gamma, grads = inputs
     check_image(tensor)
@@ -320,7 +320,7 @@ def _check_radius(attrs: Attrs) -> None:
 def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """LRN: `[batch, rows, columns, channels]`, each divided by a power of the squares of its neighbours among the channels.
 
-    InvalidArgumentError for another rank, and for an attr `depth_radius` that is no positive int.
+    Raises InvalidArgumentError for another rank, and for an attr `depth_radius` that is no positive int.
     """
     (tensor,) = inputs
     _check_radius(attrs)
@@ -341,7 +341,7 @@ def normalize_local(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def normalize_local_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """LRNGrad: (gradients of the output, input, output) -> gradients of the input, `[batch, rows, columns, channels]` all.
 
-    InvalidArgumentError if the shapes differ or have another rank, and for attr `depth_radius` as in LRN.
+    Raises InvalidArgumentError if the shapes differ or have another rank, and for attr `depth_radius` as in LRN.
     """
     grads, tensor, output = inputs
     _check_radius(attrs)

@@ -67,7 +67,8 @@ def check_no_depth(attrs: Attrs, message: str) -> None:
 def check_3d(attrs: Attrs, name: str) -> None:
     """The attrs of an op with three spatial axes, in TensorFlow's order.
 
-    InvalidArgumentError for channels first and for windows that are none; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for channels first and for windows that are none; UnimplementedError for pooling of batch or
+    channels.
     """
     check_layout(attrs, 3, name)
     check_window_sizes(attrs, 3)
@@ -81,8 +82,8 @@ def check_3d(attrs: Attrs, name: str) -> None:
 def pool_2d(dims: Sequence[int], attrs: Attrs) -> PoolWindows:
     """The windows over an input `[batch, rows, columns, channels]` of this shape, or the pooling of channels.
 
-    InvalidArgumentError for another rank and for windows that do not fit; UnimplementedError for windows over channels that are
-    also over rows or columns, do not divide the channels, or overlap.
+    Raises InvalidArgumentError for another rank and for windows that do not fit; UnimplementedError for windows over channels
+    that are also over rows or columns, do not divide the channels, or overlap.
     """
     # the 0 is what the data format NHWC prints as
     if len(dims) != 4:
@@ -125,7 +126,7 @@ def take_sizes(inputs: Sequence[Tensor], attrs: Attrs, first: int) -> tuple[Sequ
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPool: `[batch, rows, columns, channels]` -> `[batch, windows, windows, channels]`.
 
-    InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
     """
     check_layout(attrs, 2, "AvgPoolingOp")
     check_window_sizes(attrs, 2)
@@ -142,8 +143,8 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPool, MaxPoolV2: `[batch, rows, columns, channels]` -> `[batch, windows, windows, groups of channels]`.
 
-    InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of the batch, or of both rows or
-    columns and channels.
+    Raises InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of the batch, or of both
+    rows or columns and channels.
     """
     # the second version has sizes as inputs, looks at no layout first, and does not show its sizes
     (tensor,), sized = take_sizes(inputs, attrs, 1)
@@ -165,8 +166,8 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolWithArgmax: the maxima, and where in the flattened image (or batch of images) they lie.
 
-    Both are `[batch, windows, windows, channels]`, -1 where a window lies on padding only.  InvalidArgumentError for attrs that
-    do not fit, another rank or no elements; UnimplementedError for pooling of batch or channels.
+    Both are `[batch, windows, windows, channels]`, -1 where a window lies on padding only. Raises InvalidArgumentError for
+    attrs that do not fit, another rank or no elements; UnimplementedError for pooling of batch or channels.
     """
     (tensor,) = inputs
     check_window_sizes(attrs, 2)
@@ -189,7 +190,7 @@ def maximum_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 def pool_volumes(inputs: Sequence[Tensor], attrs: Attrs, function: Callable[[Tensor, PoolWindows], Tensor]) -> Sequence[Tensor]:
     """AvgPool3D, MaxPool3D: `[batch, planes, rows, columns, channels]`, pooled over the three in the middle.
 
-    InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or an input that do not fit; UnimplementedError for pooling of batch or channels.
     """
     (tensor,) = inputs
     check_3d(attrs, "Pooling3DOp")

@@ -39,7 +39,7 @@ from placesim.ops.kernels.shapes import Dims, format_dims
 def average_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPoolGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, rows, columns, channels]`.
 
-    InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling of batch or channels.
     """
     sizes, grads = inputs
     check_layout(attrs, 2, "AvgPoolingGradOp")
@@ -101,7 +101,7 @@ def _covered_cells(window: SpatialWindow, index: int) -> range:
 def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """AvgPool3DGrad: (the input's shape, gradients of the output) -> gradients of the input `[batch, planes, ..., channels]`.
 
-    InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
     """
     sizes, grads = inputs
     check_3d(attrs, "AvgPooling3dGradOp")
@@ -129,7 +129,7 @@ def average_back_3d(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGrad, MaxPoolGradV2: (input, output, gradients of the output, ...) -> gradients of the input, shaped as it.
 
-    InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
     _check_gradient(tensor, output, grads, attrs, sized, ("MaxPoolingGradOp", "MaxPoolingGrad", "out_backprop"))
@@ -151,7 +151,7 @@ def _check_shapes(pool: PoolWindows, inputs: Sequence[int], output: Sequence[int
 def maximum_back_back(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGradGrad, MaxPoolGradGradV2: (input, output, gradients of the input's gradient) -> of the output's gradient.
 
-    The gradients that are given are shaped as the input, those that are found as the output.  InvalidArgumentError and
+    The gradients that are given are shaped as the input, those that are found as the output. Raises InvalidArgumentError and
     UnimplementedError as of `maximum_back`.
     """
     (tensor, output, grads), sized = take_sizes(inputs, attrs, 3)
@@ -192,8 +192,8 @@ def _check_gradient_sizes(sized: Attrs, op: str) -> None:
 def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> Sequence[Tensor]:
     """MaxPool3DGrad, MaxPool3DGradGrad: (input, output, gradients) -> gradients of the input, or of the output's gradient.
 
-    The gradients are shaped as the output and give one shaped as the input, or the reverse.  InvalidArgumentError for attrs or
-    shapes that do not fit; UnimplementedError for pooling of batch or channels.
+    The gradients are shaped as the output and give one shaped as the input, or the reverse. Raises InvalidArgumentError for
+    attrs or shapes that do not fit; UnimplementedError for pooling of batch or channels.
     """
     tensor, output, grads = inputs
     check_3d(attrs, "MaxPooling3dGradGradOp" if is_second else "MaxPooling3dGradOp")
@@ -216,8 +216,8 @@ def maximum_back_3d(inputs: Sequence[Tensor], attrs: Attrs, is_second: bool) -> 
 def maximum_back_with_places(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """MaxPoolGradWithArgmax: (input, gradients of the output, where the maxima lie) -> gradients of the input, shaped as it.
 
-    InvalidArgumentError for attrs or shapes that do not fit, and for a place outside of the input; UnimplementedError for
-    pooling of the batch.
+    Raises InvalidArgumentError for attrs or shapes that do not fit, and for a place outside of the input; UnimplementedError
+    for pooling of the batch.
     """
     tensor, grads, places = inputs
     check_window_sizes(attrs, 2)

@@ -126,7 +126,8 @@ def window_of(
 ) -> SpatialWindow:
     """The windows along one axis.
 
-    InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by two strides or more.
+    Raises InvalidArgumentError for a stride or dilation below 1, or a window larger than the padded input by two strides or
+    more.
     """
     if stride <= 0:
         raise InvalidArgumentError(f"Stride must be > 0, but got {stride}")
@@ -232,7 +233,7 @@ def check_static_padding(attrs: Attrs, layout: TensorLayout) -> None:
 def static_outputs(dim: int, kernel: int, stride: int, dilation: int, padding: str, explicit: tuple[int, int] = (0, 0)) -> int:
     """The number of windows along an axis of which the size or the kernel may be unknown (-1).
 
-    ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
+    Raises ShapeError for a stride or dilation below 1, or a window larger than the padded axis.
     """
     if stride <= 0:
         raise ShapeError(f"Stride must be > 0, but got {stride}")

@@ -55,7 +55,7 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
 
 
 def _build_clamp(highest: float | None) -> Compute:
-    """Values below zero become zero, and those above `highest` that; InvalidArgumentError for an end that is no scalar."""
+    """Values below zero become zero, and those above `highest` that; InvalidArgumentError for an end that is not a scalar."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, *bounds = inputs
@@ -75,8 +75,8 @@ def _build_clamp(highest: float | None) -> Compute:
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(x, y, their ends) -> `x + y` in 32 bits, broadcast, and its range.
 
-    InvalidArgumentError for ends that are no scalars or out of order, and shapes that do not broadcast; UnimplementedError
-    where axes broadcast in more than two ways by turns.
+    Raises InvalidArgumentError for ends that are not scalars or are out of order, and shapes that do not broadcast;
+    UnimplementedError where axes broadcast in more than two ways by turns.
     """
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy")
@@ -153,7 +153,7 @@ def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(`[batch, rows, columns, channels]`, filter, their ends) -> Conv2D in 32 bits, and its range.
 
-    InvalidArgumentError for attrs, shapes or ends that do not fit, and for an input or filter without elements.
+    Raises InvalidArgumentError for attrs, shapes or ends that do not fit, and for an input or filter without elements.
     """
     value, filters, *bounds = inputs
     _check_convolution_attrs(attrs)
@@ -199,7 +199,7 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(matrix a, matrix b, their ends) -> their product in 32 bits, either transposed first, and its range.
 
-    InvalidArgumentError for ends that are no scalars or out of order, and for shapes that do not fit.
+    Raises InvalidArgumentError for ends that are not scalars or are out of order, and for shapes that do not fit.
     """
     a, b, *bounds = inputs
     ranges = _read_matrix_ranges(bounds)
@@ -243,7 +243,7 @@ def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(`[batch, rows, columns, channels]`, its ends) -> the mean, rounded toward zero, of each window's cells in the image.
 
-    InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of batch or channels.
     """
     value, *bounds = inputs
     check_batch(attrs)
@@ -261,7 +261,8 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(`[batch, rows, columns, channels]`, its ends) -> the largest of each window's cells in the image, or of the channels.
 
-    InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of the batch, or of both.
+    Raises InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of the batch, or of
+    both.
     """
     value, *bounds = inputs
     sizes = attrs["ksize"]

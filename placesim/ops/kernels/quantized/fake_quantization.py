@@ -105,7 +105,7 @@ def quantize_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
 def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """(gradient, values), of one shape -> the gradient where the value was inside the range, zero elsewhere.
 
-    InvalidArgumentError for other shapes, an empty range or a bad `num_bits`.
+    Raises InvalidArgumentError for other shapes, an empty range or a bad `num_bits`.
     """
     gradient, value = inputs
     moved = _range_of_attrs(attrs)
@@ -135,7 +135,7 @@ def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
 def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """Values in one range, or (rank 1) in a range for each entry of the last dimension.
 
-    InvalidArgumentError for ends of another rank or length, and for a bad `num_bits`.
+    Raises InvalidArgumentError for ends of another rank or length, and for a bad `num_bits`.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

@@ -30,7 +30,7 @@ BIAS_STEPS = 1 << 17
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[..., channels]` and a bias `[channels]`, with the ends of both ranges -> their sum in 32 bits, and its range.
 
-    InvalidArgumentError for ends that are no scalars, other ranks, and another number of biases than channels.
+    Raises InvalidArgumentError for ends that are not scalars, other ranks, and another number of biases than channels.
     """
     value, bias, *bounds = inputs
     names = ("min_input", "max_input", "min_bias", "max_bias")
@@ -60,7 +60,7 @@ def _first_element(bound: Tensor) -> np.float32:
 def concatenate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """An axis, `N` tensors and the ends of their ranges -> the tensors one after another in a range that holds all, and it.
 
-    InvalidArgumentError for an axis that is no scalar or not there, and for shapes that differ elsewhere.
+    Raises InvalidArgumentError for an axis that is not a scalar or is not there, and for shapes that differ elsewhere.
     """
     count = attrs["N"]
     axis_tensor, values = inputs[0], inputs[1 : 1 + count]

@@ -26,8 +26,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_di
 def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(floats, lows, highs) -> steps shaped as the floats, and the range that they really stand for.
 
-    The range is one, or one for each slice along attr `axis`.  InvalidArgumentError for ends that are not as many, an upper end
-    below the lower, and a rounding that the mode does not have; UnimplementedError for mode MIN_FIRST along an axis.
+    The range is one, or one for each slice along attr `axis`. Raises InvalidArgumentError for ends that are not as many, an
+    upper end below the lower, and a rounding that the mode does not have; UnimplementedError for mode MIN_FIRST along an axis.
     """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]
@@ -137,8 +137,8 @@ def _quantize_scaled(value: Tensor, low: np.float32, high: np.float32, attrs: At
 def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(steps, lows, highs) -> floats shaped as the steps, in one range or in one for each slice along attr `axis`.
 
-    InvalidArgumentError for ends that are not as many, an axis that is none, and bfloat16 in another mode than MIN_COMBINED;
-    UnimplementedError for mode MIN_FIRST along an axis.
+    Raises InvalidArgumentError for ends that are not as many, an axis that is none, and bfloat16 in another mode than
+    MIN_COMBINED; UnimplementedError for mode MIN_FIRST along an axis.
     """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]

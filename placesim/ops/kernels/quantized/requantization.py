@@ -22,7 +22,8 @@ _Range = tuple[np.float32, np.float32]
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(steps, low, high, new low, new high) -> steps of the new range, shaped as those that are given, and that range.
 
-    InvalidArgumentError for an end that is no scalar, a new range that begins above zero, or one whose ends are out of order.
+    Raises InvalidArgumentError for an end that is not a scalar, a new range that begins above zero, or one whose ends are out
+    of order.
     """
     value, *bounds = inputs
     names = ("input_min", "input_max", "requested_output_min", "requested_output_max")
@@ -68,7 +69,7 @@ def _as_int64(value: np.float64) -> np.int64:
 def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(steps, low, high) -> the ends, scalars, of the range that the steps really use; the lower is at most zero.
 
-    InvalidArgumentError for an end without elements; of several the first counts.
+    Raises InvalidArgumentError for an end without elements; of several the first counts.
     """
     value, low, high = inputs
     if low.size == 0:
@@ -82,7 +83,7 @@ def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(steps, low, high) -> the steps in the range that they really use, in a smaller type, and that range's ends.
 
-    InvalidArgumentError for an end that is no scalar.
+    Raises InvalidArgumentError for an end that is not a scalar.
     """
     value, low, high = inputs
     old = read_bound(low, "input_min"), read_bound(high, "input_max")

@@ -20,8 +20,8 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, unchanged, wi
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(values, low, high) -> values rounded to the steps of the range, or of their own where none is given.
 
-    The range can be given only for the tensor as a whole.  InvalidArgumentError for ends that are no scalars or out of order,
-    an axis that is none, and a number of bits out of range.
+    The range can be given only for the tensor as a whole. Raises InvalidArgumentError for ends that are not scalars or are out
+    of order, an axis that is none, and a number of bits out of range.
     """
     value, lows, highs = inputs
     axis, bits = attrs["axis"], attrs["num_bits"]
@@ -65,7 +65,7 @@ def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 def round_trip_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`round_trip` with a range in attrs, in the first version of the op; values of any shape.
 
-    InvalidArgumentError for ends out of order, and a number of bits out of range.
+    Raises InvalidArgumentError for ends out of order, and a number of bits out of range.
     """
     (value,) = inputs
     lows, highs = (np.asarray(attrs[name], value.dtype) for name in ("input_min", "input_max"))
@@ -142,7 +142,7 @@ def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: An
 def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(gradient, values, low, high) -> the gradient where the value is in the range, and zeros for the range's ends.
 
-    InvalidArgumentError if shapes do not fit: gradient and values are of one, ends are scalars or as long as the axis.
+    Raises InvalidArgumentError if shapes do not fit: gradient and values are of one, ends are scalars or as long as the axis.
     """
     gradient, value, lows, highs = inputs
     axis = attrs["axis"]

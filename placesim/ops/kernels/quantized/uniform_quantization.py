@@ -35,7 +35,7 @@ def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(steps, scales, zero points) -> floats shaped as the steps.
 
-    InvalidArgumentError for scales and zero points that do not fit, and for a scale that is not positive.
+    Raises InvalidArgumentError for scales and zero points that do not fit, and for a scale that is not positive.
     """
     value, scales, zero_points = inputs
     scales, zero_points = _along_axis(value, scales, zero_points, attrs["quantization_axis"])
@@ -47,8 +47,8 @@ def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(steps, scales, zero points, new scales, new zero points) -> steps shaped as those that are given.
 
-    By a product in fixed point that is rounded once.  InvalidArgumentError for scales and zero points that do not fit, two
-    different axes, and a scale that is not positive.
+    By a product in fixed point that is rounded once. Raises InvalidArgumentError for scales and zero points that do not fit,
+    two different axes, and a scale that is not positive.
     """
     value, scales, zero_points, new_scales, new_zero_points = inputs
     axis, new_axis = attrs["input_quantization_axis"], attrs["output_quantization_axis"]

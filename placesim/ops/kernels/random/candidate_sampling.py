@@ -185,7 +185,7 @@ def _draw(sampler: Sampler, classes: Tensor, attrs: Attrs, context: KernelContex
 def simple_sampler(make: Callable[[int], Sampler]) -> Compute:
     """The kernel of a distribution that its range alone decides: candidates `[sampled]` and expected counts as of `_draw`.
 
-    InvalidArgumentError for a range below 1, classes that are not `[batch, num_true]` or outside of it, and more unique
+    Raises InvalidArgumentError for a range below 1, classes that are not `[batch, num_true]` or outside of it, and more unique
     candidates than it has.
     """
 
@@ -204,7 +204,8 @@ def _positive_range(attrs: Attrs) -> int:
 def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Classes as probable as they were true so far: each run adds its true classes to the node's weights.
 
-    Candidates `[sampled]`, counts and errors as of `simple_sampler`; InvalidArgumentError also for a range that is no int32.
+    Candidates `[sampled]`, counts and errors as of `simple_sampler`; InvalidArgumentError also for a range that is not an
+    int32.
     """
     size = _positive_range(attrs)
     if size >= MAX_INT32:
@@ -220,7 +221,7 @@ def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Classes as probable as the weights of the attrs; shapes and errors as of `simple_sampler`.
 
-    InvalidArgumentError also unless there is a file or a list of weights, one for each class of the range.
+    Raises InvalidArgumentError also unless there is a file or a list of weights, one for each class of the range.
     """
     # the weights are read at the first run, as TensorFlow reads them when it makes the kernel
     sampler = context.node_state.get("sampler")

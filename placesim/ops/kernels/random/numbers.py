@@ -56,7 +56,8 @@ def integers_within(bounds: Sequence[Any]) -> Distribution:
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Integers in [minval, maxval) of the requested shape `[rank]`.
 
-    InvalidArgumentError for bounds that are no scalars, a shape that is none, and, if anything is drawn, unless minval is less.
+    Raises InvalidArgumentError for bounds that are not scalars, an invalid shape, and, if anything is drawn, unless minval is
+    less.
     """
     check_scalar_bounds(*inputs[1:])
     shape = requested_shape(inputs[0])
@@ -71,7 +72,7 @@ def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Integers of the requested shape `[rank]` from the system's entropy, never twice the same.
 
-    InvalidArgumentError for a shape that is none.
+    Raises InvalidArgumentError for an invalid shape.
     """
     import secrets
 
@@ -111,7 +112,8 @@ def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
     """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`.
 
-    InvalidArgumentError for logits that are no matrix or have no classes, and a number that is no scalar or negative.
+    Raises InvalidArgumentError for logits that are no matrix or have no classes, and a number that is not a scalar or is
+    negative.
     """
     if np.ndim(logits) != 2:
         raise InvalidArgumentError(f"logits should be a matrix, got shape {shape_text(logits)}")

@@ -111,8 +111,8 @@ def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
 def seeded_sampler(sample: Sample, name: str) -> Compute:
     """The kernel `(shape, seed, parameters)` -> numbers of the requested shape, which ends with the parameters' shape.
 
-    InvalidArgumentError for a shape that is none or ends otherwise, a seed that is not `[2]`, and no parameters, which are
-    called by their name.
+    Raises InvalidArgumentError for a shape that is none or ends otherwise, a seed that is not `[2]`, and no parameters, which
+    are called by their name.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -162,7 +162,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
 
 
 def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for a shape that is none."""
+    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for an invalid shape."""
     shape, alpha = inputs
     if np.ndim(shape) != 1:
         text = format_tensor(TensorValue(attrs["S"], shape))
@@ -178,7 +178,7 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`.
 
-    InvalidArgumentError for a shape that is none or ends otherwise, and a key, counter or algorithm that is none.
+    Raises InvalidArgumentError for a shape that is none or ends otherwise, and a key, counter or algorithm that is none.
     """
     algorithm = algorithm_of_key(*inputs[1:4])
     shape, alpha = requested_shape(inputs[0]), inputs[4]
@@ -231,7 +231,7 @@ def _transform_poissons(streams: Streams, rate: Tensor, todo: Tensor, result: Te
 
 
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for a shape that is none."""
+    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for an invalid shape."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
     samples, outputs = elements(shape), shape + np.shape(rate)
     if not samples or not np.size(rate):
@@ -246,7 +246,7 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
     """The requested shape, its number of parameters and of samples for each.
 
-    InvalidArgumentError for a shape that is none or does not end with the parameters', which must broadcast.
+    Raises InvalidArgumentError for a shape that is none or does not end with the parameters', which must broadcast.
     """
     tail = broadcast_dims(np.shape(counts), np.shape(probabilities))
     if tail is None:
@@ -343,7 +343,7 @@ def _stirling_tail(k: Tensor) -> Tensor:
 def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`.
 
-    Errors as of `binomial_shape_of`; InvalidArgumentError for a seed that is not `[2]`.
+    Raises the errors of `binomial_shape_of`; InvalidArgumentError for a seed that is not `[2]`.
     """
     check_seed_pair(inputs[1])
     shape, _, _ = binomial_shape_of(inputs[0], inputs[2], inputs[3])

@@ -34,7 +34,7 @@ MAX_INT64 = (1 << 63) - 1
 def requested_shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape that an integer vector `[rank]` asks for.
 
-    InvalidArgumentError for another rank, a negative dimension, and more elements than an int64 counts.
+    Raises InvalidArgumentError for another rank, a negative dimension, and more elements than an int64 counts.
     """
     if np.ndim(tensor) != 1 or np.asarray(tensor).dtype.kind not in "iu":
         raise InvalidArgumentError(f"shape must be a vector of {{int32,int64}}, got shape {shape_text(tensor)}")
@@ -50,7 +50,7 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 def check_shape_vector(tensor: Tensor) -> None:
-    """InvalidArgumentError if a requested shape is no vector, in the words of the samplers that look at it first."""
+    """InvalidArgumentError if a requested shape is not a vector, in the words of the samplers that look at it first."""
     if np.ndim(tensor) != 1:
         raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
 

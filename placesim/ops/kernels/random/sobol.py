@@ -38,7 +38,7 @@ def check_sobol(dims: int, count: int, skip: int) -> None:
 def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Three scalars -> points `[count, dims]` in [0, 1), from the one after the `skip`-th on; the origin is not among them.
 
-    InvalidArgumentError for inputs that are no scalars, and as of `check_sobol`.
+    Raises InvalidArgumentError for inputs that are not scalars, and as of `check_sobol`.
     """
     from scipy.stats import qmc
 

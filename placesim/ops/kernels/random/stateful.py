@@ -55,8 +55,8 @@ def _check_algorithm(algorithm: int) -> None:
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
     """The generator that the state holds; the state itself moves on by `blocks`.
 
-    With `tag` 1 the state's first element is the algorithm. NotFoundError if the variable was not set, InvalidArgumentError
-    for a state of another type or shape and an unknown algorithm, UnimplementedError for ThreeFry.
+    With `tag` 1 the state's first element is the algorithm. Raises NotFoundError if the variable was not set,
+    InvalidArgumentError for a state of another type or shape and an unknown algorithm, UnimplementedError for ThreeFry.
     """
     variable = _state_of(handle, context)
     state = variable.value
@@ -99,7 +99,7 @@ def _fill(
 def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
     """The kernel `(state, algorithm, shape, parameters...)` -> the requested shape.
 
-    InvalidArgumentError for a shape that is none and parameters that are not allowed; for the state, errors as of `advance`.
+    Raises InvalidArgumentError for an invalid shape and parameters that are not allowed; for the state, errors as of `advance`.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -113,7 +113,7 @@ def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
 def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Standard normals of the requested shape, from a state that starts with its algorithm: `(state, shape)`.
 
-    Errors as of `stateful`.
+    Raises the errors of `stateful`.
     """
     return _fill(inputs[0], context, None, inputs[1], attrs, normal)
 
@@ -121,7 +121,7 @@ def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def binomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Binomial counts of the requested shape, which must end with the shape of counts and probabilities.
 
-    Errors as of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is no scalar.
+    Raises the errors of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is not a scalar.
     """
     handle, algorithm, shape, counts, probabilities = inputs
     dims, batches, samples = binomial_shape_of(shape, counts, probabilities)

@@ -69,7 +69,7 @@ def _fixed(distribution: Distribution) -> Chooser:
 def seeded(choose: Chooser) -> Compute:
     """The kernel `(shape, seed, parameters...)` -> the requested shape.
 
-    Seeds and parameters do not matter where that is empty. InvalidArgumentError for a shape that is none, a seed that is not
+    Seeds and parameters do not matter where that is empty. Raises InvalidArgumentError for an invalid shape, a seed that is not
     `[2]`, and parameters that are not allowed.
     """
 
@@ -100,7 +100,7 @@ def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def keyed(choose: Chooser) -> Compute:
     """The kernel `(shape, key, counter, algorithm, parameters...)` -> the requested shape.
 
-    InvalidArgumentError for a shape that is none, a key, counter or algorithm of another shape, an unknown algorithm, and
+    Raises InvalidArgumentError for an invalid shape, a key, counter or algorithm of another shape, an unknown algorithm, and
     parameters that are not allowed.
     """
 
@@ -148,7 +148,7 @@ def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Each number, any shape, rounded up or down, with odds by how near it is; saturates, and NaN gives 0.
 
-    InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
+    Raises InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
     """
     check_philox(algorithm_of_key(*inputs[1:4]))
     value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
@@ -187,7 +187,7 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Image of an index under a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
 
-    InvalidArgumentError for other shapes, and for an index that is negative or beyond the maximum.
+    Raises InvalidArgumentError for other shapes, and for an index that is negative or beyond the maximum.
     """
     index, seed, limit = inputs
     count = max(np.size(index), np.size(limit), np.size(seed) // 3)

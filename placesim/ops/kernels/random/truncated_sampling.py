@@ -47,8 +47,8 @@ Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]
 def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DataType) -> Tensor:
     """`[count]` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
 
-    Parameters and arithmetic are of the element type. InvalidArgumentError for impossible parameters, InternalError if too
-    many proposals in a row are rejected.
+    Parameters and arithmetic are of the element type. Raises InvalidArgumentError for impossible parameters, InternalError if
+    too many proposals in a row are rejected.
     """
     mean, deviation, low, high = parameters
     if not (deviation > 0 and low < high and (np.isfinite(low) or np.isfinite(high))):
@@ -162,7 +162,8 @@ def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
 def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds.
 
-    InvalidArgumentError for a shape that is none or a scalar's and parameters that do not fit it; else as of `draw_between`.
+    Raises InvalidArgumentError for a shape that is none or a scalar's and parameters that do not fit it; else as of
+    `draw_between`.
     """
     shape, dtype = inputs[0], attrs["dtype"]
     check_shape_vector(shape)
@@ -185,8 +186,8 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
 def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Normals of the requested shape, which ends with the broadcast shape of the parameters.
 
-    InvalidArgumentError for a shape that is none or ends otherwise, parameters that do not broadcast, and a seed that is not
-    `[2]`; else as of `draw_between`.
+    Raises InvalidArgumentError for a shape that is none or ends otherwise, parameters that do not broadcast, and a seed that is
+    not `[2]`; else as of `draw_between`.
     """
     shape, seed, *parameters = inputs
     check_seed_pair(seed)

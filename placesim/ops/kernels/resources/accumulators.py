@@ -137,7 +137,7 @@ def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def give(accumulator: Accumulator, local_step: Tensor, gradient: Sequence[Tensor], context: KernelContext) -> Sequence[Any]:
-    """Add a gradient, and let those that wait take; InvalidArgumentError for a step that is no scalar, or a wrong shape."""
+    """Add a gradient, and let those that wait take; InvalidArgumentError for a step that is not a scalar, or a wrong shape."""
     _check_scalar("local_step", local_step)
     accumulator.apply(int(local_step), gradient)
     _serve(accumulator, _takers_of(accumulator, context))
@@ -147,7 +147,7 @@ def give(accumulator: Accumulator, local_step: Tensor, gradient: Sequence[Tensor
 def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(handle, a scalar: so many gradients) -> their mean or sum; waits until they are there.
 
-    InvalidArgumentError for a number that is not positive.
+    Raises InvalidArgumentError for a number that is not positive.
     """
     accumulator = find_accumulator(inputs[0], context)
     check_signature(inputs[0], ((INT32,), (attrs["dtype"],)), ((INT32,), (accumulator.dtype,)))
@@ -157,7 +157,7 @@ def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def await_gradients(accumulator: Accumulator, inputs: Sequence[Any], context: KernelContext) -> Sequence[Any]:
     """Check the second input, a scalar number of gradients; KernelWait while an accumulator has fewer.
 
-    InvalidArgumentError for a number that is no scalar or not positive.
+    Raises InvalidArgumentError for a number that is not a scalar or is not positive.
     """
     _check_scalar("num_required", inputs[1])
     if inputs[1] <= 0:

@@ -71,7 +71,8 @@ find_barrier: Callable[[Any, KernelContext], Barrier] = build_finder(RESOURCE_TY
 def make_barrier(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The two strings `[2]` that name this node's barrier, or the one that it shares.
 
-    InvalidArgumentError for shapes that are not one for each component, a capacity, and a shared barrier of another signature.
+    Raises InvalidArgumentError for shapes that are not one for each component, a capacity, and a shared barrier of another
+    signature.
     """
     dtypes, shapes = attrs["component_types"], tuple(shape.dims for shape in attrs["shapes"])
     if len(shapes) != len(dtypes):
@@ -104,8 +105,8 @@ def _new_barrier(name: str, dtypes: tuple[DataType, ...], shapes: tuple[Dims, ..
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Set a component, values `[n, ...]`, for keys `[n]`; completed elements become available.
 
-    InvalidArgumentError for a component that there is not or a key has already, another type, and values without elements;
-    CancelledError if the barrier is closed to the key.
+    Raises InvalidArgumentError for a component that there is not or a key has already, another type, and values without
+    elements; CancelledError if the barrier is closed to the key.
     """
     barrier, component = find_barrier(inputs[0], context), attrs["component_index"]
     if component >= len(barrier.dtypes):
@@ -168,8 +169,8 @@ def _close_when_complete(barrier: Barrier) -> None:
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Priorities `[n]`, keys `[n]` and values of n complete elements; fewer from a closed barrier, if allowed.
 
-    InvalidArgumentError for a timeout, a number n that is no scalar, and other types; OutOfRangeError if the barrier is
-    closed and has too few.
+    Raises InvalidArgumentError for a timeout, a number n that is not a scalar, and other types; OutOfRangeError if the barrier
+    is closed and has too few.
     """
     check_timeout(attrs)
     barrier = find_barrier(inputs[0], context)
@@ -196,7 +197,7 @@ def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Let no new key in; incomplete elements may still be completed, unless they are to be dropped.
 
-    CancelledError if the barrier is closed already.
+    Raises CancelledError if the barrier is closed already.
     """
     barrier = find_barrier(inputs[0], context)
     if barrier.closed:

@@ -127,8 +127,8 @@ def cast_pairs(table: LookupTable, keys: Any, values: Any) -> tuple[Tensor, Tens
 def find(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(table, keys `[..., key]`, default) -> their values `[..., value]`; the default is one value, or one for each key.
 
-    FailedPreconditionError while the table is not initialized; InvalidArgumentError for other types or shapes; NotFoundError
-    for no table.
+    Raises FailedPreconditionError while the table is not initialized; InvalidArgumentError for other types or shapes;
+    NotFoundError for no table.
     """
     table = find_table(inputs[0], context)
     expected = ((table.key_dtype, table.value_dtype), (table.value_dtype,))
@@ -147,7 +147,7 @@ def _pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple
 def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(table, keys, values) -> nothing: the table holds these values under these keys too.
 
-    InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    Raises InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
     """
     table, keys, values = _pairs(inputs, attrs, context)
     table.check_values(keys, values)
@@ -158,7 +158,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(table, keys, values) -> nothing: the table holds these values under these keys and nothing else.
 
-    InvalidArgumentError for other types or shapes.
+    Raises InvalidArgumentError for other types or shapes.
     """
     table, keys, values = _pairs(inputs, attrs, context)
     table.check_import(keys, values)
@@ -169,7 +169,7 @@ def import_pairs(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def remove(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(table, keys) -> nothing: the table forgets them; those that are not there do not matter.
 
-    InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
+    Raises InvalidArgumentError for other types or shapes; UnimplementedError for a table that is filled once.
     """
     table = find_table(inputs[0], context)
     check_signature(inputs[0], ((attrs["Tin"],), ()), ((table.key_dtype,), ()))
@@ -187,7 +187,7 @@ def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 def export(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """All keys `[n, ...]` and values `[n, ...]`; of a dense table its buckets, of others in the order in which they came.
 
-    AbortedError while the table is not initialized; NotFoundError for none.
+    Raises AbortedError while the table is not initialized; NotFoundError for none.
     """
     return find_table(inputs[0], context).export()
 

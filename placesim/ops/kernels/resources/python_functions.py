@@ -46,8 +46,8 @@ def register(function: Callable[..., Any]) -> str:
 def call(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """The function's results as arrays.
 
-    InvalidArgumentError for a function of another process, or results of other types than were declared; the status that fits
-    what the function raises.
+    Raises InvalidArgumentError for a function of another process, or results of other types than were declared; the status that
+    fits what the function raises.
     """
     token = attrs["token"]
     function = _functions.get(token)

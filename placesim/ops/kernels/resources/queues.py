@@ -211,7 +211,7 @@ def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
 def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Put one element in, a value for each component.
 
-    CancelledError if the queue is closed; InvalidArgumentError for other types or shapes, and a timeout.
+    Raises CancelledError if the queue is closed; InvalidArgumentError for other types or shapes, and a timeout.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -224,7 +224,7 @@ def enqueue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 def enqueue_many(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Insert every slice of the values `[n, ...]`; slices that found room stay even if a later one fails.
 
-    CancelledError and InvalidArgumentError as of `enqueue`.
+    Raises CancelledError and InvalidArgumentError as of `enqueue`.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -243,7 +243,7 @@ def slice_batch(queue: Queue, values: Sequence[Any]) -> list[Element]:
 def dequeue(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Take one element out, a value for each component.
 
-    OutOfRangeError if the queue is closed and empty; InvalidArgumentError for other types, and a timeout.
+    Raises OutOfRangeError if the queue is closed and empty; InvalidArgumentError for other types, and a timeout.
     """
     check_timeout(attrs)
     queue = find_queue(inputs[0], context)
@@ -272,7 +272,7 @@ def build_dequeue_batch(op: str, allow_fewer: bool) -> Compute:
 def take_batch(queue: Queue, context: KernelContext, inputs: Sequence[Any], count: int, allow_fewer: bool) -> Sequence[Any]:
     """`count` elements, each component stacked, `[count, ...]`; where the queue pads, unknown dimensions grow to the largest.
 
-    InvalidArgumentError for a queue without shapes; OutOfRangeError if it is closed and has too few.
+    Raises InvalidArgumentError for a queue without shapes; OutOfRangeError if it is closed and has too few.
     """
     if not queue.shapes:
         ops = "DequeueMany requires" if queue.kind == "PriorityQueue" else "DequeueMany and DequeueUpTo require"

@@ -167,7 +167,7 @@ def _next_record(reader: Reader, inputs: Sequence[Any], context: KernelContext) 
 def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(reader, queue) -> the key and the value of the next record, scalars.
 
-    OutOfRangeError if the queue is closed and has no name left; InvalidArgumentError if it holds no single strings; what
+    Raises OutOfRangeError if the queue is closed and has no name left; InvalidArgumentError if it holds no single strings; what
     the system says of a file that cannot be read (NotFoundError, ...).
     """
     key, value = _next_record(find_reader(inputs[0], context), inputs, context)
@@ -177,7 +177,7 @@ def read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 def read_up_to(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(reader, queue, number) -> keys and values of the next records, `[records]` each, at most so many and of one file only.
 
-    OutOfRangeError and InvalidArgumentError as of `read`.
+    Raises OutOfRangeError and InvalidArgumentError as of `read`.
     """
     # a number of another shape ends TensorFlow's process
     if np.size(inputs[2]) != 1:
@@ -218,7 +218,7 @@ def reset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A scalar string: the counts and the file at work, as a `ReaderBaseState` message.
 
-    UnimplementedError for readers of files of many records.
+    Raises UnimplementedError for readers of files of many records.
     """
     reader = find_reader(inputs[0], context)
     if not reader.kind.is_single:
@@ -231,7 +231,7 @@ def save_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 def restore_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Take counts and file from what `save_state` gave, a scalar string.
 
-    InvalidArgumentError for no scalar and no such message; UnimplementedError for readers of files of many records.
+    Raises InvalidArgumentError for no scalar and no such message; UnimplementedError for readers of files of many records.
     """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"Reader state must be scalar, but had shape: {shape_text(inputs[1])}")

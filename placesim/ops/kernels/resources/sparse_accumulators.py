@@ -118,7 +118,7 @@ def _check_inner(given: Sequence[int], expected: Sequence[int]) -> None:
 def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(handle, the step at which it was computed, `indices [n]`, `values [n, ...]`, the dense shape).
 
-    InvalidArgumentError for indices outside, and shapes that do not fit each other or what is summed.
+    Raises InvalidArgumentError for indices outside, and shapes that do not fit each other or what is summed.
     """
     accumulator = find_accumulator(inputs[0], context)
     types = [(INT64, INT64, dtype, INT64) for dtype in (attrs["dtype"], accumulator.dtype)]
@@ -130,7 +130,7 @@ def apply_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 def take_gradient(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(handle, a scalar: so many gradients) -> `indices [n]`, `values [n, ...]`, the dense shape; waits until they are there.
 
-    InvalidArgumentError for a number that is not positive.
+    Raises InvalidArgumentError for a number that is not positive.
     """
     accumulator = find_accumulator(inputs[0], context)
     types = [(INT64, dtype, INT64) for dtype in (attrs["dtype"], accumulator.dtype)]

@@ -66,7 +66,7 @@ def _buffer(attrs: Attrs, context: KernelContext) -> StagingBuffer:
 def stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Put a tuple, values of any shapes, at the end.
 
-    KernelWait until there is room; ResourceExhaustedError if it could never fit.
+    Raises KernelWait until there is room; ResourceExhaustedError if it could never fit.
     """
     buffer, values = _buffer(attrs, context), tuple(inputs)
     _check_memory(bytes_of(values), buffer.memory_limit_bytes)
@@ -213,7 +213,7 @@ def _single_key(value: Any) -> int:
 def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """(key, of one element, indices `[n]`, n values) -> nothing: they are components of the tuple of the key.
 
-    KernelWait until there is room; ResourceExhaustedError if they could never fit; InvalidArgumentError for no key, for
+    Raises KernelWait until there is room; ResourceExhaustedError if they could never fit; InvalidArgumentError for no key, for
     indices that do not rise or are out of bounds, and for a component that is there already.
     """
     key = _single_key(inputs[0])
@@ -224,7 +224,7 @@ def put_in_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind
 def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str, stays: bool = False) -> Sequence[Any]:
     """(key, indices `[n]`) -> n components of its tuple, taken out unless it `stays`.
 
-    KernelWait until the tuple is complete; InvalidArgumentError for no key, for indices that do not rise or are out of
+    Raises KernelWait until the tuple is complete; InvalidArgumentError for no key, for indices that do not rise or are out of
     bounds, and for a component that was taken already.
     """
     key, indices = _single_key(inputs[0]), _indices(inputs[1])
@@ -237,7 +237,7 @@ def take_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, k
 def take_any_from_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, kind: str) -> Sequence[Any]:
     """(indices `[n]`) -> a key and n components: of an ordered map the smallest one, else the one that was complete first.
 
-    KernelWait until there is one; InvalidArgumentError as of `take_from_map`.
+    Raises KernelWait until there is one; InvalidArgumentError as of `take_from_map`.
     """
     staging, indices = _staging_map(kind, attrs, context), _indices(inputs[0])
     if not staging.complete:

@@ -119,7 +119,7 @@ def summarize_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 def summarize_tagged_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, tensor, metadata, a serialized `SummaryMetadata`) -> the tensor under the tag.
 
-    InvalidArgumentError for a tag or metadata that are no scalars.
+    Raises InvalidArgumentError for a tag or metadata that are not scalars.
     """
     for value, name in ((inputs[0], "tag"), (inputs[2], "serialized_summary_metadata")):
         if np.ndim(value):
@@ -165,8 +165,8 @@ def _numbered(tag: bytes, kind: str, index: int, limit: int) -> bytes:
 def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, sounds, rate) -> the first `max_outputs` of float32 `[batch, frames, channels]` or `[batch, frames]`, as WAV files.
 
-    InvalidArgumentError for a tag that is no scalar, another rank, a rate that is no single one or not positive, and as of
-    `wav_file`.
+    Raises InvalidArgumentError for a tag that is not a scalar, another rank, a rate that is no single one or not positive, and
+    as of `wav_file`.
     """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tag must be a scalar")
@@ -194,7 +194,7 @@ def summarize_audio(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def wav_file(sound: Tensor, rate: int) -> bytes:
     """Float32 `[frames, channels]` in [-1, 1] as a 16-bit WAV file.
 
-    InvalidArgumentError for no channels or 2**16, and for a rate that is no 32-bit number.
+    Raises InvalidArgumentError for no channels or 2**16, and for a rate that is no 32-bit number.
     """
     if not 0 < rate < 1 << 32:
         raise InvalidArgumentError(f"sample_rate must be in (0, 2^32), got: {rate}")
@@ -215,8 +215,8 @@ def wav_file(sound: Tensor, rate: int) -> bytes:
 def summarize_images(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(tag, pictures) -> the first `max_images` of `[batch, height, width, channels]`, as PNG files.
 
-    InvalidArgumentError for a tag that is no scalar, another rank or number of channels, pictures without pixels, and too few
-    channels of attr `bad_color`.
+    Raises InvalidArgumentError for a tag that is not a scalar, another rank or number of channels, pictures without pixels, and
+    too few channels of attr `bad_color`.
     """
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("Tags must be a scalar")

@@ -42,7 +42,7 @@ def find_initializable(holder: Any, context: KernelContext) -> FixedTable:
 def initialize(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(table, keys `[n]`, values `[n]`) -> nothing: the table is filled with them, once.
 
-    InvalidArgumentError for no vectors, no or unequally many elements, other types, and a table of another kind;
+    Raises InvalidArgumentError for no vectors, no or unequally many elements, other types, and a table of another kind;
     FailedPreconditionError for two values of one key, and where it is filled already with another number of keys.
     """
     table = find_initializable(inputs[0], context)
@@ -60,7 +60,7 @@ def initialize(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 def initialize_from_file(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(table, file name, a scalar) -> nothing: the table is filled with the lines, once; one that is filled stays as it is.
 
-    InvalidArgumentError for attrs that do not fit the table, no name, and a line that does not have what they ask for;
+    Raises InvalidArgumentError for attrs that do not fit the table, no name, and a line that does not have what they ask for;
     OutOfRangeError for a file without lines, what the system says of one that cannot be read (NotFoundError);
     FailedPreconditionError for two values of one key.
     """

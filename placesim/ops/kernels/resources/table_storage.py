@@ -44,7 +44,7 @@ class LookupTable:
     def find(self, keys: Tensor, default: Tensor) -> Tensor:
         """The value of each key; for one that is not there the default, which may be one for all or one for each.
 
-        FailedPreconditionError for a table that is not initialized.
+        Raises FailedPreconditionError for a table that is not initialized.
         """
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class FixedTable(LookupTable):
     def initialize(self, lines: Sequence[Any], pairs: Callable[[], Iterable[tuple[Any, Any]]]) -> None:
         """Fill with pairs, unless the table is filled already: then only their number is compared.
 
-        FailedPreconditionError for another number, and for two values of one key.
+        Raises FailedPreconditionError for another number, and for two values of one key.
         """
         if self.is_initialized:
             if len(lines) != len(self):

@@ -72,8 +72,8 @@ def _check_same_shape(a_shape: Tensor, b_shape: Tensor) -> None:
 def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(A's and B's indices, values and shape, threshold) -> the parts of `A + B`.
 
-    An entry of both is left out where its magnitude is below the threshold.  InvalidArgumentError if parts do not fit, A and
-    B differ in shape, have no dimensions, or the threshold is no scalar.
+    An entry of both is left out where its magnitude is below the threshold. Raises InvalidArgumentError if parts do not fit, A
+    and B differ in shape, have no dimensions, or the threshold is not a scalar.
     """
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
     _check_addends(inputs[:6])
@@ -88,7 +88,7 @@ def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(gradient `[entries of the sum]`, indices of A, of B and of the sum) -> gradients of A's and of B's values.
 
-    Zero at entries that the sum left out.  InvalidArgumentError if the parts do not fit.
+    Zero at entries that the sum left out. Raises InvalidArgumentError if the parts do not fit.
     """
     gradient, a_indices, b_indices, sum_indices = inputs
     _check_ranks(inputs[1:], 2, "Input indices should be matrices but received shapes: {} and {} and {}")
@@ -148,7 +148,7 @@ def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kerne
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(a sparse tensor's parts, a dense tensor of its shape) -> their sum, dense.
 
-    InvalidArgumentError if parts or shapes do not fit, for an index out of bounds, and for ranks but 1 to 5.
+    Raises InvalidArgumentError if parts or shapes do not fit, for an index out of bounds, and for ranks but 1 to 5.
     """
     indices, values, dims, dense = inputs
     _check_sparse_and_dense(indices, values, dims, dense)
@@ -200,7 +200,7 @@ def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense
 def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`A @ B` for a sparse matrix A `[rows, inner]` and a dense matrix B `[inner, columns]`, either of them adjoined first.
 
-    InvalidArgumentError if parts or inner dimensions do not fit, and for an index out of bounds.
+    Raises InvalidArgumentError if parts or inner dimensions do not fit, and for an index out of bounds.
     """
     indices, values, dims, b = inputs
     if b.ndim != 2:
@@ -310,7 +310,7 @@ def _divide(one: Tensor, two: Tensor) -> Tensor:
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Softmax of the entries that differ only in the last coordinate: values `[entries]` in the order of sorted rows.
 
-    InvalidArgumentError if the parts do not fit or the rank is below 2.
+    Raises InvalidArgumentError if the parts do not fit or the rank is below 2.
     """
     indices, values, dims = inputs
     _check_part_ranks(indices, values, dims, "sp")

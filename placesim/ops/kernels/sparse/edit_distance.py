@@ -21,8 +21,8 @@ from placesim.ops.kernels.sparse.tensors import check_rank, groups, make_sparse_
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(parts of the hypothesis, parts of the truth) -> float32 distances in the shape without its last dimension.
 
-    Where `normalize` is set they are over the truth's length.  InvalidArgumentError if the parts do not fit, ranks differ or
-    are below 2; InternalError for a sequence that has no place in the output.
+    Where `normalize` is set they are over the truth's length. Raises InvalidArgumentError if the parts do not fit, ranks differ
+    or are below 2; InternalError for a sequence that has no place in the output.
     """
     _check_sequences(inputs)
     for dims in (inputs[2], inputs[5]):

@@ -21,8 +21,8 @@ from placesim.ops.process.memory_limit import check_array
 def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(indices, values, shape, default) -> indices, values, which rows `[rows]` were empty, where entries went `[entries]`.
 
-    Entries are grouped by row, with the default in each row that has none.  InvalidArgumentError if the parts do not fit, or
-    for a row out of bounds.
+    Entries are grouped by row, with the default in each row that has none. Raises InvalidArgumentError if the parts do not fit,
+    or for a row out of bounds.
     """
     indices, values, dims, default = inputs
     check_rank(dims, 1, "dense_shape must be a vector, saw: ")
@@ -65,7 +65,7 @@ def _check_default(default: Tensor) -> None:
 def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Coordinates `[filled, rank]` and values with every row present; the empty rows `[rows]`; each entry's new place.
 
-    InvalidArgumentError for a negative number of rows, and for a row out of bounds.
+    Raises InvalidArgumentError for a negative number of rows, and for a row out of bounds.
     """
     rows = indices[:, 0]
     if row_count < 0:
@@ -96,7 +96,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
 def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(where entries went, gradient) -> the gradient of each entry `[entries]`, and of the default: the filled rows' sum.
 
-    InvalidArgumentError for inputs that are no vectors, and for a place outside of the gradient.
+    Raises InvalidArgumentError for inputs that are not vectors, and for a place outside of the gradient.
     """
     moved, gradient = inputs
     check_rank(moved, 1, "reverse_index_map must be a vector, saw: ")

@@ -30,8 +30,8 @@ from placesim.ops.kernels.sparse.tensors import (
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(indices `[entries, rank]`, `[entries]` or `[]`, shape, values `[entries]` or `[]`, default) -> a dense tensor.
 
-    The last of repeated entries stays.  InvalidArgumentError if the parts do not fit, for an index out of bounds, and with
-    `validate_indices` for rows out of order or repeated.
+    The last of repeated entries stays. Raises InvalidArgumentError if the parts do not fit, for an index out of bounds, and
+    with `validate_indices` for rows out of order or repeated.
     """
     indices, dims, values, default = inputs
     if indices.ndim > 2:
@@ -65,7 +65,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Coordinates `[entries, new rank]` in another dense shape of as many elements, and that shape with its -1 filled in.
 
-    InvalidArgumentError if the parts do not fit, and for a shape of another number of elements.
+    Raises InvalidArgumentError if the parts do not fit, and for a shape of another number of elements.
     """
     indices, dims, target = inputs
     if indices.ndim != 2:
@@ -146,7 +146,7 @@ def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(indices of all, values of all, shapes of all) -> one sparse tensor, joined along attr `concat_dim`, sorted by rows.
 
-    InvalidArgumentError if parts or shapes do not fit; InternalError for a shape that is none.
+    Raises InvalidArgumentError if parts or shapes do not fit; InternalError for an invalid shape.
     """
     count = len(inputs) // 3
     parts = inputs[:count], inputs[count : 2 * count], inputs[2 * count :]
@@ -207,7 +207,7 @@ def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(axis, indices, values, shape) -> the pieces' indices, values and shapes; the first are one longer where it is uneven.
 
-    InvalidArgumentError if the parts do not fit, for an axis that is none, and for more pieces than the axis is long.
+    Raises InvalidArgumentError if the parts do not fit, for an axis that is none, and for more pieces than the axis is long.
     """
     axis_tensor, indices, values, dims = inputs
     check_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
@@ -243,7 +243,7 @@ def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(indices, values, shape, start `[rank]`, size `[rank]`) -> the entries of a box, at coordinates relative to its start.
 
-    The box ends where the tensor does.  InvalidArgumentError if parts, start or size do not fit, or a size is negative.
+    The box ends where the tensor does. Raises InvalidArgumentError if parts, start or size do not fit, or a size is negative.
     """
     indices, values, dims, start, size = inputs
     check_sizes(indices, values, dims)
@@ -265,7 +265,7 @@ def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """(gradient, indices of the input, start, indices of the slice) -> the gradient at the input's entries `[entries]`.
 
-    Zero outside the slice.  InvalidArgumentError if the parts do not fit; InternalError if an entry of the slice is not
+    Zero outside the slice. Raises InvalidArgumentError if the parts do not fit; InternalError if an entry of the slice is not
     found, as for entries that are out of order.
     """
     gradient, indices, start, output_indices = inputs

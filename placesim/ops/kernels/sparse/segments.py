@@ -90,8 +90,8 @@ def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], att
 def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero if there are none.
 
-    Data `[rows, ...]`, indices and ids `[chosen]`, perhaps a number of segments -> `[segments, ...]`.  InvalidArgumentError
-    where shapes do not fit, ids decrease, and for an id or index out of range.
+    Data `[rows, ...]`, indices and ids `[chosen]`, perhaps a number of segments -> `[segments, ...]`. Raises
+    InvalidArgumentError where shapes do not fit, ids decrease, and for an id or index out of range.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -175,7 +175,7 @@ def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: 
 def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
     """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows.
 
-    InvalidArgumentError if shapes do not fit, and for an id or index out of range.
+    Raises InvalidArgumentError if shapes do not fit, and for an id or index out of range.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:

@@ -30,7 +30,8 @@ def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """`[rows, 3]`: each row of the first dimension as a sparse tensor of one rank less.
 
-    InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are out of bounds, out of order or repeated.
+    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are out of bounds, out of order or
+    repeated.
     """
     _check_parts(inputs)
     indices, values, dims = inputs
@@ -61,7 +62,7 @@ def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -
 def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Serialized sparse tensors `[..., 3]` as one, of their rank and one more for each dimension before the last.
 
-    InvalidArgumentError for another last dimension, and for values of another type; UnimplementedError for strings.
+    Raises InvalidArgumentError for another last dimension, and for values of another type; UnimplementedError for strings.
     """
     (serialized,) = inputs
     if attrs["Tserialized"] is not VARIANT:

@@ -153,8 +153,8 @@ def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[i
 def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The size of each group's set, as int32, in the shape without its last dimension.
 
-    InvalidArgumentError if the parts do not fit or the rank is below 2, and with `validate_indices` for rows out of bounds,
-    out of order or repeated; InternalError for an index that is too large.
+    Raises InvalidArgumentError if the parts do not fit or the rank is below 2, and with `validate_indices` for rows out of
+    bounds, out of order or repeated; InternalError for an index that is too large.
     """
     tensor = _read_sparse(inputs, attrs)
     check_room(tensor.shape[:-1], INT32)

@@ -146,7 +146,7 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
     """The op's inputs by name, values in the variables' place.
 
-    InternalError if a resource variable does not exist or is something else, FailedPreconditionError if a ref was never
+    Raises InternalError if a resource variable does not exist or is something else, FailedPreconditionError if a ref was never
     written.
     """
     try:

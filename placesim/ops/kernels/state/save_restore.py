@@ -51,7 +51,7 @@ def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
 def save(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefix, names `[n]`, what of each `[n]`, n tensors): written, whole or as slices of larger ones, as a checkpoint.
 
-    InvalidArgumentError if shapes, numbers or slices do not fit; the error of a file that can't be written.
+    Raises InvalidArgumentError if shapes, numbers or slices do not fit; the error of a file that can't be written.
     """
     prefix, names, specs = _checked_names(inputs)
     values, dtypes = inputs[3:], attrs["dtypes"]
@@ -130,7 +130,7 @@ def _restored(checkpoint: Checkpoint, name: str, text: str) -> Tensor:
 def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(prefixes `[n]`, a prefix): one checkpoint of several; directories that are empty then go, where that is asked for.
 
-    InvalidArgumentError for other shapes; the error of a file that can't be read or written.
+    Raises InvalidArgumentError for other shapes; the error of a file that can't be read or written.
     """
     if np.ndim(inputs[0]) != 1:
         raise InvalidArgumentError(f"Input checkpoint_prefixes should be an 1-D tensor, got {shape_text(inputs[0])} instead.")

@@ -25,9 +25,9 @@ from placesim.ops.kernels.state.variables import find_variable, ref_output, type
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
     """The kernel `params[indices[i]] = combination of it with updates[i]`; updates may be one scalar.
 
-    The variable is `[rows, ...]`, indices are of any shape, updates `indices.shape + params.shape[1:]`.  InvalidArgumentError
-    for other shapes, an index out of range, and a resource's division by 0; NotFoundError or FailedPreconditionError for a
-    variable that was never written.
+    The variable is `[rows, ...]`, indices are of any shape, updates `indices.shape + params.shape[1:]`. Raises
+    InvalidArgumentError for other shapes, an index out of range, and a resource's division by 0; NotFoundError or
+    FailedPreconditionError for a variable that was never written.
     """
 
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

@@ -24,7 +24,7 @@ from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`.
 
-    InvalidArgumentError if the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` says to
+    Raises InvalidArgumentError if the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` says to
     pass it over; NotFoundError or FailedPreconditionError for a variable that was never written.
     """
 

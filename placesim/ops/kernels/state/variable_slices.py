@@ -37,7 +37,7 @@ from placesim.ops.kernels.state.variables import find_variable, ref_output, type
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """(variable, begin, end, strides, value) -> `value`, broadcast, written over a strided slice of the variable.
 
-    InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
+    Raises InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
     """
     holder, *rest = inputs
     (updated,) = update_strided_slice((value_of(holder, context), *rest), attrs)
@@ -48,7 +48,7 @@ def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """`params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
 
-    Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one.
+    Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one. Raises
     InvalidArgumentError for params of too low a rank, and an index that is in no batch.
     """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
@@ -92,7 +92,7 @@ def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
 def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`: `[batch...] + params.shape[depth:]`.
 
-    InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
+    Raises InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
     """
     params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)

@@ -41,7 +41,7 @@ DEFAULT_CONTAINER = "localhost"
 def find_variable(holder: VariableResource | ResourceHandle, context: KernelContext) -> VariableResource:
     """The variable of a ref or resource input.
 
-    NotFoundError if a handle's variable was never written, InvalidArgumentError for a handle of something else.
+    Raises NotFoundError if a handle's variable was never written, InvalidArgumentError for a handle of something else.
     """
     if isinstance(holder, VariableResource):
         return holder
@@ -85,7 +85,7 @@ def _new_variable(name: str, attrs: Attrs) -> VariableResource:
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """A ref variable that lives until DestroyTemporaryVariable or the end of the step.
 
-    InvalidArgumentError for a shape that is not fully known.
+    Raises InvalidArgumentError for a shape that is not fully known.
     """
     # TensorFlow leaves its memory as it is; zeros make runs comparable
     name = attrs["var_name"] or context.node
@@ -137,7 +137,7 @@ def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
 def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """The value of a resource variable.
 
-    FailedPreconditionError if it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
+    Raises FailedPreconditionError if it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
     """
     variable = _readable_variable(inputs[0], context)
     if variable.dtype is not attrs["dtype"]:
@@ -199,7 +199,7 @@ def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Give a ref variable a copy of the value.
 
-    InvalidArgumentError with `validate_shape` for a value of another shape than the variable's.
+    Raises InvalidArgumentError with `validate_shape` for a value of another shape than the variable's.
     """
     variable, value = inputs
     held = variable.shape if variable.value is None else np.shape(variable.value)
@@ -216,8 +216,8 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Give a resource variable a value; it exists from then on.
 
-    InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape` for
-    another shape.
+    Raises InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape`
+    for another shape.
     """
     handle, value = inputs
     check_kind(handle, VARIABLE_TYPE)
@@ -248,7 +248,7 @@ def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None
 def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
     """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
 
-    InvalidArgumentError if the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
+    Raises InvalidArgumentError if the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
     """
 
     def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -284,7 +284,7 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Increment a scalar and return its old value; OutOfRangeError at attr `limit`.
 
-    InvalidArgumentError for a variable that is no scalar, or of another type than the op's.
+    Raises InvalidArgumentError for a variable that is not a scalar, or is of another type than the op's.
     """
     value = value_of(inputs[0], context)
     dtype = find_variable(inputs[0], context).dtype

@@ -32,7 +32,7 @@ def _numbers(data: bytes, dtype: DataType, little_endian: bool) -> Tensor:
 def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings of one length `[...]` -> numbers `[..., length / size]`.
 
-    InvalidArgumentError for lengths that differ, or are no multiple of the number's size.
+    Raises InvalidArgumentError for lengths that differ, or are no multiple of the number's size.
     """
     texts, dtype = flat_strings(inputs[0]), attrs["out_type"]
     shape, size = np.shape(inputs[0]), len(texts[0]) if texts else 0
@@ -54,7 +54,7 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[...]`, each cut or filled up with zeros to a length, a scalar -> numbers `[..., length / size]`.
 
-    InvalidArgumentError for a length that is no scalar, not positive, or no multiple of the number's size.
+    Raises InvalidArgumentError for a length that is not a scalar, is not positive, or is no multiple of the number's size.
     """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(inputs[1])}")
@@ -120,7 +120,7 @@ def _quoted_field(text: bytes, at: int, delimiter: int) -> tuple[bytes, int]:
 def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
     """The fields of one record; with `select_cols` only those, and what is behind the last of them is not read.
 
-    InvalidArgumentError for quotes and line ends where none may be.
+    Raises InvalidArgumentError for quotes and line ends where none may be.
     """
     delimiter, quotes, columns = raw(attrs["field_delim"])[0], attrs["use_quote_delim"], attrs["select_cols"]
     found: list[bytes] = []
@@ -148,7 +148,7 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
 def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: Any, na_value: bytes) -> Any:
     """One field's value; `place` is the number of the record and of the field.
 
-    InvalidArgumentError for a field that is missing without a default, or is no number.
+    Raises InvalidArgumentError for a field that is missing without a default, or is not a number.
     """
     record, number = place
     if not field or field == na_value:
@@ -165,8 +165,8 @@ def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: A
 def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default.
 
-    InvalidArgumentError for attrs and defaults that make no sense, records that are no fields or of another number of them, and
-    fields that are no numbers of their type.
+    Raises InvalidArgumentError for attrs and defaults that make no sense, records that are no fields or of another number of
+    them, and fields that are not numbers of their type.
     """
     _check_csv(inputs, attrs)
     dtypes, shape, na_value = attrs["OUT_TYPE"], np.shape(inputs[0]), raw(attrs["na_value"])

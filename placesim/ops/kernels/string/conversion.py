@@ -67,8 +67,8 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
 def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Every element, any shape, as C's printf writes it.
 
-    InvalidArgumentError for a fill of more than one character or an unknown one, for a notation that the type does not have,
-    and for a width or precision that is no int32.
+    Raises InvalidArgumentError for a fill of more than one character or an unknown one, for a notation that the type does not
+    have, and for a width or precision that is not an int32.
     """
     fill = raw(attrs["fill"]).decode("latin-1")
     _check_format(attrs, fill)
@@ -124,7 +124,7 @@ def _read_hexadecimal(text: str) -> float:
 def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Every string, any shape, as a number; blanks may stand around it.
 
-    InvalidArgumentError for what is no number of the type.
+    Raises InvalidArgumentError for what is not a number of the type.
     """
     dtype, numbers = attrs["out_type"], []
     for text in flat_strings(inputs[0]):

@@ -192,7 +192,7 @@ def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
 def read_features(serialized: bytes, keys: Keys, place: ExamplePlace) -> list[Values]:
     """An example's values of each key, dense keys first.
 
-    InvalidArgumentError for no Example, a feature of another type or number of elements, and one that is missing.
+    Raises InvalidArgumentError for no Example, a feature of another type or number of elements, and one that is missing.
     """
     wanted = keys.all()
     features = _findable_features(serialized, [key.key for key in wanted])
@@ -359,7 +359,7 @@ def _dense_one(key: DenseKey, values: Values) -> Tensor:
 def parse_examples(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(`serialized [batch]`, names, a scalar for each sparse and dense key, dense defaults) -> sparse and dense tensors.
 
-    InvalidArgumentError for attrs, shapes and defaults that do not fit, and as of `read_features`.
+    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as of `read_features`.
     """
     _check_attrs(attrs, attrs["Nsparse"], attrs["Ndense"], InvalidArgumentError)
     serialized, names, *rest = inputs
@@ -381,7 +381,7 @@ def parse_examples(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(`serialized []` or `[batch]`, names, vectors of sparse, dense and ragged keys, dense defaults) -> their tensors.
 
-    InvalidArgumentError for attrs, shapes, numbers of keys and defaults that do not fit, and as of `read_features`.
+    Raises InvalidArgumentError for attrs, shapes, numbers of keys and defaults that do not fit, and as of `read_features`.
     """
     _check_attrs(attrs, attrs["num_sparse"], len(attrs["Tdense"]), InvalidArgumentError)
     serialized, names, *key_tensors = inputs[:5]
@@ -409,7 +409,7 @@ def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def parse_single_example(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """(`serialized []`, dense defaults) -> the tensors of one Example, by keys that are attrs.
 
-    InvalidArgumentError for attrs, shapes and defaults that do not fit, and as of `read_features`.
+    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as of `read_features`.
     """
     _check_single_attrs(attrs, InvalidArgumentError)
     serialized = inputs[0]
@@ -524,7 +524,7 @@ def examples_memory(memory: KernelMemory) -> None:
 
 
 def examples_v2_memory(memory: KernelMemory) -> None:
-    """Outputs in host memory; like ParseSingleExample for an Example that is no vector."""
+    """Outputs in host memory; like ParseSingleExample for an Example that is not a vector."""
     examples_memory(memory)
     sparse, dense, ragged = (tensor.value for tensor in memory.inputs[2:5])
     if memory.inputs[0].dims or sparse is None or dense is None or ragged is None:

@@ -95,7 +95,7 @@ def hash_legacy(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def hash_strong(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """SipHash of each string, any shape, with the attr `key` modulo `num_buckets`, as int64.
 
-    InvalidArgumentError for a key that has not two elements.
+    Raises InvalidArgumentError for a key that has not two elements.
     """
     if len(attrs["key"]) != 2:
         raise InvalidArgumentError("Key must have 2 elements")

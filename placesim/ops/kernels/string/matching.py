@@ -118,7 +118,7 @@ def _replace(value: Any, pattern: Pattern, rewrite: bytes, attrs: Attrs) -> Sequ
 def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are scalar inputs.
 
-    InvalidArgumentError for inputs that are no scalars, and a pattern that RE2 does not know.
+    Raises InvalidArgumentError for inputs that are not scalars, and a pattern that RE2 does not know.
     """
     pattern = compile_pattern(_scalar("Pattern", inputs[1]))
     return _replace(inputs[0], pattern, _scalar("Rewrite", inputs[2]), attrs)
@@ -127,7 +127,7 @@ def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are attrs.
 
-    InvalidArgumentError for a pattern that RE2 does not know.
+    Raises InvalidArgumentError for a pattern that RE2 does not know.
     """
     return _replace(inputs[0], compile_pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
 
@@ -144,7 +144,7 @@ def _full_match(value: Any, pattern: bytes) -> Sequence[Tensor]:
 def regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Whether a pattern, a scalar input, matches the whole of each string, any shape.
 
-    InvalidArgumentError for a pattern that is no scalar, or that RE2 does not know.
+    Raises InvalidArgumentError for a pattern that is not a scalar, or that RE2 does not know.
     """
     return _full_match(inputs[0], _scalar("Pattern", inputs[1]))
 
@@ -152,7 +152,7 @@ def regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Whether a pattern, an attr, matches the whole of each string, any shape.
 
-    InvalidArgumentError for a pattern that RE2 does not know.
+    Raises InvalidArgumentError for a pattern that RE2 does not know.
     """
     return _full_match(inputs[0], raw(attrs["pattern"]))
 

@@ -51,7 +51,7 @@ def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[batch]` split at any byte of the delimiter, a scalar, as a sparse tensor; without one, into single bytes.
 
-    InvalidArgumentError for inputs of other ranks.
+    Raises InvalidArgumentError for inputs of other ranks.
     """
     texts, delimiters = _vector_and_scalar(inputs, "delimiter")
     if not delimiters:
@@ -85,7 +85,7 @@ def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
 def split_at_separator(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[batch]` split at a scalar separator, at most `maxsplit` times, as a sparse tensor.
 
-    Without a separator, at runs of whitespace. InvalidArgumentError for inputs of other ranks.
+    Without a separator, at runs of whitespace. Raises InvalidArgumentError for inputs of other ranks.
     """
     texts, separator = _vector_and_scalar(inputs, "sep")
     return _sparse_pieces([_split(text, separator, attrs["maxsplit"]) for text in texts])
@@ -134,7 +134,8 @@ def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
 def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """The n-grams of ragged rows of tokens `[tokens]`, `[rows + 1]`, as ragged rows again.
 
-    InvalidArgumentError for widths below 1, splits that do not fit the tokens, and short rows to be kept without a pad width.
+    Raises InvalidArgumentError for widths below 1, splits that do not fit the tokens, and short rows to be kept without a pad
+    width.
     """
     if any(width <= 0 for width in attrs["ngram_widths"]):
         raise InvalidArgumentError("ngram_widths must contain positive values")

@@ -34,7 +34,7 @@ from placesim.ops.process.memory_limit import check_text, check_text_of
 def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings of one shape, or scalars among them, joined element by element with the attr `separator`.
 
-    InvalidArgumentError for shapes that differ.
+    Raises InvalidArgumentError for shapes that differ.
     """
     shape: tuple[int, ...] = ()
     for part in inputs:
@@ -62,7 +62,7 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings, any shape, joined along axes, of which the first named changes fastest: without those axes, or with 1 there.
 
-    OutOfRangeError for an axis that is not there, InvalidArgumentError for one that is there twice.
+    Raises OutOfRangeError for an axis that is not there, InvalidArgumentError for one that is there twice.
     """
     value = np.asarray(inputs[0], object)
     reduced = _reduced_axes(inputs[1], value.ndim)[::-1]
@@ -81,8 +81,9 @@ def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings `[*ids, inner...]` with the same segment id joined, `[segments, inner...]`.
 
-    A separator only goes behind a string with bytes. InvalidArgumentError for shapes that do not fit, a number of segments that
-    is no scalar or negative, and ids outside of it; OutOfRangeError for ids of higher rank than the strings.
+    A separator only goes behind a string with bytes. Raises InvalidArgumentError for shapes that do not fit, a number of
+    segments that is not a scalar or is negative, and ids outside of it; OutOfRangeError for ids of higher rank than the
+    strings.
     """
     value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
     if not np.size(segments):
@@ -135,7 +136,7 @@ def char_starts(text: bytes) -> list[int]:
 def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
     """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8, in strings of any shape.
 
-    InvalidArgumentError for another encoding.
+    Raises InvalidArgumentError for another encoding.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -182,8 +183,8 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Substrings; positions and lengths have one shape, which broadcasts with the strings'.
 
-    InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError if more than two
-    dimensions would must be broadcast.
+    Raises InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError if more than
+    two dimensions would must be broadcast.
     """
     value, position, count = inputs
     if np.shape(position) != np.shape(count):

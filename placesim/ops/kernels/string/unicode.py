@@ -103,8 +103,8 @@ def encode(code_points: Sequence[int], encoding: str) -> bytes:
 def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings, any shape, from one encoding in another.
 
-    InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes and control characters
-    that are to be replaced.
+    Raises InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes and control
+    characters that are to be replaced.
     """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
@@ -123,7 +123,7 @@ def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def decode_with_offsets(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Strings, any shape, as ragged rows: splits `[strings + 1]`, int32 code points, and the byte where each starts.
 
-    InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes.
+    Raises InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes.
     """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
@@ -168,8 +168,8 @@ def _checked_points(points: Sequence[int], attrs: Attrs) -> list[int]:
 def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Ragged rows of code points, `[points]` with splits `[rows + 1]`, as strings `[rows]`.
 
-    InvalidArgumentError for other ranks, splits that do not fit the points, an unknown policy, and, with policy `strict`, a
-    number that is no code point.
+    Raises InvalidArgumentError for other ranks, splits that do not fit the points, an unknown policy, and, with policy
+    `strict`, a number that is no code point.
     """
     _check_errors(attrs)
     if np.ndim(inputs[0]) != 1 or np.ndim(inputs[1]) != 1:
