@@ -368,7 +368,7 @@ class _Json:
 
 
 class _JsonLines:
-    """The JSON Lines format. Each line is written once known: placements and transfers, results of each step, and the outcome."""
+    """The JSON Lines format. Each line is written when it is known: placements and transfers, results of a step, the end."""
 
     tells_annotations = False
 

@@ -1,4 +1,4 @@
-"""Builder of a graph that follows TensorFlow's Python: scopes, unique names, literals, inferred attrs, colocation (section 2)."""
+"""Builder of graphs like TensorFlow's Python: scopes, unique names, literals, inferred attrs, colocation (section 2)."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ class ScopedGraphBuilder:
         return f"{full}_{count - 1}"
 
     def check_scope_name(self, name: str) -> None:
-        """Raise GraphBuildError with TensorFlow's message if a name is not valid for a scope, and therefore for an op (2.3.4)."""
+        """Raise GraphBuildError with TensorFlow's message if a name is invalid for a scope, and therefore for an op (2.3.4)."""
         if self.prefix:
             if not _SCOPE_NAME.fullmatch(name):
                 message = (

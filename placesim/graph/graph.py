@@ -97,7 +97,7 @@ class Signature:
 
 
 class Node:
-    """An op of a graph. `attrs` has only the attrs that the graph gives, without defaults, and may be shared with other nodes."""
+    """An op of a graph. `attrs` are those that the graph gives, without defaults, and may be shared with other nodes."""
 
     __slots__ = ("attrs", "control_inputs", "device", "id", "input_nodes", "input_slots", "location", "name", "signature")
 
@@ -146,7 +146,7 @@ class FunctionArg(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """An entry of the function library. The `value` of a result is the name of a tensor of the body (`node:output_arg:index`)."""
+    """An entry of the function library. The `value` of a result is the name of a body's tensor (`node:output_arg:index`)."""
 
     name: str
     inputs: tuple[FunctionArg, ...]

@@ -356,7 +356,7 @@ class _Planner:
 def _without_the_worse(
     candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
 ) -> list[Candidate]:
-    """Return the best two of the found placements in their order; those that fit are better."""
+    """Return the candidates; of the found plans, only the best two remain. Plans that fit are better."""
 
     def rank(candidate: Candidate) -> tuple[bool, float]:
         placed = shown[candidate.devices]

@@ -207,7 +207,7 @@ def combinations(axes: Sequence[Axis]) -> Iterator[tuple[Value, ...]]:
 
 
 class CombinationSettings(NamedTuple):
-    """The settings of a simulation for a combination: options by name, repetitions of the last step, and fields of the config."""
+    """The settings of a simulation for a combination: options by name, repetitions of the last step, fields of the config."""
 
     options: dict[str, Any]
     steps: int | None
