@@ -71,7 +71,7 @@ class _Values(pickle.Unpickler):
     """An unpickler that creates only values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return a class of values. Raises pickle.UnpicklingError for anything else, such as a module's functions and imports."""
+        """Return a class of values. Raises pickle.UnpicklingError for anything else, such as functions of a module."""
         if (module, name) in _OTHERS:
             return super().find_class(module, name)
         if "." not in name and f"{module}.".startswith(_OWN_MODULES):

@@ -65,9 +65,9 @@ class NodeTemplate(NamedTuple):
 class EntryKind:
     """The entries of one kind.
 
-    `lines` is the packed number of lines of an entry, 0 if it differs. `offset` is the packed position of the mapping in them. `made`
-    maps the signatures of inputs (and their slots, if one is not 0), or a constant's type, to templates. `fits` says whether a
-    text is valid as inputs or value. If all nodes have plain names, `fits_plain` or a lookup says so.
+    `lines` is the packed number of lines of an entry, 0 if it differs. `offset` is the packed position of the mapping in
+    them. `made` maps the signatures of inputs (and their slots, if one is not 0), or a constant's type, to templates. `fits`
+    says whether a text is valid as inputs or value. If all nodes have plain names, `fits_plain` or a lookup says so.
     """
 
     __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts")
