@@ -27,8 +27,8 @@ of the processor time of a short command. 18 is still longer than the pause betw
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    The code is 0 for success, 1 for an error that TensorFlow would raise, 2 for invalid input, 70 for a bug in placesim, and
-    130 on Ctrl-C.
+    The code is 0 for success, 1 for an error that TensorFlow would raise, and 2 for invalid input. It is 70 for a bug in
+    placesim, and 130 on Ctrl-C.
     """
     # numpy's warnings tell of its own arithmetic, not of the graph
     if not sys.warnoptions:

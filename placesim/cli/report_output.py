@@ -47,7 +47,7 @@ def write_report(
     with_summary: bool = False,
     log_filters: tuple[str, ...] = (),
 ) -> bool:
-    """Write a report as text or as one line of JSON. Returns False if nobody reads the output any more.
+    """Write a report as text or as one line of JSON. Returns False if the reader of the output has gone.
 
     `graph` is the report's name, given if several graphs are reported.
     """
@@ -89,7 +89,7 @@ class ReportWriter:
             self._out.flush()
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
-        """Take and write the results of a step. Returns False if nobody reads the output any more."""
+        """Take and write the results of a step. Returns False if the reader of the output has gone."""
         with InterruptDelay():
             return self._taken(rows, so_far)
 
@@ -134,7 +134,7 @@ class ReportWriter:
             self._out.settle()
 
     def finish(self, report: Report) -> bool:
-        """Write the end of the report: a summary, warnings, the error. Returns False if nobody reads the output any more."""
+        """Write the end of the report: a summary, warnings, the error. Returns False if the reader of the output has gone."""
         report = self._filtered(report)
         if not self._has_head:
             self._begin(report)

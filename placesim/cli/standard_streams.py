@@ -66,7 +66,7 @@ def write_result(content: str | bytes) -> bool:
 
 
 def reader_is_gone() -> bool:
-    """Whether standard output is a pipe that nobody reads any more. This check writes nothing, so it may miss a case."""
+    """Whether standard output is a pipe whose reader has gone. This check writes nothing, so it may miss a case."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)

@@ -1,13 +1,13 @@
-"""The exception tree: what can go wrong, as data with a sentence.
+"""The tree of exceptions, each with a message and structured data.
 
-PlacesimError                    anything a user is told in one line
+PlacesimError                    any error that a user sees
  ├─ UsageError                   the command line or an option is wrong
  ├─ GraphFileError               every problem of a file, each with its location
  ├─ GraphBuildError              TensorFlow's Python would raise ValueError while the graph is built
  ├─ RequestError                 TensorFlow's Python would raise ValueError for a fetch or a feed
- ├─ Interruption                 Ctrl-C ended a command that had established something
+ ├─ Interruption                 Ctrl-C ended a command that had partial results
  ├─ SessionUsageError            TensorFlow's Python would raise RuntimeError for how a session is used
- ├─ DefectError                  placesim itself is wrong: whoever meets it is asked to report it
+ ├─ DefectError                  a bug in placesim, which the user is asked to report
  └─ OpError                      TensorFlow's own status classes
      ├─ CancelledError           ├─ UnknownError           ├─ InvalidArgumentError
      ├─ DeadlineExceededError    ├─ NotFoundError          ├─ AlreadyExistsError

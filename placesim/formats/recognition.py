@@ -1,6 +1,6 @@
 """Recognition of a file's format: a graph file or a format of TensorFlow by content, and a Python script by name.
 
-It is asked once for a file, and the readers are told the result.
+A file's format is found once, and passed to its reader.
 """
 
 from __future__ import annotations

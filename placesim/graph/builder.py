@@ -149,7 +149,7 @@ class ScopedGraphBuilder:
 
     @property
     def colocation_depth(self) -> int:
-        """Number of colocation scopes that hide the devices of enclosing scopes."""
+        """Return the number of colocation scopes that hide the devices of enclosing scopes."""
         return len(self._hidden_devices)
 
     @contextmanager
@@ -228,7 +228,7 @@ class ScopedGraphBuilder:
 
     @property
     def names_in_use(self) -> dict[str, int]:
-        """Lower-case full names of nodes and scopes, with the number of requests for each."""
+        """Return the lower-case full names of nodes and scopes, with the number of requests for each."""
         return self._names_in_use
 
     def unique_name(self, name: str) -> str:

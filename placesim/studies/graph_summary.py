@@ -41,8 +41,8 @@ def ask(
 ) -> Knowledge[Found]:
     """Return the result of `find`, which makes a dry run; unless `is_asked`, only if the dry run is cheap.
 
-    `flag` is the option that asks for it. With `raises_sizes`, raises UsageError for a size that does not fit its placeholder,
-    and RequestError for such a feed.
+    `flag` is the option that requests it, for messages. With `raises_sizes`, raises UsageError for a size that does not fit its
+    placeholder, and RequestError for such a feed.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 WALKED = 2
-"""Number of simulated repetitions of a repeated step: the first, and one that stands for all others."""
+"""Number of simulated repetitions of a repeated step: the first, and one that represents all others."""
 
 
 @collector_paused()

@@ -65,7 +65,7 @@ def run_combinations(
 
 
 def number_of_processors() -> int:
-    """Number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -50,8 +50,8 @@ class _Item(NamedTuple):
 def is_of_entries(tree: Mapping[Any, Any]) -> bool:
     """Whether the body of a function is written as entries, and not as a FunctionDef.
 
-    `raw` decides if it is given. Otherwise, each of these means entries: `inputs` or `outputs` that are a mapping or names, an
-    entry of `nodes` with keys that a NodeDef lacks, and an input or output that is only a node's name.
+    `raw` decides if it is given. Otherwise, a body has entries if `inputs` or `outputs` are a mapping or names. It also has
+    entries if an entry of `nodes` has keys that a NodeDef lacks, or if an input or output is only a node's name.
     """
     if isinstance(tree.get("raw"), bool):
         return not tree["raw"]
