@@ -7,7 +7,7 @@
       - on-device: {ops: [MatMul, Conv2D], device: /gpu:*}
       - balance: {of: operations, within: 20%}
 
-A rule without parameters is its name.  With one parameter, it maps its name to a value; with several, to a mapping of values.
+A rule without given parameters is its name.  To set only the first parameter, the name maps to its value; else to a mapping.
 """
 
 from __future__ import annotations
