@@ -1,4 +1,4 @@
-"""`python -m placesim`."""
+"""Run the command line for `python -m placesim`."""
 
 import sys
 

@@ -1,1 +1,1 @@
-"""placesim for Python callers."""
+"""Implementation of placesim's public Python functions."""

@@ -1,4 +1,4 @@
-"""Errors for Python callers, with a `report` of the results up to the error."""
+"""Decorator that attaches a `report` to an error, with the results up to the error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def with_error_reports(function: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
-    """Decorator that adds a `report` of the session's outcome to the errors of a function."""
+    """Decorate a function so that an error of placesim has a `report` with the results up to the error."""
 
     @wraps(function)
     def called(*args: Parameters.args, **options: Parameters.kwargs) -> Found:

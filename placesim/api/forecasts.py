@@ -1,6 +1,6 @@
 """Predictions for Python callers: step times, sweeps over options, and plans.
 
-Heavy imports happen inside the functions, so that the package starts as fast as a shell tool.
+Functions import their large modules when called, so that `import placesim` is as fast as a shell tool.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ Number = TypeVar("Number", int, float)
 @with_options
 @with_error_reports
 def simulate(source: Source, *, steps: int | None = None, **options: Unpack[OptionValues]) -> TimeReport:
-    """Predict the time of a graph's steps on the machine; the last one runs `steps` times, if given.
+    """Predict the time of a graph's steps on the machine.
 
-    Nothing is computed, so all sizes must be known: `shape` and `batch` set those of placeholders.  Raises the command line's
-    errors; if a device runs out of memory, the exception's `report` has the times without limits.
+    `steps` repeats the last step that many times. No kernel is computed, so all sizes must be known: `shape` and `batch` set
+    those of placeholders. Raises the errors of the command line. If a device runs out of memory, the exception's `report` has
+    the times without memory limits.
     """
     from placesim.report.time_report import TimeReport
     from placesim.studies.time_study import study_time
@@ -55,12 +56,14 @@ def sweep(
     examples: int | None = None,
     **options: Unpack[OptionValues],
 ) -> Iterator[dict[str, Any]]:
-    """Yield a row for each combination of the values in `over`, in order, as soon as it and those before it are finished.
+    """Yield a row for each combination of the values in `over`, in order.
 
-    Keys are those of `placesim sweep`; a value is a list, a range or a text such as `1..8`.  A row has its settings and results
-    by name, and `error` if it failed.  `jobs` is the number of processes: by default one, or as many as the Dask cluster at the
-    address `scheduler` has room for.  Raises UsageError for invalid keys and values, errors common to all combinations, and
-    UnavailableError if the cluster can't be reached.
+    A row is yielded as soon as it and all rows before it are finished. Keys are those of `placesim sweep`; a value is a list, a
+    range or a text such as `1..8`. A row has its settings and results by name, and `error` if it failed. `jobs` is the number
+    of processes. The default is one, or the capacity of the Dask cluster at the address `scheduler`.
+
+    Raises UsageError for invalid keys and values, UnavailableError if the cluster can't be reached, and any error common to all
+    combinations.
     """
     from placesim.report.text.sweep import row_document
     from placesim.runtime.cluster.connection_settings import Connection
@@ -100,16 +103,18 @@ def plan(
     page: bool = False,
     **options: Unpack[OptionValues],
 ) -> PlanReport:
-    """Search for the best placement of a graph, and compare it with TensorFlow's own, the annotations, single devices and round
-    robin.
+    """Search for the best placement of a graph, and compare it with simple placements.
 
-    `objective` is `latency` (seconds of a step), `throughput` (seconds of the busiest device) or `memory` (highest peak in
-    bytes).  Requests of nodes that match a pattern in `free` are dropped (`*`: all).  The search takes `seconds`, or
-    `evaluations` per lane, in which case a `seed` always gives the same plan.  `jobs` processes search, on the Dask cluster at
-    the address `scheduler` if given; they do not import the caller's script.  With `page`, the report has a page.
+    These are TensorFlow's own placement, the annotations, single devices and round robin. `objective` is `latency` (seconds of
+    a step), `throughput` (seconds of the busiest device) or `memory` (highest peak in bytes). Requests of nodes that match a
+    pattern in `free` are dropped (`*`: all).
 
-    Raises the command line's errors: ResourceExhaustedError if nothing fits, with remedies in its `report`; UsageError for an
-    invalid value.
+    The search takes `seconds`, or `evaluations` for each of its parallel parts. With `evaluations`, a `seed` always gives the
+    same plan. `jobs` processes search, on the Dask cluster at the address `scheduler` if given. They do not import the caller's
+    script. With `page`, the report has an HTML page.
+
+    Raises the errors of the command line. These include ResourceExhaustedError if nothing fits, with remedies in its `report`,
+    and UsageError for an invalid value.
     """
     from placesim.core.errors import ResourceExhaustedError
     from placesim.planning.graphs.plan_comparison import Aim, PlanMeasure

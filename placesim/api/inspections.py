@@ -1,6 +1,6 @@
 """Questions about a placement for Python callers: explanations, checks, differences, pictures and conversions.
 
-Heavy imports happen inside the functions, so that the package starts as fast as a shell tool.
+Functions import their large modules when called, so that `import placesim` is as fast as a shell tool.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def explain(
 ) -> ExplainReport:
     """Explain why nodes are on their devices, and which edits would move them.
 
-    `nodes` are names, ids, shell patterns or scopes that end in `/`; without any, all nodes are explained briefly.  `edits`
-    limits the edits per node (0: none).  `cost` adds each node's predicted time; None does so if it is cheap to compute.  For a
-    graph that can't be placed, the report's `error` has the conflict and possible fixes.
+    `nodes` are names, ids, shell patterns or scopes that end in `/`; without any, all nodes are explained briefly. `edits`
+    limits the edits per node (0: none). `cost` adds each node's predicted time; None adds it only if it is cheap to compute. If
+    the graph can't be placed, the report's `error` has the conflict and possible fixes.
 
     Raises UsageError for an unknown node, with the nearest name, and the errors of the graph and the options.
     """
@@ -61,11 +61,12 @@ def check(
     policy: str | PurePath | Mapping[str, Any] | None = None,
     **options: Unpack[OptionValues],
 ) -> CheckReport:
-    """Check a placement against a policy: the report's `findings` list the violations, and `is_kept` says whether there are
-    none.
+    """Check a placement against a policy.
 
-    A rule in `rules` is an entry of a policy, or a text as for `--rule`: `"no-soft-fallback"`, `"max-transfers=10"`,
-    `{"max-transfers": 10}`.  `policy` is a file or its content as a mapping.  A graph that can't be placed is a finding.
+    The report's `findings` list the violations, and `is_kept` says whether there are none. A rule in `rules` is an entry of a
+    policy, or a text as for `--rule`: `"no-soft-fallback"`, `"max-transfers=10"`, `{"max-transfers": 10}`. `policy` is a file
+    or its content as a mapping. A graph that can't be placed is a violation.
+
     Raises GraphFileError or UsageError for an invalid policy, rule or graph.
     """
     from placesim.core.version import __version__
@@ -97,10 +98,12 @@ def diff(
 ) -> DiffReport:
     """Compare two placements: moved, new and removed nodes, transfers, memory peaks, step times and errors.
 
-    Without `after`, the graph is compared with itself under other options.  `before_options` and `after_options` apply to one
-    side, on top of `options`.  `memory` and `time` enable these comparisons; None does so if they are cheap.  With `page`, the
-    steps of both are simulated, and the report has a page with both, which a notebook shows.  Raises UsageError if there is
-    nothing to compare or a side has no steps for a page, and the errors of graphs and options.
+    Without `after`, the graph is compared with itself under other options. `before_options` and `after_options` apply to one
+    side, and override `options`. `memory` and `time` enable these comparisons; None enables them only if they are cheap. With
+    `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
+
+    Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises the errors of
+    the graphs and the options.
     """
     from placesim.inspection.difference import compare
     from placesim.report.inspection_reports import DiffReport
@@ -125,7 +128,7 @@ def diff(
 
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
-    """Page that compares the steps of two graphs.  Raises UsageError for a report, which has no steps."""
+    """Return an HTML page that compares the steps of two graphs. Raises UsageError for a report, which has no steps."""
     from placesim.planning.graphs.plan_comparison import SimulatedPlacement
     from placesim.report.pictures.comparison_page import Comparison, comparison_page
     from placesim.studies.time_study import study_time
@@ -150,9 +153,9 @@ def show(
 ) -> ShowReport:
     """Show a placement: its name scopes by device, and the copies between devices.
 
-    A notebook shows the report's page, which needs no network.  The report also has `text`, `svg`, `png`, `dot`, `mermaid` and
-    `document`, with scopes open down to `depth`.  `memory` adds memory use to the page; None does so if it is cheap to compute.
-    Raises the errors of the graph and the options; a graph that can't be placed is shown as far as it was placed.
+    A notebook shows the report's page, which needs no network. The report also has `text`, `svg`, `png`, `dot`, `mermaid` and
+    `document`, with scopes open down to `depth`. `memory` adds memory use to the page; None adds it only if it is cheap to
+    compute. Raises the errors of the graph and the options. A graph that can't be placed is shown as far as it was placed.
     """
     from placesim.inspection.picturing.picture import picture_of
     from placesim.report.inspection_reports import ShowReport
@@ -164,7 +167,7 @@ def show(
 
 
 class ConvertedGraph(NamedTuple):
-    """A graph in another format; `notes` are sentences on what the format can't hold."""
+    """A graph in another format. `notes` are sentences about content that the format can't hold."""
 
     form: str
     content: bytes
@@ -174,7 +177,10 @@ class ConvertedGraph(NamedTuple):
         return f"<placesim.Converted to {self.form}: {len(self.content):,} bytes>"
 
     def text(self) -> str:
-        """The content of YAML, JSON and text GraphDefs.  Raises UsageError for a binary GraphDef and an ONNX model."""
+        """Return the content of YAML, JSON and text GraphDefs as a string.
+
+        Raises UsageError for a binary GraphDef and an ONNX model.
+        """
         if self.form in ("pb", "onnx"):
             got = "a binary GraphDef" if self.form == "pb" else "an ONNX model"
             raise UsageError(f"not text: got {got}, expected format yaml, json or pbtxt")
@@ -192,13 +198,16 @@ def convert(
     placed: bool = False,
     **options: Unpack[OptionValues],
 ) -> ConvertedGraph:
-    """Convert a graph to YAML, JSON or a GraphDef, or an ONNX model to one with devices; the result is also written to `out`,
-    if given.
+    """Convert a graph to YAML, JSON or a GraphDef, or add devices to an ONNX model.
 
-    `format` is `yaml`, `json`, `pb`, `pbtxt` or, for an ONNX source, `onnx`; the default is the extension of `out`, else YAML.
+    Returns the result, and also writes it to `out` if given. `format` is `yaml`, `json`, `pb`, `pbtxt` or, for an ONNX source,
+    `onnx`; the default is the extension of `out`, else YAML.
+
     `nodes` selects the form of nodes in YAML: `exact` uses scopes if they give exactly the same nodes, `raw` writes NodeDefs,
-    `scopes` uses scopes even if attrs equal to their defaults are lost.  With `placed`, nodes request the devices on which they
-    were placed.  Raises UsageError for an invalid format or path, and the errors of the graph and the options.
+    and `scopes` always uses scopes, even if attrs equal to their defaults are lost. With `placed`, nodes request the devices on
+    which they were placed.
+
+    Raises UsageError for an invalid format or path, and the errors of the graph and the options.
     """
     from placesim.core.files.writer import WholeFiles
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
@@ -243,7 +252,10 @@ def _snapshot(
     partitioned: bool = True,
     name: str | None = None,
 ) -> Snapshot:
-    """Snapshot of a graph that is placed now, or of a report's placement, to which the options do not apply."""
+    """Place a graph, or take the placement of a report, and return it as a snapshot.
+
+    The options do not apply to a report.
+    """
     if hasattr(source, "snapshot"):
         found: Snapshot = source.snapshot()
         needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]
@@ -268,7 +280,7 @@ def _name(source: Any) -> str:
 
 
 def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    """Label of a side: its name, and the options that differ from the other side's."""
+    """Return the label of one side of a comparison: its name, and the options that differ from the other side's."""
     own = ", ".join(f"{key}={value}" for key, value in side.items() if other.get(key) != value)
     return f"{name} ({own})" if own else name
 

@@ -1,4 +1,7 @@
-"""Run a graph from any source with options by name, and return a report, or raise the error that ended it."""
+"""Functions that list devices, or place, dry-run or execute a graph with options by name.
+
+They return a report or raise an error.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,9 @@ def run(
 ) -> Report:
     """Load, place and execute a graph, given as a path, an open file or a mapping.
 
-    With `engine="dask"`, it runs on workers of a Dask cluster: those of a `scheduler`, assigned to devices by `worker`
-    (`DEVICE=ADDRESS`, or a mapping), or new ones on this machine.  Options are named like the command line's flags.  Raises the
-    command line's errors, with the results up to the error as the exception's `report`.
+    With `engine="dask"`, it runs on workers of a Dask cluster. These are the workers of a `scheduler`, assigned to devices by
+    `worker` (`DEVICE=ADDRESS`, or a mapping), or new ones on this machine. Options are named like the command line's flags.
+    Raises the errors of the command line; the exception's `report` has the results up to the error.
     """
     chosen = make_options(options)
     bindings = worker.items() if isinstance(worker, Mapping) else ()
@@ -78,10 +81,10 @@ def place(source: Source, **options: Unpack[OptionValues]) -> Report:
 @with_options
 @with_error_reports
 def memory(source: Source, **options: Unpack[OptionValues]) -> Report:
-    """Dry-run a graph's steps: the report's `memory` has the peak of each device.
+    """Dry-run a graph's steps; the report's `memory` has the peak of each device.
 
-    With `execute=True` the steps are executed, for sizes that depend on values.  Raises TensorFlow's error if a device runs out
-    of memory, with the results up to the error as the exception's `report`.
+    With `execute=True` the steps are executed, which is needed if sizes depend on values. Raises TensorFlow's error if a device
+    runs out of memory; the exception's `report` has the results up to the error.
     """
     chosen = make_options({"execute": False, **options})
     stage = SimulationStage.EXECUTED if chosen.execute else SimulationStage.WALKED
@@ -102,8 +105,8 @@ def devices(
 ) -> tuple[Device, ...]:
     """List the devices of a simulated machine in the order of `session.list_devices()`.
 
-    With `graph`, they are those of a session with the graph's machine and `config`.  `tensorflow` is the release, and `log`
-    receives its log messages.  Raises TensorFlow's errors for the session.
+    With `graph`, the machine and `config` of the graph determine the devices. `tensorflow` is the release, and `log` receives
+    its log messages. Raises the errors that TensorFlow raises when it creates such a session.
     """
     given = {"environment": environment or {}, "process": process}
     options = make_options(

@@ -53,14 +53,17 @@ def _fixture() -> Callable[..., Any]:
 
     @pytest.fixture(name="holds_placement")
     def holds_placement() -> Callable[..., CheckReport]:
-        """Fixture `assert_placement`: checks a graph's placement against rules, and fails the test with the broken ones."""
+        """Return `assert_placement`, which fails the test if a graph's placement breaks a rule."""
         return assert_placement
 
     return holds_placement
 
 
 def __getattr__(name: str) -> Any:
-    """Provide the fixture that pytest looks up in a plugin; without pytest there is none."""
+    """Return the fixture `holds_placement`, which pytest looks up in a plugin.
+
+    Raises AttributeError for any other name. The fixture is built on access, because pytest may not be installed.
+    """
     if name != "holds_placement":
         raise AttributeError(name)
     found = globals()[name] = _fixture()

@@ -1,4 +1,4 @@
-"""The command line.  Commands and their dependencies are imported only when they are called, for a fast start."""
+"""The command line. Commands and their dependencies are imported only when they are called, so that it starts fast."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from placesim.core.process.interrupts import (
 )
 
 BLAS_SPIN = ("OPENBLAS_THREAD_TIMEOUT", "18")
-"""OpenBLAS's variable for how long an idle thread spins: two to this power, in cycles.
+"""OpenBLAS's variable for the time that an idle thread spins: two to this power, in cycles.
 
-Its own 26 is some 25 ms after the import and after each product, where a processor is idle: up to a quarter of the time that a
-short command takes of processors.  18 still outlasts the pause between two products.
+OpenBLAS's default of 26 is about 25 ms after the import and after each product, on an idle processor. That is up to a quarter
+of the processor time of a short command. 18 is still longer than the pause between two products.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0, 1 for an error that TensorFlow would raise, or 2 for invalid input.
+    """Run a command and return its exit code.
 
-    It is 70 for a bug in placesim, and 130 on Ctrl-C.
+    The code is 0 for success, 1 for an error that TensorFlow would raise, and 2 for invalid input. It is 70 for a bug in
+    placesim, and 130 on Ctrl-C.
     """
     # numpy's warnings tell of its own arithmetic, not of the graph
     if not sys.warnoptions:

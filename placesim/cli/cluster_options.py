@@ -1,4 +1,4 @@
-"""Options of commands that may use a Dask cluster, and the connection that they mean."""
+"""Options of commands that may use a Dask cluster, and the connection made of them."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ worker_options = together(
 
 
 def take_connection(values: dict[str, Any]) -> Connection:
-    """The cluster that these options name, which are taken out of the values.
+    """Remove the cluster options from `values`, and return the connection that they describe.
 
-    Raises UsageError for files of TLS that no cluster is reached with.
+    Raises UsageError for TLS files without a cluster.
     """
     tls = take_record(values, Tls)
     connection = take_record(values, Connection, seconds=values.pop("scheduler_timeout"), tls=tls, tell=_complain_line)

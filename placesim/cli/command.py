@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from placesim.cli.option_types import FILE_ACCESS, GENERAL, GROUPS, MACHINE, OWN, PLACEMENT, SIZES, SOURCE, Option, Word
 
 _SETTING = (MACHINE, SOURCE, SIZES, PLACEMENT, FILE_ACCESS)
-"""Groups of options that define a graph and its placement: they mean the same in every command that has them."""
+"""Groups of options that define a graph and its placement. They mean the same in every command that has them."""
 EXITS = {
     0: "done",
     1: "the graph can't be placed or run on this machine: TensorFlow would raise an error",
@@ -29,7 +29,8 @@ COLORS = ("auto", "always", "never")
 class CommandSettings:
     """Settings of the whole command line.
 
-    `script_arguments` stood behind a script's `--`; parameters that are `from_environment` have their default from there.
+    `script_arguments` are the words after `--` and a script. `from_environment` names parameters whose default is from the
+    environment.
     """
 
     __slots__ = ("debug", "from_environment", "quiet", "script_arguments")
@@ -42,16 +43,16 @@ class CommandSettings:
 
 
 def current_settings() -> CommandSettings:
-    """Settings of the running command, or the defaults if none runs."""
+    """Return the settings of the running command, or the defaults if no command runs."""
     context = click.get_current_context(silent=True)
     settings = None if context is None else context.find_object(CommandSettings)
     return CommandSettings() if settings is None else settings
 
 
 def same_setting(name: str, argument: str) -> str:
-    """Command line of another command for the same graph and machine.
+    """Return the command line of another command for the same graph and machine.
 
-    Empty for a script with its own arguments, after which no options can follow.
+    It is empty for a script with its own arguments, as no options can follow these.
     """
     context = click.get_current_context()
     if current_settings().script_arguments:
@@ -80,7 +81,7 @@ def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
 
 
 def _set_color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """By the variables that Rich obeys, and processes that are started; the shell sets them back."""
+    """Set the environment variables for colour that Rich and child processes read. `run_shell` restores them at the end."""
     if value in ("always", "never"):
         for name in COLOR_VARIABLES:
             os.environ.pop(name, None)
@@ -109,11 +110,11 @@ GENERAL_OPTIONS = (
     ),
     _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error.", folder_values="none"),
 )
-"""Options of every command, and of the group of commands."""
+"""Options of every command, and of `placesim` itself."""
 
 
 class Command(click.Command):
-    """A command whose help has its options in groups and its exit codes."""
+    """A command whose help lists the options in groups, and the exit codes."""
 
     def __init__(self, *arguments: Any, exits: Mapping[int, str] = EXITS, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -123,7 +124,10 @@ class Command(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """With the defaults of files and of the environment.  Raises UsageError, with its place, for one that means nothing."""
+        """Make a context with defaults from settings files and the environment.
+
+        Raises UsageError, with the place, for an invalid default.
+        """
         if parent is None or info_name is None or not isinstance(parent.command, click.Group) or _HELP & set(args):
             return super().make_context(info_name, args, parent, **extra)
         if extra.get("resilient_parsing"):  # a shell asks how a word ends: what is wrong elsewhere is not said there
@@ -154,7 +158,7 @@ class Command(click.Command):
             write_complaint(escape(f"Warning: {sentence}\n"))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each group under its title."""
+        """Write the options in groups, each under its title."""
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in GROUPS}
         for param in self.get_params(ctx):
             row = param.get_help_record(ctx) if isinstance(param, click.Option) else None
@@ -166,13 +170,16 @@ class Command(click.Command):
                     formatter.write_dl(found)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The exit codes."""
+        """Write the exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(code), meaning) for code, meaning in self.exits.items()])
 
 
 def _say_default(text: str) -> str:
-    """The help of an option with its default in the sentence, where click appends `[default: 3; x>=1]`."""
+    """Return the help of an option with its default as part of the sentence.
+
+    click appends it as `[default: 3; x>=1]`.
+    """
     text, found, extra = text.partition("  [default: ")
     if not found:
         return text
@@ -191,11 +198,11 @@ def _group_of(param: click.Parameter) -> str:
 
 
 def is_from_environment(name: str) -> bool:
-    """Whether the running command's parameter has its value from a variable of the environment."""
+    """Whether a parameter of the running command has its value from an environment variable."""
     context = click.get_current_context()
     return name in current_settings().from_environment and _is_by_default(context, name)
 
 
 def command(name: str, exits: Mapping[int, str] = EXITS) -> Callable[[Callable[..., Any]], Command]:
-    """Decorator that makes a function the command `name`; `exits` are its specific exit codes."""
+    """Return a decorator that makes a function the command `name`. `exits` are the meanings of its exit codes."""
     return click.command(name, cls=Command, exits=exits)

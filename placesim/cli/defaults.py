@@ -1,10 +1,12 @@
-"""Defaults of options that the command line does not name: environment variables, then files of settings.
+"""Defaults of options that the command line does not name: environment variables, then settings files.
 
-`PLACESIM_COMMAND_OPTION` holds for one command, `PLACESIM_OPTION` for all that have the option.  A file is found as
-`placesim.toml` or the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it; the
-user's own is `~/.config/placesim/config.toml`.  The top of a file holds for all commands that have such an option, and a table
-of a command's name for that command.  A folder may come from elsewhere, and with it the file that is found there: each option's
-`folder_values` say what such a file may set.
+`PLACESIM_COMMAND_OPTION` applies to one command, `PLACESIM_OPTION` to all commands with the option. A settings file is
+`placesim.toml`, or the table `[tool.placesim]` of a `pyproject.toml`, in the current directory or the nearest one above it. The
+user's own is `~/.config/placesim/config.toml`. The top of a file applies to all commands that have the option, and a table with
+a command's name to that command.
+
+A folder, and the settings file in it, may come from an untrusted source. Each option's `folder_values` say which values such a
+file may set.
 """
 
 from __future__ import annotations
@@ -25,20 +27,20 @@ from placesim.core.files.reader import open_file
 
 PREFIX = "PLACESIM_"
 CONFIG = "PLACESIM_CONFIG"
-"""Environment variable with the path of the only settings file; empty for none."""
+"""Environment variable with the path of the only settings file to read; if it is empty, none is read."""
 FILE = "placesim.toml"
 _PROJECT = "pyproject.toml"
 _TABLE = ("tool", "placesim")
 OWN_FILE = "placesim/config.toml"
-"""The user's own, below `~/.config`."""
+"""Path of the user's own settings file, below `~/.config`."""
 MAX_BYTES = 1 << 20
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class SettingsFile(NamedTuple):
-    """A file of settings, read: its path, its table, its text, and the keys that lead to the table.
+    """A settings file: its path, its table, its text, and the keys that lead to the table.
 
-    `is_found`: it lay in the current directory or above it, and the user named it nowhere.
+    `is_found` says that it was found in the current directory or above it, and that the user did not name it.
     """
 
     path: Path
@@ -49,7 +51,7 @@ class SettingsFile(NamedTuple):
 
 
 class DefaultOrigin(NamedTuple):
-    """Position of a value: a variable of the environment, or the keys that lead to it in a file."""
+    """The origin of a default: an environment variable, or a file and the keys in it."""
 
     name: str
     file: SettingsFile | None = None
@@ -57,48 +59,51 @@ class DefaultOrigin(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Place for messages."""
+        """Return the place of the value, for messages."""
         if self.file is None:
             return self.name
         line = _line_of(self.file.text, (*self.file.above, *self.keys))
         return f"{_shown(self.file.path)}:{line}" if line else _shown(self.file.path)
 
     def wrong(self, key: str, said: str) -> UsageError:
-        """Error for an invalid value."""
+        """Return the error for an invalid value."""
         return UsageError(f"wrong {self.name}: {said}" if self.file is None else f"{self.place}: wrong value of {key}: {said}")
 
 
 class Words(NamedTuple):
-    """Words that set an option: its long words without their dashes, each with its effect on a true or false flag."""
+    """The long words of an option, without dashes.
+
+    `flags` maps each word of a flag to the values for true and false; it is None for other options.
+    """
 
     param: click.Option
     flags: Mapping[str, Any] | None
 
 
 class Default(NamedTuple):
-    """A value for click, with its key and its place."""
+    """A default value for click, with its key and its origin."""
 
     value: Any
     key: str
     source: DefaultOrigin
 
     def misfit(self, error: click.BadParameter) -> UsageError:
-        """Error for a value that click rejects."""
+        """Return the error for a value that click rejects."""
         said = " ".join(error.message.split())
         return self.source.wrong(self.key, said if said.startswith("got ") else f"got '{self.value}': {said}")
 
 
 class Defaults(NamedTuple):
-    """Values by parameter, and a sentence for each key of a found file that was ignored."""
+    """Default values by parameter, and a message for each key of a found file that was ignored."""
 
     values: Mapping[str, Default]
     ignored: Sequence[str]
 
 
 def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> Defaults:
-    """The values of a command's options.
+    """Return the defaults of a command's options.
 
-    Raises UsageError, with the place, for a key that no command has, and for a value that means nothing.
+    Raises UsageError, with the place, for a key that no command has, and for an invalid value.
     """
     options = _options(command)
     found: dict[str, Default] = {}
@@ -119,7 +124,7 @@ def defaults_of(command: click.Command, name: str, commands: Sequence[str]) -> D
 
 
 def _options(command: click.Command) -> dict[str, Words]:
-    """Every option that can have a default, by each of its long words."""
+    """Return every option that can have a default, by each of its long words."""
     found: dict[str, Words] = {}
     for param in command.params:
         if not isinstance(param, click.Option) or param.name in ("help", "version"):
@@ -135,7 +140,7 @@ def _options(command: click.Command) -> dict[str, Words]:
 
 
 def _breach(param: click.Option, value: Any, folder: Path) -> str:
-    """Explain why a file found in a folder may not set an option to this value; empty if it may."""
+    """Return the reason why a file found in a folder may not set an option to this value; empty if it may."""
     if not isinstance(param, Option) or param.folder_values == "none":
         return "a file found in a folder may not set it"
     if param.folder_values == "own files":
@@ -158,7 +163,7 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """Values of environment variables; one of the command precedes one of all commands."""
+    """Yield the values of environment variables; a variable of the command overrides one of all commands."""
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
     for key in options:
@@ -171,7 +176,7 @@ def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[s
 def _of_file(
     from_file: SettingsFile, name: str, commands: Sequence[str], options: Mapping[str, Words]
 ) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """Values of a file, the command's own table last."""
+    """Yield the values of a settings file. The command's own table comes last, and so overrides the rest."""
     for key, value in from_file.table.items():
         plain = key.replace("_", "-")
         if isinstance(value, dict):
@@ -196,7 +201,7 @@ def _words_of_all(commands: Sequence[str]) -> list[str]:
 
 
 def _read() -> Iterator[SettingsFile]:
-    """Read the settings files: the user's own, then the nearest; or only the one named by the environment."""
+    """Yield the settings files: the user's own, then the nearest one; or only the file that the environment names."""
     named = os.environ.get(CONFIG)
     if named is not None:
         one = _parsed(Path(named), Path(named).name == _PROJECT, is_found=False) if named else None
@@ -214,7 +219,7 @@ def _own_path() -> Path:
 
 
 def _nearest() -> SettingsFile | None:
-    """The file in the current directory, or in the nearest one above it."""
+    """Return the settings file in the current directory, or in the nearest one above it; None if there is none."""
     try:
         here = Path.cwd()
     except OSError:
@@ -230,7 +235,7 @@ def _nearest() -> SettingsFile | None:
 
 
 def _parsed(path: Path, is_project: bool, is_found: bool) -> SettingsFile | None:
-    """Parse a settings file; None for a project file without a placesim table."""
+    """Parse a settings file. Returns None for a project file without a placesim table."""
     try:
         with open_file(path) as file:
             data = file.read(MAX_BYTES + 1)
@@ -261,7 +266,10 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
-    """With the place, which tomllib has in its message, and a decoder in its error."""
+    """Return the error for a file that is not TOML.
+
+    The place is taken from tomllib's message, or from the error of the decoder.
+    """
     said = str(error)
     lines = data.splitlines() or [b""]
     line, column = len(lines), len(lines[-1]) + 1
@@ -277,7 +285,7 @@ def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
 
 
 def unknown_variables(command: click.Command, name: str, commands: Sequence[str]) -> Iterator[str]:
-    """Message for each environment variable that looks like an option but sets none, in any command."""
+    """Yield a message for each environment variable that looks like an option but sets none, in any command."""
     own = _variables(command, name)
     for variable in sorted(os.environ):
         if not variable.startswith(PREFIX) or variable in own or variable == CONFIG:
@@ -291,12 +299,15 @@ def unknown_variables(command: click.Command, name: str, commands: Sequence[str]
 
 
 def _variables(command: click.Command, name: str) -> set[str]:
-    """Those that set the command's options."""
+    """Return the environment variables that set the command's options."""
     return {f"{PREFIX}{which}{_variable(word)}" for word in _options(command) for which in ("", f"{_variable(name)}_")}
 
 
 def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
-    """Environment variables of all commands, imported one by one until `variable` is found."""
+    """Return the environment variables of all commands.
+
+    Commands are imported one by one until `variable` is found; the later ones are missing.
+    """
     known = {CONFIG}
     # the one that it names first
     for name in sorted(commands, key=lambda name: not variable.startswith(f"{PREFIX}{_variable(name)}_")):
@@ -307,7 +318,7 @@ def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
 
 
 def _shown(path: Path) -> str:
-    """Shortest form of a path, relative to the current directory if possible."""
+    """Return a path relative to the current directory if possible."""
     try:
         return str(path.relative_to(Path.cwd()))
     except ValueError:
@@ -315,7 +326,10 @@ def _shown(path: Path) -> str:
 
 
 def _line_of(text: str, keys: Sequence[str]) -> int | None:
-    """The line that sets a key, from 1: tomllib keeps none, so the text is cut until the key is gone."""
+    """Return the number of the line that sets a key, from 1; None if unknown.
+
+    tomllib keeps no lines, so ever fewer lines are parsed until the key is missing.
+    """
     import tomllib
 
     wanted = len(keys)
@@ -345,7 +359,10 @@ def _unknown(file: SettingsFile, keys: Sequence[str], known: Sequence[str], what
 
 
 def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: DefaultOrigin) -> Any:
-    """As click takes it: a flag's value, a list of texts where an option may be repeated, else a text."""
+    """Convert a default to the form that click takes.
+
+    This is a flag's value, a list of texts for a repeatable option, or a text.
+    """
     if flags is not None:
         return flags[key][0 if _truth(key, value, source) else 1]
     if param.multiple:

@@ -1,4 +1,4 @@
-"""Runs a command, prints its error on standard error, and returns the exit code; no other module prints errors."""
+"""Execution of a command: an error is printed on standard error, and gives the exit code. No other module prints errors."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from placesim.core.escaping import escape
 from placesim.core.process.interrupts import INTERRUPTED, was_interrupted
 
 DEFECT = 70
-"""An error that is placesim's own (EX_SOFTWARE of sysexits.h)."""
+"""Exit code of a bug in placesim (EX_SOFTWARE of sysexits.h)."""
 _MAX_REPORTED = 300
 
 
 def run_shell(arguments: Sequence[str] | None) -> int:
-    """Run the command that the arguments name, to its exit code."""
+    """Run the command that the arguments name, and return its exit code."""
     settings = CommandSettings()
     open_streams()
     colors = {name: os.environ[name] for name in COLOR_VARIABLES if name in os.environ}
@@ -41,14 +41,14 @@ def run_shell(arguments: Sequence[str] | None) -> int:
 
 
 def _set_back(colors: dict[str, str]) -> None:
-    """Undo the changes of --color to this process's environment."""
+    """Undo the changes that --color made to this process's environment."""
     for name in COLOR_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(colors)
 
 
 def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
-    """The command's own exit code; a wrong command line is a UsageError."""
+    """Run the command and return its own exit code. Raises UsageError for an invalid command line."""
     _check_folder()
     own, settings.script_arguments = _without_script_arguments(arguments)
     try:
@@ -65,7 +65,7 @@ def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
 
 
 def _check_folder() -> None:
-    """Raises UsageError if the current directory has been deleted: no name leads anywhere from there."""
+    """Raise UsageError if the current directory has been deleted, because relative paths then lead nowhere."""
     try:
         os.getcwd()
     except OSError as error:
@@ -74,7 +74,7 @@ def _check_folder() -> None:
 
 
 def _without_script_arguments(arguments: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """Split the arguments at `--` after a Python script: those for placesim, and those for the script."""
+    """Split the arguments at the `--` after a Python script, into those for placesim and those for the script."""
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
     if not any(word.endswith(".py") for word in words[:end]):

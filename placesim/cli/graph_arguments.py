@@ -1,4 +1,7 @@
-"""The GRAPH arguments of commands -> loaded graph files, or snapshots of a graph placed now or a report written before."""
+"""Conversion of the GRAPH arguments of commands to loaded graph files, or to snapshots.
+
+A snapshot is of a graph that is placed now, or of an existing report.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def load_graph(graph: str, options: SimulationOptions) -> LoadedGraph:
-    """Load a path, or standard input for `-`; problems of the file are in the result."""
+    """Load a path, or standard input for `-`. The result includes the problems of the file."""
     from placesim.cli.progress import show_stages
     from placesim.core.errors import PlacesimError
     from placesim.formats.sources.loading import LoadedGraph, load
@@ -37,7 +40,7 @@ _scripts: dict[str, tuple[SimulationOptions, ScriptGraph]] = {}
 
 
 def _built(graph: str, options: SimulationOptions) -> ScriptGraph | None:
-    """Graph built by a Python script, which a command runs once, with a note; None for any other graph."""
+    """Return the graph built by a Python script, which a command runs once, with a note; None for any other source."""
     from placesim.formats.recognition import is_script
 
     if not is_script(graph):
@@ -52,7 +55,10 @@ def _built(graph: str, options: SimulationOptions) -> ScriptGraph | None:
 
 
 def read_once(graph: str, options: SimulationOptions) -> bytes | None:
-    """Bytes of a source that can't be read twice (standard input, a stream, a script's graph); None for other sources."""
+    """Return the bytes of a source that can't be read twice; None for other sources.
+
+    Such sources are standard input, a stream and a script's graph.
+    """
     from placesim.core.files.reader import is_stream
     from placesim.formats.sources.loading import read_bytes, read_limited, read_stream
 
@@ -64,12 +70,12 @@ def read_once(graph: str, options: SimulationOptions) -> bytes | None:
 
 
 def graph_name(graph: str) -> str:
-    """Name of the graph in messages."""
+    """Return the name of the graph in messages."""
     return "<stdin>" if graph == "-" else graph
 
 
 def load_graphs(graphs: Sequence[str], options: SimulationOptions) -> Iterator[tuple[str, LoadedGraph]]:
-    """Each graph with its name; a `.jsonl` file holds one a line."""
+    """Yield each graph with its name; a `.jsonl` file has a graph on each line."""
     from placesim.formats.sources.loading import read_lines
 
     for graph in graphs:
@@ -87,7 +93,10 @@ def open_subject(
     wishes: DryRunNeeds = NO_WISHES,
     takes_prediction: bool = False,
 ) -> Snapshot:
-    """The snapshot of a path, or of `-` for standard input, as `subjects.open_snapshot` has it; `values` are the options."""
+    """Return the snapshot of a path, or of `-` for standard input, as `snapshots.open_snapshot` does.
+
+    `values` are the options.
+    """
     from placesim.cli.options import in_shell
     from placesim.cli.progress import show_stages
     from placesim.formats.sources.loading import load, read_bytes, source_again
@@ -109,7 +118,10 @@ def open_subject(
 def subjects_in(
     graph: str, values: Mapping[str, Any], wishes: DryRunNeeds = NO_WISHES
 ) -> Sequence[tuple[str, Callable[[], Snapshot]]]:
-    """Subjects that `open_subject` opens from a GRAPH, with their names: one, or one for each line of a `.jsonl` file."""
+    """Return the names of the snapshots of a GRAPH, each with a function that opens it.
+
+    There is one snapshot, or one for each line of a `.jsonl` file.
+    """
     if not graph.endswith(".jsonl"):
         return [(graph_name(graph), lambda: open_subject(graph, values, wishes=wishes))]
     from placesim.cli.options import in_shell

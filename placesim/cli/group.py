@@ -10,7 +10,7 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 
 class LazyGroup(Command, click.Group):
-    """A group that knows its commands by their lines of help."""
+    """A group that knows its commands from a table with their lines of help, and imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -26,12 +26,12 @@ class LazyGroup(Command, click.Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Commands before options."""
+        """Write the commands before the options."""
         self.format_commands(ctx, formatter)
         Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table, so that `--help` imports no command."""
+        """Write the commands from the table, so that `--help` imports no command."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

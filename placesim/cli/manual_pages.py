@@ -1,6 +1,6 @@
 """Pages of the manual by topic, and their sections and numbered rules.
 
-Most pages are files in `manual/`; pages about tables are generated section by section when they are read.
+Most pages are files in `manual/`. Pages about tables are generated when they are read, section by section.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _RULE = re.compile(r"( *)(- )?\*\*([0-9]+\.[0-9][^*]*)\*\*")
 
 
 class Part(NamedTuple):
-    """A heading or a numbered rule of a page, and the lines that it holds.
+    """A heading or a numbered rule of a page, with the range of its lines.
 
-    `number` is the heading's or the rule's, without blanks and in small letters; "" for a heading without one.  `title` is the
-    heading's text, "" for a rule; `level` the number of its `#`, 0 for a rule.
+    `number` is that of the heading or rule, in lower case without blanks; "" for a heading without one. `title` is the
+    heading's text; "" for a rule. `level` is the heading's number of `#`; 0 for a rule.
     """
 
     number: str
@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 Sections = Mapping[str, Callable[[], str]]
-"""Headings of a generated page, each with a function that makes its text; "" is the text before the first heading."""
+"""Headings of a generated page, each with a function that returns its text. "" has the text before the first heading."""
 
 
 def _ops() -> Sections:
@@ -59,7 +59,7 @@ MADE: Mapping[str, MadePage] = {
 
 
 def topics() -> dict[str, str]:
-    """Each page's name and title, in the order of names."""
+    """Return the name and title of each page, sorted by name."""
     written = {path.stem: _title(path) for path in _FOLDER.glob("*.md")}
     return dict(sorted((written | {name: page.title for name, page in MADE.items()}).items()))
 
@@ -70,7 +70,7 @@ def _title(path: Path) -> str:
 
 
 def read_page(topic: str) -> str:
-    """The text of a page, in Markdown; `topic` is one of `topics`."""
+    """Return the text of a page, in Markdown; `topic` is one of `topics`."""
     return "".join(page_pieces(topic))
 
 
@@ -83,7 +83,7 @@ def page_pieces(topic: str) -> Iterator[str]:
 
 
 def read_sections(topic: str, wanted: str) -> str:
-    """Sections that `find_sections` finds in a page; only these are made for a generated page."""
+    """Return the sections of a page that `find_sections` finds. Of a generated page, only these are generated."""
     if topic in MADE:
         sections = MADE[topic].sections()
         return "".join(_filled(find_sections(_outline(topic, sections), wanted), sections))
@@ -91,7 +91,7 @@ def read_sections(topic: str, wanted: str) -> str:
 
 
 def read_outline(topic: str) -> str:
-    """Return a page, or only the headings of a generated one."""
+    """Return a page, or only the headings of a generated page."""
     return _outline(topic, MADE[topic].sections()) if topic in MADE else read_page(topic)
 
 
@@ -100,7 +100,7 @@ def _outline(topic: str, sections: Sections) -> str:
 
 
 def _filled(outline: str, sections: Sections) -> Iterator[str]:
-    """Some headings, each with the text under it."""
+    """Yield some headings, each followed by its text."""
     for line in outline.splitlines(keepends=True):
         heading = line.rstrip("\n")
         yield line
@@ -109,9 +109,10 @@ def _filled(outline: str, sections: Sections) -> Iterator[str]:
 
 
 def find_sections(text: str, wanted: str) -> str:
-    """Section or rule with a number, else the section with that heading, else all sections whose heading contains `wanted`.
+    """Return a section or a rule of a page, or "" if nothing is found.
 
-    A rule is shown under its section's heading; "" if nothing is found.
+    The section or rule with the number `wanted` comes first, then the section with that heading, then all sections whose
+    heading contains it. A rule is shown under its section's heading.
     """
     lines, parts = text.splitlines(), read_parts(text)
     number = plain_number(wanted)
@@ -124,7 +125,10 @@ def find_sections(text: str, wanted: str) -> str:
 
 
 def _parts_named(parts: Sequence[Part], wanted: str) -> list[Part]:
-    """Parts with this heading, else those whose heading contains it; the whole page only if no part matches."""
+    """Return the parts with this heading, else those whose heading contains it.
+
+    The whole page is returned only if no other part matches.
+    """
     exact = [part for part in parts if part.title.lower() == wanted]
     near = [part for part in parts if wanted in part.title.lower()]
     return exact or [part for part in near if part.level > 1] or near
@@ -136,14 +140,14 @@ def plain_number(text: str) -> str:
 
 
 def read_parts(text: str) -> list[Part]:
-    """All headings and rules of a page, in its order."""
+    """Return all headings and rules of a page, in order."""
     lines = text.splitlines()
     marks = list(_marks(lines))
     return [part._replace(end=_end(lines, part, marks[index + 1 :])) for index, part in enumerate(marks)]
 
 
 def _marks(lines: Sequence[str]) -> Iterator[Part]:
-    """Starts of the parts; text in a fenced block starts none."""
+    """Yield the first lines of all parts. Fenced code blocks are skipped."""
     is_fenced = False
     for index, line in enumerate(lines):
         is_fenced ^= line.lstrip().startswith("```")
@@ -167,7 +171,10 @@ def _end(lines: Sequence[str], part: Part, later: Sequence[Part]) -> int:
 
 
 def _is_within(number: str, outer: str) -> bool:
-    """Whether a rule is a part of another: `7.2ci` of `7.2c`, and `7.2c` of `7.2`, but not `7.20`, nor `7.2cii` of `7.2ci`."""
+    """Whether a rule is a part of another.
+
+    `7.2ci` is a part of `7.2c`, and `7.2c` of `7.2`. `7.20` is no part of `7.2`, nor `7.2cii` of `7.2ci`.
+    """
     rest = number.removeprefix(outer)
     if rest == number:
         return False

@@ -18,21 +18,21 @@ CHECKPOINTS = "Checkpoints"
 REPORT = "Report"
 GENERAL = "General"
 GROUPS = (OWN, MACHINE, CLUSTER, SOURCE, SIZES, PLACEMENT, FILE_ACCESS, CHECKPOINTS, REPORT, GENERAL)
-"""The titles over options in `--help`, in their order."""
+"""Titles of the groups of options in `--help`, in order."""
 FolderValues = Literal["any", "own files", "none"]
-"""Values that an option may have from a settings file found in the current folder or above it: somebody else's, maybe.
+"""Values that an option may have from a settings file in the current folder or above it, which may be untrusted.
 
-`any` is for options that only change how a graph is placed, simulated or shown.  `own files` is for such options that name a
-file to read: one in the folder of the settings file.  `none` is for options that write, connect, start something, use more of
-the machine, or set a limit.
+`any` is for options that only change how a graph is placed, simulated or shown. `own files` is for such options that name a
+file to read, which must be in the folder of the settings file. `none` is for options that write, connect, start something, use
+more of the machine, or set a limit.
 """
 
 
 class Option(click.Option):
-    """An option with its heading in the help, and the values that a settings file found in a folder may give it.
+    """An option with the title of its group, and the values that a settings file found in a folder may give it.
 
-    `files` are the files that one value names: itself, unless it is more than a path.  `completes` is the kind of words that a
-    shell offers for it, as `shell_completion.FINDERS` has them.
+    `files` returns the files that a value names; by default the value is a path. `completes` is the kind of words that a shell
+    offers for it, a key of `shell_completion.FINDERS`.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Option(click.Option):
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """One of a few words; for any other the error names the nearest."""
+    """A parameter type for one of a few words. The error for any other word suggests the most similar one."""
 
     name = "word"
 
@@ -60,11 +60,11 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         self.words = tuple(words)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """The words, for the help."""
+        """Return the words, for the help."""
         return "|".join(self.words)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word.  Raises click.BadParameter, with the nearest, for any other."""
+        """Return the word. Raises click.BadParameter, with the most similar word, for any other."""
         if value not in self.words:
             from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
@@ -74,18 +74,18 @@ class Word(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
 
 class OutputFile(click.Path):
-    """Path of an output file; `-` is refused, since standard output has the command's report."""
+    """A parameter type for the path of an output file. `-` is refused, since standard output has the command's report."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path.  Fails for `-`."""
+        """Return the path. Raises click.BadParameter for `-`."""
         if value == "-":
             self.fail("'-' is no file: expected a path, or ./- for a file of that name.", param, ctx)
         return super().convert(value, param, ctx)
 
 
 def option(*words: str, folder_values: FolderValues, group: str = OWN, **settings: Any) -> Callable[[Any], Any]:
-    """`click.option` with a heading in the help, and the values that a settings file found in a folder may give."""
+    """Return `click.option` with a group, and the values that a settings file found in a folder may give."""
     return click.option(*words, cls=Option, folder_values=folder_values, group=group, **settings)

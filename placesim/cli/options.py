@@ -20,7 +20,7 @@ Record = TypeVar("Record")
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Several options as one decorator, in their order."""
+    """Combine several options into one decorator, in order."""
 
     def decorate(command: Command) -> Command:
         for add in reversed(options):
@@ -184,7 +184,7 @@ graph_options = together(machine_options, source_options, placement_options)
 
 
 def _fed_files(text: str) -> Iterator[str]:
-    """The file that `NAME=VALUE` names, if any."""
+    """Yield the file that `NAME=VALUE` names, if any."""
     from placesim.formats.graph_file.sections.overrides import parse_feed
     from placesim.graph.session_steps import FileFeed, file_of_feed
 
@@ -263,7 +263,7 @@ report_options = together(
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
-    """`--shape`; `purpose` says what it affects."""
+    """Return the option `--shape`; `purpose` says what it affects."""
     text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
     return option(
         "--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, completes="placeholders", folder_values="any"
@@ -271,7 +271,7 @@ def shape_option(purpose: str = "") -> Callable[[Command], Command]:
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
-    """`--shape` and `--batch`; `purpose` says what they affect."""
+    """Return the options `--shape` and `--batch`; `purpose` says what they affect."""
     text = _for(purpose, "Batch size: the first dimension of placeholders, if unknown.")
     batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
     return together(shape_option(purpose), batch)
@@ -303,7 +303,7 @@ def _for(purpose: str, text: str) -> str:
 
 
 def top_option(default: int, what: str) -> Callable[[Command], Command]:
-    """`--top`: number of listed items."""
+    """Return the option `--top`, the number of listed items."""
     text = f"Maximum number of {what}."
     return option(
         "--top",
@@ -331,35 +331,35 @@ profile_option = option(
 
 
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
-    """`--output`, with its help text."""
+    """Return the option `--output`, with its help text."""
     return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def page_option(text: str) -> Callable[[Command], Command]:
-    """`--html`; `text` describes the page."""
+    """Return the option `--html`; `text` describes the page."""
     return option("--html", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
-    """`--trace`; `what` names its content."""
+    """Return the option `--trace`; `what` names its content."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
     return option("--trace", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:
-    """`--memory`, `--no-memory`."""
+    """Return the options `--memory` and `--no-memory`."""
     return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT, folder_values="any")
 
 
 def time_option(text: str) -> Callable[[Command], Command]:
-    """`--time`, `--no-time`."""
+    """Return the options `--time` and `--no-time`."""
     return option("--time/--no-time", "time", default=None, help=text, group=REPORT, folder_values="any")
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Options named on the command line, with feeds by tensor; a repeatable option that is missing is an empty tuple.
+    """Return the options that have a value, with feeds by tensor, and a script's arguments.
 
-    They include a script's arguments.  Raises UsageError for an invalid feed.
+    Repeatable options without a value are left out too. Raises UsageError for an invalid feed.
     """
     found = {name: value for name, value in values.items() if value is not None and value != ()}
     if "feeds" in found:
@@ -371,11 +371,11 @@ def given(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def in_shell(options: Mapping[str, Any]) -> SimulationOptions:
-    """Options by name, in the environment of the user's shell.  Raises UsageError for invalid values."""
+    """Return checked options, with the environment of the user's shell. Raises UsageError for invalid values."""
     return make_options({"environment": shell_environment(), **options})
 
 
 def take_record(values: dict[str, Any], kind: Callable[..., Record], **known: Any) -> Record:
-    """Make a record whose fields are options, removing their values from `values`."""
+    """Return a record whose fields are options, and remove their values from `values`."""
     named = [name for name in signature(kind).parameters if name in values and name not in known]
     return kind(**{name: values.pop(name) for name in named}, **known)

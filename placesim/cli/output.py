@@ -1,4 +1,4 @@
-"""Printing: results to standard output, warnings and errors to standard error; colour only on a terminal."""
+"""Printing: results to standard output, warnings and errors to standard error. There is colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether to write for a person: on a terminal, or if FORCE_COLOR is set."""
+    """Whether output is for a person: on a terminal, or if FORCE_COLOR is set."""
     return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
 
 
 def write(text: str, is_styled: bool = False) -> bool:
-    """Print a result without control characters other than styles; False if the reader has gone."""
+    """Print a result, with control characters escaped unless `is_styled`. Returns False if the reader has gone."""
     return write_result(text if is_styled else escape(text))
 
 
 def write_pieces(pieces: Iterable[str]) -> bool:
-    """Print a long result piece by piece; False if the reader has gone, and then the rest is not generated."""
+    """Print a long result piece by piece. Returns False if the reader has gone; the rest is then not generated."""
     return all(write(text) for text in join_pieces(pieces))
 
 
 def complain(text: str) -> None:
-    """Print text that is not a result to standard error: warnings and notes; nothing under --quiet."""
+    """Print a warning or note to standard error; nothing under --quiet."""
     if not current_settings().quiet:
         tell(text)
 
 
 def tell(text: str) -> None:
-    """Print to standard error even under --quiet: errors, and requested logs."""
+    """Print an error or a requested log to standard error, even under --quiet."""
     from placesim.cli.progress import write_beside_bar
 
     with write_beside_bar():
@@ -52,9 +52,8 @@ def tell(text: str) -> None:
 def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = False) -> None:
     """Write files, and their folders if `makes_folders`: all of them, or none.
 
-    A file's content comes in pieces, so that a large one is never held whole.
-
-    Raises UsageError if one can't be written.
+    A file's content comes in pieces, so that a large one is never in memory completely. Raises UsageError if a file can't be
+    written.
     """
     path = None
     try:
@@ -66,7 +65,7 @@ def write_files(contents: Mapping[Path, Iterable[bytes]], makes_folders: bool = 
 
 
 def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
-    """A result of one form: to standard output, or into the file `output`.  Raises UsageError if that can't be written."""
+    """Write a result to standard output, or into the file `output`. Raises UsageError if that can't be written."""
     if output is not None:
         write_files(
             {Path(output): [content] if isinstance(content, bytes) else (text.encode() for text in join_pieces(content))}
@@ -78,13 +77,13 @@ def write_content(content: Iterable[str] | bytes, output: str | None) -> None:
 
 
 def unwritable(path: Path | None, error: Exception) -> UsageError:
-    """The error of a file that can't be written."""
+    """Return the error for a file that can't be written."""
     reason = getattr(error, "strerror", None) or str(error)
     return UsageError(f"cannot write {path}: got '{reason}', expected a writable path")
 
 
 def check_writable(path: Path) -> None:
-    """Raise UsageError for an output file that can't be written, before the work begins."""
+    """Raise UsageError for an output file that can't be written. Called before the work begins."""
     try:
         if path.exists() and not path.is_file():
             return  # a pipe is not to be opened twice
@@ -98,18 +97,21 @@ def check_writable(path: Path) -> None:
 
 
 class _WriteTrialEnd(Exception):
-    """Ends the writing of a file that is only tried."""
+    """Ends the trial of `check_writable` before the file gets its name."""
 
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
-    """A trace into a file.  Raises UsageError if it can't be written."""
+    """Write a trace into a file. Raises UsageError if it can't be written."""
     from placesim.report.trace_json import trace_text
 
     write_files({path: (text.encode() for text in join_pieces(trace_text(events)))})
 
 
 def write_styled(text: str | Iterator[str]) -> None:
-    """A result; one that is marked has colour on a terminal, any other is for a program to read, and may come in pieces."""
+    """Print a result, in colour if it is styled and standard output is a terminal.
+
+    A result that is not styled is for programs, and may come in pieces.
+    """
     if not isinstance(text, str):
         write_pieces(text)
     elif isinstance(text, StyledText) and is_terminal(sys.stdout):
@@ -123,9 +125,9 @@ def write_styled(text: str | Iterator[str]) -> None:
 def write_rows(
     rows: Sequence[Mapping[str, Any]], key: str, columns: Sequence[str], form: str, more: Mapping[str, Any] | None = None
 ) -> None:
-    """Print rows as JSON (under `key`, beside `more`), CSV, a Markdown table, or a table for the terminal.
+    """Print rows as JSON (under `key`, beside `more`), CSV, Markdown or text.
 
-    On a terminal that is a table, in a pipe lines with tabs between.
+    On a terminal, text is a table; in a pipe, lines with tabs between columns.
     """
     if form == "json":
         from placesim.report.document import json_line
@@ -148,13 +150,13 @@ def write_rows(
 
 
 def write_creation(report: Report) -> None:
-    """Print TensorFlow's log of the GPUs when a session is made, at the time TensorFlow logs it."""
+    """Print the log that TensorFlow writes about the GPUs when it creates a session."""
     for line in report.creation:
         tell(f"{escape_line(line)}\n")
 
 
 def write_memory_log(outcome: Outcome) -> None:
-    """Print TensorFlow's log of a device that runs out of memory: the allocator's dump and all that follows."""
+    """Print the log that TensorFlow writes when a device runs out of memory: the allocator's dump and the lines after it."""
     for line in outcome.memory_log:
         tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
@@ -168,14 +170,14 @@ def write_traceback(error: BaseException) -> None:
 
 
 def write_error(error: PlacesimError) -> None:
-    """An error that no report goes with."""
+    """Print an error that has no report."""
     from placesim.report.text.complaint import format_error
 
     write_error_text(format_error(error))
 
 
 def write_error_text(text: StyledText) -> None:
-    """An error's lines, on a terminal with colour."""
+    """Print the lines of an error, in colour on a terminal."""
     if is_terminal(sys.stderr):
         from placesim.cli.progress import write_beside_bar
         from placesim.report.terminal.output import styled

@@ -1,4 +1,4 @@
-"""The forms of a command's output, as one table that `--format`, the endings of files and the writing read."""
+"""Formats of a command's output in one table, which `--format`, file extensions and writing use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 
 class Form(NamedTuple, Generic[Writer]):
-    """A form: its word, the function that writes it, and the endings of files that are in it."""
+    """An output format: its name, the function that writes it, and its file extensions."""
 
     name: str
     write: Writer
@@ -25,7 +25,7 @@ class Form(NamedTuple, Generic[Writer]):
 
 
 def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
-    """`--format`, one of a command's forms."""
+    """Return the option `--format`, whose values are a command's formats."""
     return option(
         "--format",
         "form",
@@ -44,31 +44,31 @@ ROW_FORMS = ("text", "json", *TABLE_FORMS)
 
 
 def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
-    """A report's tables as CSV and as Markdown."""
+    """Return the formats CSV and Markdown of a report's tables."""
     return Form("csv", tables, (".csv",)), Form("markdown", tables, (".md",))
 
 
 def table_option(*names: str) -> Callable[[Any], Any]:
-    """`--table`: one of a report's tables; CSV writes the first by default."""
+    """Return the option `--table`, which selects one of a report's tables; CSV writes the first by default."""
     text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
     return option("--table", type=Word(names), help=text, group=REPORT, folder_values="any")
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
-    """The form of that name.  Raises KeyError for another."""
+    """Return the format of that name. Raises KeyError for any other name."""
     return {form.name: form for form in forms}[name]
 
 
 def form_of_file(forms: Iterable[Form[Writer]], path: str) -> str | None:
-    """Format that a path's extension names; None if it names none."""
+    """Return the format that a path's extension names; None if it names none."""
     ending = PurePath(path).suffix.lower()
     return next((form.name for form in forms if ending in form.endings), None)
 
 
 class Target(NamedTuple):
-    """Destination and format of a result; `output` is None for standard output, `opens` shows it in a browser.
+    """The destination and format of a result.
 
-    `table` selects one of several tables.
+    `output` is None for standard output. `opens` says to show it in a browser. `table` selects one of several tables.
     """
 
     form: str
@@ -99,9 +99,10 @@ open_option = option(
 def find_target(
     forms: Sequence[Form[Any]], form: str | None, output: str | None, opens: bool = False, table: str | None = None
 ) -> Target:
-    """Choose the format: `--format`, else the file's extension, else text.  All commands that write reports use this rule.
+    """Return the format and destination: `--format` decides, else the file's extension, else the format is text.
 
-    Raises UsageError for an unknown extension, a page on a terminal, `--open` without a page, and `--table` without a table.
+    All commands that write reports use this rule. Raises UsageError for an unknown extension, a page on a terminal, `--open`
+    without a page, and `--table` without a table.
     """
     if opens and output is None and form in (None, *OPENED):
         form = form or "html"
@@ -122,7 +123,7 @@ def find_target(
 
 
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
-    """Write the subject in the target's format to its destination."""
+    """Write the subject in the format and to the destination of `target`."""
     from placesim.cli.output import write_content, write_styled
     from placesim.cli.progress import show_stages
 
@@ -139,7 +140,7 @@ def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> N
 
 
 def check_page_file(option: str, path: str | None) -> None:
-    """Raise UsageError if a page is to be written to a file with another extension."""
+    """Raise UsageError if the file for a page has an extension of another format."""
     pages = (Form("html", str, (".html", ".htm")),)
     if path is not None and PurePath(path).suffix and form_of_file(pages, path) is None:
         raise _unknown_ending(option, path, pages)
@@ -158,7 +159,7 @@ def _temporary_file(ending: str) -> str:
 
 
 def show_opened(target: Target) -> None:
-    """Open a written file in this machine's browser; without one, print its path."""
+    """Open a written file in this machine's browser. Without a browser, print its path."""
     if not target.opens or target.output is None:
         return
     import webbrowser

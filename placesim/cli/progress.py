@@ -1,4 +1,4 @@
-"""Progress bar on standard error, shown on a terminal for work that takes longer than a moment."""
+"""Progress bar on standard error. It appears on a terminal if work takes longer than a moment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TICK_SECONDS = 0.2
 
 
 class TerminalProgress:
-    """Progress bars for nested counters, such as steps and the nodes of the current one; they disappear at the end."""
+    """Progress bars for nested counters, such as steps and the nodes of the current step. They disappear at the end."""
 
     def __init__(self) -> None:
         self._started: float | None = None
@@ -51,21 +51,21 @@ class TerminalProgress:
         return self._bar is not None
 
     def close(self) -> None:
-        """Take the bar away for good."""
+        """Remove the bar permanently."""
         self._is_shown = False
         if self._ended is not None:
             self._ended.set()
         self.clear()
 
     def clear(self) -> None:
-        """Take the bar away; the next update puts it there again, or a moment."""
+        """Remove the bar. An update, or the next tick, shows it again."""
         if self._ended is not None:
             with InterruptDelay(), self._lock:  # a bar that is half taken down leaves the terminal without its cursor
                 self._take_down()
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Context in which the bar is hidden, so that other output can be written."""
+        """Hide the bar during the block, so that other output can be written."""
         if self._ended is None:
             yield
             return
@@ -75,7 +75,7 @@ class TerminalProgress:
             self._cleared = time.monotonic()
 
     def update(self, steps_done: int, steps: int, nodes_done: int, nodes: int) -> None:
-        """Called by the simulation now and then."""
+        """Show the progress of a simulation, which calls this from time to time."""
         self.show({"steps": (steps_done, steps), "nodes": (nodes_done, nodes)})
 
     def watch(self, watcher: ProgressWatcher) -> None:
@@ -89,17 +89,17 @@ class TerminalProgress:
         self.show(counts, began)
 
     def told(self) -> str:
-        """Current text of a bar, in words; empty if none is shown."""
+        """Return the current progress in words; empty if no bar is shown."""
         if self._bar is None:
             return ""
         share = _share(list(self._counts.values()))
         return f"{next(iter(self._counts))}{f', {share:.0%} done' if share else ''}"
 
     def show(self, counts: Mapping[str, tuple[int, int | None]], began: float | None = None) -> None:
-        """Draw a bar for each counter: done, and of how many if known.
+        """Draw a bar for each counter: the completed count, and the total if known.
 
-        Each is a part of one of the kind before it, so that all of them together say how much of the whole is done, since it
-        `began`, which otherwise was when something was shown first.
+        Each counter covers one unit of the counter before it, so together they give the completed share of the whole. `began`
+        is the start time; by default, it is when something was first shown.
         """
         if not self._is_shown:
             return
@@ -133,7 +133,7 @@ class TerminalProgress:
                     self._put_up()
 
     def _is_worth_it(self) -> bool:
-        """Whether it has taken longer than a moment."""
+        """Whether the work has taken longer than a moment."""
         return self._started is not None and time.monotonic() - self._started >= PATIENCE_SECONDS
 
     def _put_up(self) -> None:
@@ -155,14 +155,14 @@ class TerminalProgress:
 
 
 _shown: list[TerminalProgress] = []
-"""The bar of the command that runs, while it is at something that prints nothing."""
+"""The bar of the running command. It is empty while the command prints output."""
 
 
 @contextmanager
 def show_stages(what: str) -> Iterator[None]:
-    """Context with a progress bar for its stages: the counts if known, and the elapsed time.
+    """Show a progress bar for the stages inside the block, with counts if known, and the elapsed time.
 
-    Inside another such context it is nested in its bar.  After an interrupt, the terminal with the bar shows a message.
+    Inside another such block, the stages are nested in its bar. After an interrupt, a terminal with a bar shows a message.
     """
     if _shown or not sys.stderr.isatty() or current_settings().quiet:
         with report_stage(what):
@@ -187,14 +187,14 @@ def show_stages(what: str) -> Iterator[None]:
 
 
 def close_bar() -> None:
-    """Remove the current bar to make room for other output."""
+    """Remove the current bar permanently, to make room for other output."""
     for progress in _shown:
         progress.close()
 
 
 @contextmanager
 def write_beside_bar() -> Iterator[None]:
-    """A `with` block that writes to the terminal while a bar may be up."""
+    """Hide the bar during a block that writes to the terminal."""
     with ExitStack() as stack:
         for progress in _shown:
             stack.enter_context(progress.aside())
@@ -202,7 +202,7 @@ def write_beside_bar() -> Iterator[None]:
 
 
 def _share(counts: Sequence[tuple[int, int | None]]) -> float:
-    """Completed share of counts that are each a part of the previous one."""
+    """Return the completed share, from 0 to 1, of counts that each cover one unit of the previous count."""
     share, part = 0.0, 1.0
     for done, total in counts:
         part /= total or 1

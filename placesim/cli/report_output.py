@@ -1,4 +1,4 @@
-"""Output of a report while it is produced: the results of each step are written and released."""
+"""Output of a report while it is produced: the results of each step are written, and then no longer kept."""
 
 from __future__ import annotations
 
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
     from placesim.studies.simulation.simulation import PartialResults
 
 PATIENCE_SECONDS = 0.2
-"""Longest delay of pending output while a progress bar occupies the terminal line."""
+"""Maximum delay in seconds of pending output while a progress bar occupies the terminal line."""
 MAX_WAITING = 1 << 20
-"""Letters of results that wait for a log to be whole; JSON waits for as long as it takes, in a file beyond that."""
+"""Maximum number of characters of results that wait in memory.
+
+Text output waits until the log is complete, but no further than this. JSON waits as long as needed, in a file beyond that size.
+"""
 
 
 def write_report(
@@ -44,18 +47,18 @@ def write_report(
     with_summary: bool = False,
     log_filters: tuple[str, ...] = (),
 ) -> bool:
-    """Write a report as text or as one line of JSON; `graph` is its name if several graphs are reported.
+    """Write a report as text or as one line of JSON. Returns False if the reader of the output has gone.
 
-    False if nobody reads it any more.
+    `graph` is the report's name, given if several graphs are reported.
     """
     with ReportWriter(form, graph, with_summary, log_filters) as writer:
         return writer.finish(report)
 
 
 class ReportWriter:
-    """Writes results as steps end, after the preceding parts of the report as soon as these are final.
+    """Writer of a report. Results are written when a step ends, after the parts before them, once these are final.
 
-    A `progress` bar is taken away before something is written; `opening` is called before all of it.
+    A `progress` bar is removed before something is written. `opening` is called before all output.
     """
 
     def __init__(
@@ -80,13 +83,13 @@ class ReportWriter:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        """Write pending output, also after an interrupt."""
+        """Write pending output, even after an interrupt."""
         self._waiting.close()
         if self._has_head:
             self._out.flush()
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
-        """The results of one step; False if nobody reads them any more."""
+        """Take and write the results of a step. Returns False if the reader of the output has gone."""
         with InterruptDelay():
             return self._taken(rows, so_far)
 
@@ -121,17 +124,17 @@ class ReportWriter:
         return find_unmatched_patterns(report, self._filters)
 
     def leave(self, outcome: Outcome) -> None:
-        """As `finish`, while the main thread is in a kernel."""
+        """Write the end of the report like `finish`, while a kernel blocks the main thread."""
         self._out.end()
         self.finish(_read(outcome))
 
     def settle(self) -> None:
-        """Write the text that was held back below a progress bar."""
+        """Write the text that was held back while a progress bar was shown."""
         with InterruptDelay():
             self._out.settle()
 
     def finish(self, report: Report) -> bool:
-        """Write the end of the report: a summary, warnings, the error; False if nobody reads the output any more."""
+        """Write the end of the report: a summary, warnings, the error. Returns False if the reader of the output has gone."""
         report = self._filtered(report)
         if not self._has_head:
             self._begin(report)
@@ -169,7 +172,7 @@ def _read(outcome: Outcome) -> Report:
 
 
 class _PendingTexts:
-    """Texts that can't be written yet, in memory while they are short."""
+    """Texts that can't be written yet. They are in memory while they are short, then in a file."""
 
     def __init__(self) -> None:
         self.letters = 0
@@ -177,7 +180,7 @@ class _PendingTexts:
         self._is_in_memory = True
 
     def add(self, pieces: Iterator[str]) -> None:
-        """Store texts.  Raises UsageError if the disk is full."""
+        """Add texts. Raises UsageError if the disk is full."""
         try:
             for piece in pieces:
                 self.letters += len(piece)
@@ -197,7 +200,7 @@ class _PendingTexts:
         self._file.write(short.read())
 
     def pieces(self) -> Iterator[str]:
-        """All of them."""
+        """Yield all added texts."""
         self._file.seek(0)
         return iter(lambda: self._file.read(PIECE_LETTERS), "")
 
@@ -206,7 +209,7 @@ class _PendingTexts:
 
 
 class _OutputBuffer:
-    """Buffer of text pieces, written when it is full and after each step."""
+    """A buffer of text pieces, which is written when it is full and after each step."""
 
     def __init__(self, progress: TerminalProgress | None) -> None:
         self.is_read = True
@@ -227,16 +230,16 @@ class _OutputBuffer:
                 self.flush()
 
     def aside(self) -> AbstractContextManager[None]:
-        """A `with` block during which no bar is up."""
+        """Hide the progress bar during the block."""
         return nullcontext() if self._progress is None else self._progress.aside()
 
     def end(self) -> None:
-        """The progress bar has ended."""
+        """Remove the progress bar permanently."""
         if self._progress is not None:
             self._progress.close()
 
     def settle(self) -> None:
-        """Write all of it, if not just now a bar was taken away for that."""
+        """Write all pieces, unless a progress bar is shown and the last write was a moment ago."""
         is_free = self._progress is None or not self._progress.is_up
         if self._pieces and (is_free or time.monotonic() - self._written > PATIENCE_SECONDS):
             self.flush()
@@ -255,13 +258,13 @@ class _OutputBuffer:
 
 
 class _StyledText(str):
-    """Text with colour codes, which must not be escaped."""
+    """A text with colour codes, which must not be escaped."""
 
     __slots__ = ()
 
 
 class _Text:
-    """The log, the printed results and the summary."""
+    """The text format: the log, the printed results and the summary."""
 
     tells_annotations = True
 
@@ -274,9 +277,10 @@ class _Text:
         self._has_log: bool | None = None
 
     def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
-        """Whether the part before the results is final: no more nodes will come, there is no log, or there are many results.
+        """Whether the part before the results is final.
 
-        The log of a function's body stands where TensorFlow has it, before the results of the step that first calls it.
+        It is final if there is no log, if no more nodes are added, or if too many results are waiting. The log of a function's
+        body comes where TensorFlow has it: before the results of the step that first calls it.
         """
         if self._has_log is None:
             outcome = so_far.outcome()
@@ -321,7 +325,7 @@ class _Text:
 
 
 class _Json:
-    """The JSON object on one line."""
+    """The JSON format: an object on one line."""
 
     tells_annotations = False
 
@@ -331,7 +335,7 @@ class _Json:
         self._before = ""
 
     def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
-        """Whether all placements and transfers are known, which come before the results."""
+        """Whether all placements and transfers, which come before the results, are known."""
         from placesim.studies.simulation.simulation import Growth
 
         return so_far.growth is Growth.NOTHING
@@ -344,7 +348,7 @@ class _Json:
         yield ',"results":['
 
     def growth(self, report: Report) -> Iterator[str]:
-        """Nothing: the whole graph was in the report already."""
+        """Yield nothing, because the report already has the whole graph."""
         yield from ()
 
     def rows(self, rows: Sequence[Result]) -> Iterator[str]:
@@ -364,7 +368,7 @@ class _Json:
 
 
 class _JsonLines:
-    """JSON lines, each written when it is known: placements and transfers, the results of each step, and the outcome."""
+    """The JSON Lines format. Each line is written when it is known: placements and transfers, results of a step, the end."""
 
     tells_annotations = False
 
@@ -374,7 +378,7 @@ class _JsonLines:
         self._told: dict[str, int] = {}
 
     def needs_no_more(self, waiting: int, so_far: PartialResults) -> bool:
-        """Always true, since later results have lines of their own."""
+        """Return True, since later results have their own lines."""
         return True
 
     def head(self, report: Report) -> Iterator[str]:
@@ -384,7 +388,7 @@ class _JsonLines:
         return self._placed(report, is_first=False)
 
     def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
-        """New rows since the last such line; the first line has all keys."""
+        """Yield the line with new rows since the last such line; the first line has all keys."""
         from placesim.report.document import json_text
 
         new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}
@@ -417,7 +421,7 @@ class _JsonLines:
 
 
 def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:
-    """Part of the document after the results."""
+    """Return the part of the document after the results."""
     document = report.document_tail()
     if with_summary:
         from placesim.inspection.summary import summarise_outcome
@@ -435,6 +439,6 @@ _FORMATS: Mapping[str, Callable[[str | None, bool], _Text | _Json | _JsonLines]]
 
 
 def _annotations_line(annotations: Mapping[str, int]) -> str:
-    """Line with the number of device annotations in the file."""
+    """Return the line with the number of device annotations in the file."""
     listed = ", ".join(f"{escape_line(device)}: {count}" for device, count in annotations.items())
     return f"device annotations in the file: {sum(annotations.values())}{listed and f' ({listed})'}\n"

@@ -1,4 +1,4 @@
-"""`placesim run script.py`: the script takes this process's place."""
+"""Execution of `placesim run script.py`: the script replaces this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _OF_GRAPHS = (
 
 
 def is_live(graph: str, form: str, values: Mapping[str, Any], **wanted: Any) -> bool:
-    """Whether a Python file should run as a program, because neither its graph nor a report is requested."""
+    """Whether a Python file should run as a program, because no option needs its graph or a report."""
     if os.path.isdir(graph):
         return False
     is_asked = any(values.get(name) for name in _OF_GRAPHS) or form != "text" or any(wanted.values())
@@ -37,7 +37,7 @@ def is_live(graph: str, form: str, values: Mapping[str, Any], **wanted: Any) -> 
 
 
 def run_live(path: str, values: Mapping[str, Any], log_filters: Sequence[str], *, log_creation: bool) -> int:
-    """Run a script, in this process if the system allows that.  Raises GraphFileError if it does not exist."""
+    """Run a script, in this process if the system allows that. Raises GraphFileError if the file does not exist."""
     from placesim.formats.sources.loading import read_bytes
     from placesim.formats.sources.scripts import script_command
 

@@ -1,4 +1,4 @@
-"""Shell completion: commands, options, files, and words with a meaning in placesim."""
+"""Shell completion of commands, options, files, and names that placesim knows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from placesim.graph.graph import Node
 
 Finder = Callable[[click.Context, str], Iterable[str]]
-"""Possible words at the cursor."""
+"""Function that returns the possible words at the cursor."""
 VARIABLE = "_PLACESIM_COMPLETE"
 """Environment variable with the shell's request: `SHELL_source` or `SHELL_complete`."""
 MAX_GRAPH_BYTES = 4 << 20
-"""A person waits for the names of a graph: of a larger one none are offered."""
+"""Maximum size in bytes of a graph whose names are completed; a person waits for the answer."""
 MAX_SECONDS = 5.0
 MAX_NAMES = 2000
 
@@ -53,9 +53,10 @@ _BASH_MEANING = re.compile(r"[^\w@%+=:,./*-]")
 
 
 class _Bash(BashComplete):
-    """Bash, which splits words at `=` and `:`: reads the raw line, and answers with the missing rest of the word.
+    """Completion for bash, which splits words at `=` and `:`.
 
-    It quotes what means something to bash: names come from graphs, and must run nothing.
+    It reads the raw line and answers with the missing rest of the word. Special characters are quoted, because names come from
+    graphs and must run nothing.
     """
 
     source_template = _BASH
@@ -71,7 +72,7 @@ class _Bash(BashComplete):
         return words[1:], self._begun
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """`TYPE,VALUE`, where VALUE begins after the last character at which bash split the word."""
+        """Return `TYPE,VALUE`. VALUE begins after the last character at which bash split the word."""
         if item.type != "plain":
             return f"{item.type},{item.value}"
         begun = self._begun.partition("=")[2] if self._begun.startswith("-") and "=" in self._begun else self._begun
@@ -115,7 +116,7 @@ fi
 
 
 class _Zsh(ZshComplete):
-    """Zsh; adds no space after an incomplete word."""
+    """Completion for zsh, which adds no space after an incomplete word."""
 
     source_template = _ZSH
 
@@ -124,7 +125,7 @@ SHELLS: Mapping[str, type[ShellComplete]] = {"bash": _Bash, "zsh": _Zsh, "fish":
 
 
 def completion_script(shell: str) -> str:
-    """Completion script for a shell to read once."""
+    """Return the script that a shell reads once to set up completion."""
     return SHELLS[shell](placesim, {}, "placesim", VARIABLE).source()
 
 
@@ -162,7 +163,7 @@ class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic on
 
 
 class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """Type of a parameter that is a file."""
+    """A parameter type for files."""
 
     def __init__(self, kind: click.ParamType) -> None:  # type: ignore[type-arg]
         self.name = kind.name
@@ -205,12 +206,12 @@ _ARGUMENTS = {
 
 
 def _words() -> list[str]:
-    """Words of the command line, which all three shells report in the same way."""
+    """Return the words of the command line, which all three shells report in the same way."""
     return split_arg_string(os.environ.get("COMP_WORDS", ""))
 
 
 def _gpu_models(ctx: click.Context, begun: str) -> Iterable[str]:
-    """GPU models, also after a comma if several are allowed."""
+    """Return GPU models; if several are allowed, also after a comma."""
     from placesim.machine.gpu_models import GPU_MODELS
 
     before = begun[: begun.rfind(",") + 1]
@@ -264,7 +265,10 @@ def _commands(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _graph() -> LoadedGraph | None:
-    """The one that the line names; a script is not run, and standard input not read, only for their names."""
+    """Return the graph that the command line names; None if there is none.
+
+    For a completion, scripts are not run, and standard input is not read.
+    """
     from placesim.cli.graph_arguments import load_graph
     from placesim.core.errors import PlacesimError
     from placesim.formats.recognition import is_script
@@ -289,7 +293,7 @@ def _names(keeps: Callable[[Node], bool] = lambda node: True) -> Iterable[str]:
 
 
 def _nodes(ctx: click.Context, begun: str) -> Iterable[str]:
-    """A name, or the next scope on the way to several."""
+    """Return matching node names; for several names with a common scope, the next scope."""
     found: dict[str, list[str]] = {}
     for name in _names():
         if name.startswith(begun):
@@ -299,7 +303,7 @@ def _nodes(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _fed(ctx: click.Context, begun: str) -> Iterable[str]:
-    """Placeholders; other nodes, which may be fed too, if no placeholder begins with the text."""
+    """Return matching placeholders; if there are none, other nodes, which may be fed too."""
     names = [name for name in _names(_is_placeholder) if name.startswith(begun)]
     return (f"{name}=" for name in names or _names())
 
@@ -313,7 +317,7 @@ def _is_placeholder(node: Node) -> bool:
 
 
 def _placed(ctx: click.Context, begun: str) -> Iterable[str]:
-    """A node or a scope, and after `=` a device of the machine."""
+    """Return matching nodes or scopes, and after `=` the devices of the machine."""
     pattern, equals, _ = begun.partition("=")
     if equals:
         return (f"{pattern}={device}" for device in _devices(ctx))
@@ -321,7 +325,7 @@ def _placed(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 def _devices(ctx: click.Context) -> Iterable[str]:
-    """Devices as nodes request them, in short form if there is one task."""
+    """Return devices as nodes request them, in short form if there is only one task."""
     from placesim.api.runs import devices
     from placesim.core.errors import PlacesimError
     from placesim.machine.options import MACHINE
@@ -358,4 +362,4 @@ FINDERS: Mapping[str, Finder] = {
     "sweep keys": _axes,
     "topics": _topics,
 }
-"""Finders of each kind of words that options and arguments name."""
+"""The finder for each kind of words in options and arguments."""

@@ -1,7 +1,7 @@
-"""The three standard streams: fit for any text before a command runs, and quiet after one of them has failed.
+"""The three standard streams: prepared for any text before a command runs, and silenced after they fail.
 
-A result that nobody reads (a closed pipe) is not written, and that changes nothing else; one that can't be written (a full
-disk, a closed stream) is an error; complaints that can't be written are dropped.
+If nobody reads a result (a closed pipe), it is dropped, and nothing else changes. If a result can't be written (a full disk, a
+closed stream), that is an error. Warnings and errors that can't be written are dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _UNWRITABLE = (errno.ENOSPC, errno.EBADF, errno.EIO, errno.EDQUOT, errno.EFBIG)
 
 
 def open_streams() -> None:
-    """Make all streams usable: characters missing in the encoding are escaped, and a closed stream fails only when used."""
+    """Make all streams usable.
+
+    Characters missing in the encoding are escaped, and a closed stream fails only when it is used.
+    """
     codecs.register_error(_ESCAPES, _escaped)
     _open_closed("stdin", 0, os.O_WRONLY, "r")  # the wrong way round, so that reading and writing fail
     _open_closed("stdout", 1, os.O_RDONLY, "w")
@@ -42,13 +45,13 @@ def _open_closed(name: str, number: int, flags: int, mode: str) -> None:
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    """Characters that an encoding lacks, in a form that is valid in JSON too."""
+    """Escape the characters that an encoding lacks, in a form that is valid in JSON too."""
     assert isinstance(error, UnicodeEncodeError)
     return as_json_escape(error.object[error.start : error.end]), error.end
 
 
 def write_result(content: str | bytes) -> bool:
-    """Write to standard output; False if its reader has gone.  Raises UsageError if writing fails."""
+    """Write to standard output. Returns False if its reader has gone. Raises UsageError if writing fails."""
     try:
         if isinstance(content, str):
             sys.stdout.write(content)
@@ -63,7 +66,7 @@ def write_result(content: str | bytes) -> bool:
 
 
 def reader_is_gone() -> bool:
-    """Whether standard output is a pipe that nobody reads any more, as far as that can be told without writing."""
+    """Whether standard output is a pipe whose reader has gone. This check writes nothing, so it may miss a case."""
     try:
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -73,7 +76,7 @@ def reader_is_gone() -> bool:
 
 
 def write_complaint(text: str) -> None:
-    """Write to standard error, if possible, after flushing the output."""
+    """Flush the output, and then write to standard error, if possible."""
     settle_output()
     try:
         sys.stderr.write(text)
@@ -91,7 +94,10 @@ def settle_output() -> None:
 
 
 def check_lost_output(error: OSError) -> None:
-    """Standard output has failed: nothing if its reader has gone.  Raises UsageError for a failed write, else the error."""
+    """Handle an error of standard output. Does nothing more if its reader has gone.
+
+    Raises UsageError for a failed write, and any other error again.
+    """
     if error.errno != errno.EPIPE and (error.errno not in _UNWRITABLE or error.filename is not None):
         raise error
     _silence(1)

@@ -1,1 +1,1 @@
-"""Foundation of all rooms."""
+"""Basic types and helpers that all other packages use."""

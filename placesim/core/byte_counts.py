@@ -1,4 +1,4 @@
-"""Numbers of bytes as TensorFlow's log writes them."""
+"""Byte counts in the format of TensorFlow's log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ _UNITS = "KMGTPE"
 def human_readable_bytes(count: int) -> str:
     """Format a byte count as `512B`, `1.5KiB` or `11.17GiB`: factors of 1,024, one decimal for KiB, two above (10.4.8).
 
-    As `strings::HumanReadableNumBytes` takes a 64-bit integer with a sign, and keeps only what the last division leaves over.
+    Like `strings::HumanReadableNumBytes`, it takes a signed 64-bit integer, and drops the remainder of every division but the
+    last.
     """
     count = (count + (1 << 63)) % (1 << 64) - (1 << 63)
     if count == -(1 << 63):

@@ -1,7 +1,7 @@
 """TensorFlow's element types: name, number, size and numpy type.
 
-Numpy is imported only for array types, so that names can be used without it.  Quantized types are stored as integers.  Source
-of names and numbers: TensorFlow's `types.proto`.
+Numpy is imported only when a numpy type is needed, so that names can be used without it. Quantized types are stored as
+integers. Source of names and numbers: TensorFlow's `types.proto`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class DataType:
-    """One element type.  There is exactly one object per type, so `is` compares types.
+    """An element type. There is exactly one object per type, so `is` compares types.
 
-    `name` is TensorFlow's short name (`float`), `python_name` the one of its Python API (`float32`), `size` the bytes of an
-    element (0 if it has no fixed size).
+    `name` is TensorFlow's short name (`float`), and `python_name` the name in its Python API (`float32`). `size` is the bytes
+    of an element, or 0 if elements have no fixed size.
     """
 
     def __init__(self, name: str, number: int, size: int, numpy_name: str, python_name: str = "") -> None:
@@ -31,12 +31,12 @@ class DataType:
 
     @property
     def enum_name(self) -> str:
-        """Name in protocol buffers, such as `DT_FLOAT`."""
+        """Return the name in protocol buffers, such as `DT_FLOAT`."""
         return "DT_" + self.name.upper()
 
     @cached_property
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type; strings, resources and variants are Python objects."""
+        """Return the numpy type; strings, resources and variants are Python objects."""
         import numpy as np
 
         if hasattr(np, self.numpy_name):
@@ -70,9 +70,9 @@ class DataType:
 
 
 class OpenType(DataType):
-    """A type given by an attr of the enclosing function, so that each call decides it.
+    """An element type that an attr of the enclosing function gives, so that each call of the function decides it.
 
-    There is one object for each attr of a function; it is compared by `is` like any type, and every op takes it.
+    There is one object for each attr of a function, so `is` compares these types too. Every op accepts such a type.
     """
 
     def __init__(self, attr: str) -> None:
@@ -80,7 +80,7 @@ class OpenType(DataType):
 
     @property
     def attr(self) -> str:
-        """Name of the attr."""
+        """Return the name of the attr."""
         return self.name
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -160,18 +160,24 @@ NAMES = tuple(dict.fromkeys((*DTYPES, *(dtype.python_name for dtype in DTYPES.va
 
 
 def parse_dtype(name: str) -> DataType:
-    """Return the type called `float`, `float32` or `DT_FLOAT`; raises KeyError for other names."""
+    """Return the type called `float`, `float32` or `DT_FLOAT`. Raises KeyError for other names."""
     return _BY_ALIAS[name]
 
 
 @cache
 def _by_numpy_name() -> dict[str, DataType]:
-    """Types by numpy name, which avoids importing the packages of rare types; quantized types are left out."""
+    """Return the types by numpy name, without the quantized ones.
+
+    It avoids an import of the packages of rare types.
+    """
     return {dtype.numpy_name.rstrip("_"): dtype for dtype in DTYPES.values() if not dtype.is_quantized}
 
 
 def dtype_of(array: np.ndarray[Any, Any]) -> DataType:
-    """TensorFlow's type of a numpy array; texts are strings.  Raises GraphBuildError for a type that it does not have."""
+    """Return TensorFlow's type of a numpy array; an array of texts has type `string`.
+
+    Raises GraphBuildError for a numpy type that TensorFlow does not have.
+    """
     if array.dtype.kind in "USO":
         return STRING
     found = _by_numpy_name().get(array.dtype.name) if array.dtype.isnative else None

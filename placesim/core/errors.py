@@ -1,13 +1,13 @@
-"""The exception tree: what can go wrong, as data with a sentence.
+"""The tree of exceptions, each with a message and structured data.
 
-PlacesimError                    anything a user is told in one line
+PlacesimError                    any error that a user sees
  ├─ UsageError                   the command line or an option is wrong
  ├─ GraphFileError               every problem of a file, each with its location
  ├─ GraphBuildError              TensorFlow's Python would raise ValueError while the graph is built
  ├─ RequestError                 TensorFlow's Python would raise ValueError for a fetch or a feed
- ├─ Interruption                 Ctrl-C ended a command that had established something
+ ├─ Interruption                 Ctrl-C ended a command that had partial results
  ├─ SessionUsageError            TensorFlow's Python would raise RuntimeError for how a session is used
- ├─ DefectError                  placesim itself is wrong: whoever meets it is asked to report it
+ ├─ DefectError                  a bug in placesim, which the user is asked to report
  └─ OpError                      TensorFlow's own status classes
      ├─ CancelledError           ├─ UnknownError           ├─ InvalidArgumentError
      ├─ DeadlineExceededError    ├─ NotFoundError          ├─ AlreadyExistsError
@@ -36,7 +36,7 @@ class Location(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One problem in a file, with its place and a remedy; `error` is TensorFlow's class if it has one."""
+    """A problem in a file, with its location and a remedy. `error` is the name of TensorFlow's error class, if it has one."""
 
     location: Location
     message: str
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 class PlacesimError(Exception):
-    """Root of all errors that users see; `outcome` holds the results up to the error, `report` their presentation."""
+    """Base class of all errors that users see. `outcome` holds the results up to the error, and `report` presents them."""
 
     code: ClassVar[str] = ""
     exit_code: ClassVar[int] = 2
@@ -70,7 +70,7 @@ class PlacesimError(Exception):
 
     @property
     def type_name(self) -> str:
-        """Name of the class as TensorFlow's users know it."""
+        """Return the name of the class as TensorFlow's users know it."""
         return type(self).__name__
 
     def __str__(self) -> str:
@@ -89,13 +89,13 @@ class UsageError(PlacesimError):
 
 
 class Interruption(PlacesimError):
-    """Ctrl-C, reported like an error so that the report keeps the results up to then."""
+    """Ctrl-C, reported like an error so that the report keeps the results up to that moment."""
 
     exit_code = 130
 
     @property
     def type_name(self) -> str:
-        """Name shown in reports."""
+        """Return the name shown in reports."""
         return "Interrupted"
 
 
@@ -108,7 +108,7 @@ class GraphFileError(PlacesimError):
 
 
 def shown_type(error: PlacesimError) -> str:
-    """Class name shown to the user: TensorFlow's, if all problems of a file have the same one."""
+    """Return the class name shown to the user: TensorFlow's, if all problems of a file have the same class."""
     if isinstance(error, GraphFileError):
         classes = {problem.error for problem in error.problems}
         if len(classes) == 1 and "" not in classes:
@@ -145,7 +145,7 @@ class SessionUsageError(PlacesimError, RuntimeError):
 
 
 class DefectError(PlacesimError):
-    """A bug in placesim, with the place where it was detected; no graph should cause it."""
+    """A bug in placesim, and the place in the code that detected it; no graph should cause it."""
 
     exit_code = 70  # EX_SOFTWARE of sysexits.h
 
@@ -155,7 +155,7 @@ class DefectError(PlacesimError):
 
 
 class OpError(PlacesimError):
-    """An error status of TensorFlow's runtime; `code` is its name there."""
+    """An error status of TensorFlow's runtime; `code` is the name of the status."""
 
     exit_code = 1
 

@@ -1,7 +1,7 @@
 """Wire format of protocol buffers: varints, and the fields of a message as spans of bytes.
 
-By hand, as what is large is looked at here and never copied, and reading a checkpoint or a summary must not import protobuf.
-Source: https://protobuf.dev/programming-guides/encoding/
+This parser does not copy large values. Checkpoints and summaries can be read without an import of protobuf. Source:
+https://protobuf.dev/programming-guides/encoding/
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-"""Wire types."""
+"""Wire types of fields."""
 _FIXED_BYTES = {FIXED64: 8, FIXED32: 4}
 _MAX_VARINT_BYTES = 10
 _ALL_ONES = (1 << 64) - 1
 
 
 class WireError(Exception):
-    """Invalid message of a class; for text formats the error has line and column."""
+    """An error in a binary or text message. For text formats it has a line and column."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(message)
@@ -30,9 +30,9 @@ class WireError(Exception):
 
 
 class Field(NamedTuple):
-    """One field: it occupies [start, end), and its value (without tag and length) [value_start, end).
+    """A field of a message: it occupies the bytes [start, end), and its value, without tag and length, [value_start, end).
 
-    `number_value` is the value of a field that holds a varint, as 64 bits without a sign; 0 for any other.
+    `number_value` is the value of a varint field as an unsigned 64-bit number, and 0 for any other field.
     """
 
     number: int
@@ -68,7 +68,7 @@ def read_varints(data: bytes | memoryview, count: int) -> tuple[list[int], int]:
 
 
 def to_signed(value: int) -> int:
-    """Reinterpret 64 bits as a signed number."""
+    """Return 64 bits, given as an unsigned number, as a signed number."""
     return value - (1 << 64) if value >> 63 else value
 
 
@@ -94,7 +94,7 @@ def field_at(data: bytes | memoryview, start: int, end: int) -> Field:
 
 
 def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> Iterator[Field]:
-    """Yield the fields of the message in [start, end), in written order.  Raises WireError."""
+    """Yield the fields of the message in [start, end), in the order of the bytes. Raises WireError."""
     end = len(data) if end is None else end
     while start < end:
         field = field_at(data, start, end)
@@ -103,17 +103,16 @@ def fields(data: bytes | memoryview, start: int = 0, end: int | None = None) -> 
 
 
 def field_values(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the number and value of each field: an integer for a varint, else bytes.  Raises WireError."""
+    """Yield the number and value of each field: an integer for a varint, else bytes. Raises WireError."""
     for field in fields(data):
         yield field.number, field.number_value if field.wire_type == VARINT else data[field.value_start : field.end]
 
 
 def take_run(data: bytes | memoryview, number: int, position: int, end: int, spans: array[int]) -> int:
-    """Append the starts and ends of the values of consecutive fields `number` at a position, and return the position after
-    them.
+    """Append to `spans` the start and end of each value in a sequence of fields `number` that starts at `position`.
 
-    The fields hold bytes.  Returns the position after them.  A loop of its own because a graph's nodes come by the million.
-    Raises WireError.
+    The fields hold bytes. Returns the position after them. It is a separate loop for speed, as a graph may have millions of
+    nodes. Raises WireError.
     """
     tag = number << 3 | BYTES
     append = spans.append
@@ -132,7 +131,7 @@ def take_run(data: bytes | memoryview, number: int, position: int, end: int, spa
 
 
 def last_message(data: bytes | memoryview, number: int, start: int = 0, end: int | None = None) -> Field | None:
-    """Last field `number` that holds bytes; None if there is none.  Raises WireError."""
+    """Return the last field `number` that holds bytes; None if there is none. Raises WireError."""
     found = None
     for field in fields(data, start, end):
         if field.number == number and field.wire_type == BYTES:
@@ -144,7 +143,7 @@ def last_message(data: bytes | memoryview, number: int, start: int = 0, end: int
 
 
 def write_varint(value: int) -> bytes:
-    """Encode a number of at least 0, seven bits per byte, lowest first."""
+    """Encode a number of at least 0 as a varint: seven bits per byte, lowest first."""
     written = bytearray()
     while value > 127:
         written.append(value & 127 | 128)
@@ -154,7 +153,7 @@ def write_varint(value: int) -> bytes:
 
 
 def field_head(number: int, size: int) -> bytes:
-    """Tag and length before a field of `size` bytes."""
+    """Encode the tag and length that precede a field of `size` bytes."""
     return write_varint(number << 3 | BYTES) + write_varint(size)
 
 

@@ -1,7 +1,7 @@
-"""The supported releases of TensorFlow, each with a row of rules that differ between releases.
+"""The supported releases of TensorFlow, with the rules that differ between them.
 
-Code reads a rule from the release that it was given with the registry or the machine, and never checks which release it is.
-Rules have the numbers of `placesim manual placement`; its section 13 lists the differences.
+Other code reads a rule from the release of its registry or machine, and never checks which release that is. Rules have the
+numbers of `placesim manual placement`; its section 13 lists the differences.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from placesim.core.errors import UsageError
 class Release(NamedTuple):
     """A release of TensorFlow, and its value of each rule that differs between releases.
 
-    `name` is how it is asked for, `version` its full one, `producer` the version of GraphDef that it writes.
+    `name` is the name that users give, `version` the full version, and `producer` the version of GraphDef that it writes.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Release(NamedTuple):
     xla_before_gpus: bool = False
     """Whether a task's XLA devices are made before its GPUs (3.1)."""
     reserves_by_capability: bool = True
-    """Whether the GPU memory left to the system depends on the compute capability, or is a share of the memory (10.3.3)."""
+    """Whether the compute capability decides how much GPU memory is left to the system; if not, it is a share (10.3.3)."""
     created_gpu: str = "Created device {name} with {mb} MB memory:  -> {description}"
     """Log line for each created GPU (10.2.2)."""
     prefers_local_devices: bool = True
@@ -35,15 +35,15 @@ class Release(NamedTuple):
     excludes_xla_types: bool = True
     """Whether device types that only XLA compiles for are used only on request (5.11)."""
     inputs_precede_bodies: bool = True
-    """Whether the identities of a call's inputs are numbered before the inlined body, or after it (6.5)."""
+    """Whether the identities of a call's inputs are numbered before the inlined body; if not, after it (6.5)."""
     loops_follow_inputs: bool = True
-    """Whether nodes that a lowered `While` makes for an input request that input's device, or the loop's."""
+    """Whether nodes that a lowered `While` makes for an input request that input's device; if not, the loop's device."""
     labels_ends_of_calls: bool = True
     """Whether the identities of a call's inputs and outputs are colocated with their input (5.7)."""
     keeps_labels_of_bodies: bool = True
     """Whether the nodes of an inlined body keep their colocation labels (5.7)."""
     resources_go_round: bool = False
-    """Whether a lowered `While` passes resources around the loop like tensors, or into it once."""
+    """Whether a lowered `While` passes resources around the loop like tensors; if not, resources only enter the loop."""
     callers_override_tasks: bool = False
     """Whether a call's job, replica and task override those of its body's nodes, instead of filling in open devices."""
     ties_nested_devices: bool = False
@@ -67,11 +67,11 @@ class Release(NamedTuple):
     edge_ends: str = "The edge src node is name='{source}' (op='{source_op}'), and the dst node is name='{node}' (op='{op}')."
     """Description of an edge between devices that conflict and cannot change (5.6.2)."""
     devices_of_node: str = "requested: '{requested}', assigned: '{assigned}'"
-    """Text between the braces of `device` in a node's debug string (5.9)."""
+    """Text between the braces after `device` in a node's debug string (5.9)."""
     spells_out_nodes: bool = False
     """Whether Python's messages show the places, scopes and inputs of the nodes in them (0.4)."""
     share_cluster_devices: str = "share_cluster_devices_in_session"
-    """The setting to try if an assigned device does not exist (5.3b)."""
+    """Name of the setting that the message suggests if an assigned device does not exist (5.3b)."""
 
 
 CURRENT = Release("2.21", "2.21.0", 2474)
@@ -117,10 +117,7 @@ RELEASES = {
 
 
 def find_release(given: Any) -> Release:
-    """Return the release called `1.15`, by its full version or as a YAML number.  Raises UsageError for any other.
-
-    Raises UsageError for any other.
-    """
+    """Return the release with this name (`1.15`), full version or YAML number. Raises UsageError for any other."""
     text = str(given) if isinstance(given, str | float) and not isinstance(given, bool) else ""
     for release in RELEASES.values():
         if text.strip() in (release.name, release.version):

@@ -1,6 +1,6 @@
 """Styled text: a string with marked spans (device, node, heading), which a terminal or page colours by role.
 
-A text is marked where it is made, from what is known there; nothing looks for names in a finished line.
+The code that makes a text marks its spans; nothing searches for names in a finished line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _KINDS = re.compile(r"(?:GPU|CPU):\d+")
 
 
 class Role(Enum):
-    """Role of a span."""
+    """The kind of a span, which decides its colour."""
 
     PLAIN = "plain"
     NODE = "a node that its line is about"
@@ -35,17 +35,17 @@ class Role(Enum):
 
 
 class TextSpan(NamedTuple):
-    """A part of a text with one role."""
+    """A part of a text, with one role."""
 
     text: str
     role: Role = Role.PLAIN
 
 
 class StyledText(str):
-    """A string made of parts, which may have spans themselves; `role` applies where no part has one.
+    """A string made of parts, which may have spans themselves. `role` applies to parts without one.
 
-    It has no control characters but line ends and tabs.  What `+`, `join` and an f-string make of it is a plain string again:
-    put texts together with this, `fill_template` and `join_texts`.
+    It has no control characters but line ends and tabs. `+`, `join` and f-strings return plain strings without spans, so
+    combine texts with this class, `fill_template` and `join_texts`.
     """
 
     __slots__ = ("spans",)
@@ -67,7 +67,7 @@ def _spans(part: str, role: Role) -> Iterable[TextSpan]:
 
 
 def fill_template(template: str, *parts: object) -> StyledText:
-    """Fill each `{}` of a template with a part.  Raises ValueError if the numbers differ."""
+    """Fill each `{}` of a template with a part. Raises ValueError if the number of parts differs from that of the `{}`."""
     texts = template.split("{}")
     pairs = zip(parts, texts[1:], strict=True)
     return StyledText(
@@ -86,7 +86,7 @@ def one_line(text: str) -> StyledText:
 
 
 def list_words(names: Sequence[str], limit: int) -> StyledText:
-    """List at most `limit` names, and the number of the rest."""
+    """List at most `limit` names, and then the number of names left out."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return StyledText(join_texts(", ", names[:limit]), more)
 
@@ -107,7 +107,7 @@ def place(location: object) -> StyledText:
 
 
 def quote(sentence: str) -> StyledText:
-    """Mark the device names in a sentence of TensorFlow's."""
+    """Mark the device names in a sentence from TensorFlow."""
     parts, end = [], 0
     for found in _KINDS.finditer(sentence):
         parts += [sentence[end : found.start()], device(found[0])]

@@ -1,4 +1,4 @@
-"""Suggestions for an unknown word from the known ones."""
+"""Suggestions of known words that are similar to an unknown one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _nearest(word: str, words: tuple[str, ...], similar: float) -> str:
 
 
 def near_words(word: str, words: Iterable[str], most: int, similar: float) -> list[str]:
-    """At most `most` known words with at least the given similarity, closest first."""
+    """Return at most `most` known words with at least the given similarity, closest first."""
     import difflib
 
     return difflib.get_close_matches(word, list(words), most, similar)

@@ -1,7 +1,7 @@
-"""The parsed fields of a `TensorProto` to a numpy array.
+"""Conversion between the parsed fields of a `TensorProto` and numpy arrays.
 
-Source: TensorFlow's `tensor.proto` and `Tensor::FromProto`.  Raw content stands for all elements; else single values do: too
-few, and the last is repeated; none, and they are zeros; too many, and the rest is ignored.
+Source: TensorFlow's `tensor.proto` and `Tensor::FromProto`. Raw content has all elements. Without it, a field has single
+values. If there are too few, the last is repeated; if there are none, all are zero; if there are too many, the rest is ignored.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from placesim.core.protobuf_wire import (
 )
 
 MAX_BYTES = 2 << 30
-"""Maximum size of a tensor that a file declares without writing out its elements."""
+"""Maximum size in bytes of a tensor that a file declares without writing out its elements."""
 OBJECT_BYTES = 8
-"""Bytes of a string, resource or variant in memory: a reference."""
+"""Size in bytes of a string, resource or variant in memory: a reference."""
 MAX_DIMENSIONS = 64
 VIEW_ELEMENTS = 64
-"""A single value repeated more often than this is kept as a view of one value."""
+"""A value that is repeated more often than this is stored once, and the array is a view of it."""
 Array = np.ndarray[Any, Any]
 _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 
 
 class ValueField(NamedTuple):
-    """Field for single values of a type, and the numpy type of its elements."""
+    """The field of `TensorProto` that holds single values of a type. `stored` is the numpy type of the field's elements."""
 
     number: int
     name: str
@@ -78,22 +78,25 @@ PLAIN = frozenset((FLOAT, DOUBLE, INT64, BOOL, UINT32, UINT64))
 
 
 def value_field(dtype: DataType) -> ValueField:
-    """Field for the single values of a type."""
+    """Return the field for the single values of a type."""
     return _BYTES if dtype.name.startswith(("float8", "float4")) else _VALUE_FIELDS.get(dtype, _INTS)
 
 
 def has_one_value(array: Array) -> bool:
-    """Whether an array of several elements is a view of one value."""
+    """Whether an array is a view of one value, repeated for more than VIEW_ELEMENTS elements."""
     return array.size > VIEW_ELEMENTS and not any(array.strides)
 
 
 def is_plain_value(array: Array) -> bool:
-    """Whether TensorFlow's Python writes the array as one value instead of raw content, which alone keeps the bits of a NaN."""
+    """Whether TensorFlow's Python writes the array as one value instead of raw content.
+
+    A NaN is written as raw content, because only that keeps its bits.
+    """
     return has_one_value(array) or (array.size == 1 and array.dtype.isnative and not (array != array).any())
 
 
 def stored_values(values: Array, dtype: DataType) -> Array:
-    """Convert a vector to the form of its type's field; not for types whose field holds bytes."""
+    """Convert a vector to the form in which its type's field stores values. It must not be a type whose field holds bytes."""
     field = value_field(dtype)
     if dtype in BITS_IN_INTS:
         return values.view(np.uint16)
@@ -103,7 +106,7 @@ def stored_values(values: Array, dtype: DataType) -> Array:
 
 
 def element_type(number: int) -> DataType:
-    """Type with that number.  Raises WireError for types that have no constants."""
+    """Return the type with that number. Raises WireError for types that have no constants."""
     dtype = BY_NUMBER.get(number)
     if dtype is None or (dtype.size == 0 and dtype is not STRING):
         name = "an unknown type" if dtype is None else dtype.name
@@ -112,7 +115,7 @@ def element_type(number: int) -> DataType:
 
 
 def known_dims(sizes: Sequence[int], has_unknown_rank: bool = False) -> tuple[int, ...]:
-    """Convert the shape in a message to a tensor's shape.  Raises WireError for an impossible one."""
+    """Convert the sizes in a message to a tensor's shape. Raises WireError for an impossible shape."""
     if has_unknown_rank:
         raise WireError("Cannot parse tensor from tensor_proto: its rank is unknown")
     if len(sizes) > MAX_DIMENSIONS:
@@ -124,7 +127,10 @@ def known_dims(sizes: Sequence[int], has_unknown_rank: bool = False) -> tuple[in
 
 
 def content_array(data: bytes | memoryview, dtype: DataType, shape: tuple[int, ...]) -> Array:
-    """Make an array from raw content; arrays of numbers are views of it.  Raises WireError for content of another size."""
+    """Return an array made from raw content. An array of numbers is a view of the content.
+
+    Raises WireError if the content has another size.
+    """
     count = math.prod(shape)
     if dtype is STRING:
         return fill_tensor(_strings(data, count), dtype, shape)
@@ -136,7 +142,7 @@ def content_array(data: bytes | memoryview, dtype: DataType, shape: tuple[int, .
 
 
 def _strings(data: bytes | memoryview, count: int) -> Array:
-    """Parse strings in raw content: lengths as varints, then the bytes."""
+    """Parse the strings in raw content: all lengths as varints, then the bytes of all strings."""
     if count > len(data):
         raise WireError(f"Cannot parse tensor from tensor_proto: {len(data)} bytes of tensor_content for {count} strings")
     lengths, position = read_varints(data, count)
@@ -150,7 +156,10 @@ def _strings(data: bytes | memoryview, count: int) -> Array:
 
 
 def values_array(stored: Array, dtype: DataType) -> Array:
-    """Convert the content of a type's field to elements `[values]`: complex numbers are pairs, some floats are bits."""
+    """Convert the stored values of a type's field to an array of elements.
+
+    Complex numbers are stored as pairs, and some floats as their bits.
+    """
     if dtype in BITS_IN_INTS:
         return stored.astype(np.uint16).view(dtype.numpy)
     if dtype.is_complex:
@@ -162,7 +171,7 @@ def values_array(stored: Array, dtype: DataType) -> Array:
 
 
 def size_problem(shape: Sequence[int], dtype: DataType) -> str:
-    """Explain why a file may not declare a tensor of this shape; empty for one of up to MAX_BYTES."""
+    """Return the reason why a file may not declare a tensor of this shape; empty for one of up to MAX_BYTES."""
     size = math.prod(shape) * (dtype.size or OBJECT_BYTES)
     if size <= MAX_BYTES:
         return ""
@@ -170,9 +179,9 @@ def size_problem(shape: Sequence[int], dtype: DataType) -> str:
 
 
 def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array:
-    """Make a tensor from `values`; the last value is repeated for the remaining elements.
+    """Return a tensor made of `values`; the last value is repeated for the remaining elements.
 
-    One value for many elements is a view of that value.  Raises WireError beyond MAX_BYTES.
+    If one value fills many elements, the array is a view of it. Raises WireError beyond MAX_BYTES.
     """
     count = math.prod(shape)
     if len(values) == count:
@@ -193,7 +202,7 @@ def fill_tensor(values: Array, dtype: DataType, shape: tuple[int, ...]) -> Array
 
 
 def read_serialised(data: bytes) -> tuple[DataType, Array]:
-    """Return type and array of a serialised `TensorProto`, without protobuf.  Raises WireError if it is none."""
+    """Return the type and array of a serialised `TensorProto`, without protobuf. Raises WireError if the bytes are not one."""
     listed = list(field_values(data))
     numbers = {number: value for number, value in listed if isinstance(value, int)}
     messages = {number: value for number, value in listed if isinstance(value, bytes)}
@@ -218,7 +227,7 @@ def _parse_shape(data: bytes) -> tuple[int, ...]:
 
 
 def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
-    """Read a type's field, which may be packed or have one entry per value."""
+    """Read the values of a type's field, which may be packed or have one entry per value."""
     field = value_field(dtype)
     if dtype is STRING:
         texts = [value for value in values if isinstance(value, bytes)]
@@ -233,7 +242,7 @@ def _stored(values: Iterable[int | bytes], dtype: DataType) -> Array:
 
 
 def packed_numbers(data: bytes) -> list[int]:
-    """Parse consecutive varints; raises WireError if the last is truncated."""
+    """Parse consecutive varints. Raises WireError if the last is truncated."""
     position, found = 0, []
     while position < len(data):
         number, position = read_varint(data, position, len(data))
@@ -242,8 +251,9 @@ def packed_numbers(data: bytes) -> list[int]:
 
 
 def serialise_tensor(value: Array, dtype: DataType, has_raw_strings: bool = False) -> bytes:
-    """Serialise a tensor as a `TensorProto` with raw content; strings are in a field, or in the content if
-    `has_raw_strings`.
+    """Serialise a tensor as a `TensorProto` with raw content.
+
+    Strings are in a field, or in the raw content if `has_raw_strings`.
     """
     dims = b"".join(message_field(2, number_field(1, dim)) for dim in value.shape)
     head = number_field(_DTYPE, dtype.number) + message_field(_SHAPE, dims)

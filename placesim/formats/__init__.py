@@ -1,7 +1,6 @@
-"""Files that hold a graph -> GraphFile, and back.
+"""Readers and writers of files that hold a graph.
 
-`recognition` says what a file is; `graph_file/` reads and writes placesim's own YAML and JSON, `tensorflow/` the files of
-TensorFlow.  Between them stand what both are made with: `node_import`, the one importer of NodeDefs, with its checks
-(`node_checks`, `library_checks`), `problems`, which collects what is wrong with a file, and `annotations`, the devices that
-came with a graph.
+`recognition` finds the format of a file. `graph_file/` reads and writes placesim's own YAML and JSON, `tensorflow/` the files
+of TensorFlow. Both use `node_import`, which imports NodeDefs with the checks of `node_checks` and `library_checks`. `problems`
+collects the problems of a file, and `device_annotations` changes the requested devices of a graph.
 """

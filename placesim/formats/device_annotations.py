@@ -1,4 +1,4 @@
-"""Device annotations that came with a graph: counted, dropped or set by the names of nodes."""
+"""Device requests in a graph: counted, removed, or set by node names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.graph.session_steps import GraphFile
 
 
 def device_annotations(file: GraphFile) -> dict[str, int]:
-    """Number of nodes that request each device, in the order in which the devices first appear."""
+    """Return the number of nodes that request each device, in the order in which the devices first appear."""
     return dict(Counter(node.device for node in file.graph.nodes if node.device))
 
 
@@ -26,7 +26,7 @@ def clear_devices(file: GraphFile) -> GraphFile:
 def set_devices(file: GraphFile, devices: Sequence[tuple[str, str]]) -> GraphFile:
     """Return a copy with devices set by names and patterns of nodes; the last match counts.
 
-    Nodes that take their request from a colocated node follow its new request, as if the script had set it.
+    Nodes whose device was copied from a colocated node get the new request of that node, as in a script.
     """
     asked = {name: device for pattern, device in devices for name in find_matching_names(pattern, file.graph)}
     copies = colocated_copies(file.graph, {name: device for name, device in asked.items() if device})

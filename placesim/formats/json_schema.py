@@ -25,7 +25,7 @@ _SAMPLES: Mapping[str, tuple[Any, ...]] = {
 
 
 def integer_schema(low: int, high: int) -> Schema:
-    """Whole numbers within bounds."""
+    """Return the schema of whole numbers within bounds."""
     return {"type": "integer", "minimum": low, "maximum": high}
 
 
@@ -42,18 +42,21 @@ def list_schema(item: Schema) -> Schema:
 
 
 def closed_schema(properties: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
-    """Schema of a mapping with exactly these keys."""
+    """Return the schema of a mapping with exactly these keys."""
     found: Schema = {"type": "object", "properties": dict(properties), "additionalProperties": False}
     return found | ({"required": list(required)} if required else {})
 
 
 def mapping_schema(keys: Iterable[str], known: Mapping[str, Schema], required: Sequence[str] = ()) -> Schema:
-    """Schema of a mapping with these keys and their known value schemas; other values are unrestricted."""
+    """Return the schema of a mapping with these keys. Values of keys that are not in `known` are unrestricted."""
     return closed_schema({key: known.get(key, {}) for key in keys}, required)
 
 
 def accepted_schema(read: Callable[[Any], Any]) -> Schema:
-    """The types of JSON that a reader does not refuse; it refuses by Wrong, GraphBuildError, or by giving None."""
+    """Return the JSON types that a reader accepts.
+
+    A reader refuses a value by InvalidValue or GraphBuildError, or by returning None.
+    """
     types = [name for name, samples in _SAMPLES.items() if any(_takes(read, sample) for sample in samples)]
     if "number" in types and "integer" in types:
         types.remove("integer")

@@ -1,4 +1,4 @@
-"""Whether TensorFlow takes a function library: no op's name is taken, no body is wrong, no function calls itself."""
+"""TensorFlow's checks of a function library: no name of an op is used, no body is invalid, no function calls itself."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ def check_library(
 
 
 def recursion(functions: Mapping[str, LibraryFunction]) -> list[str] | None:
-    """Names along a cycle of function calls, with the first repeated at the end; None if there is none."""
+    """Return the names on a cycle of function calls, with the first repeated at the end; None if there is no cycle."""
     called = {name: list(dict.fromkeys(_called(function, functions))) for name, function in functions.items()}
     return next((circle for name, circle in calls_first(called) if circle is not None), None)
 
 
 def calls_first(called: Mapping[str, Iterable[str]]) -> Iterator[tuple[str, list[str] | None]]:
-    """Each function, by its name, after those that it calls; with a circle that leads back to it, the first again at the end.
+    """Yield each function's name after those of the functions that it calls.
 
-    A function comes once for each such circle, and then once more alone.
+    A name comes with a cycle through the function, whose first name is repeated at the end, or with None. It comes once for
+    each such cycle, and then once with None.
     """
     state: dict[str, int] = {}
     for start in called:

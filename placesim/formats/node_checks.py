@@ -14,9 +14,10 @@ from placesim.ops.definitions import AttrDef, OpDef, format_op_def, missing_attr
 from placesim.ops.registry import Registry, describe_other_releases
 
 MAX_COUNT = 1 << 20
-"""Largest allowed count attr; no op has more tensors."""
+"""Maximum value of a count attr; no op has more tensors."""
 _LEFT_AWAY = (("VariableV2", "shape"),)
-"""Attrs that recorded nodes may lack: a session needs them when the node runs, only `import_graph_def` at once."""
+"""Attrs that nodes may lack here: a session needs them only when the node runs, but `import_graph_def` refuses to do without.
+"""
 _OUTDATED = ". (Check whether your GraphDef-interpreting binary is up to date with your GraphDef-generating binary.)."
 _INFERRED = " (types are inferred where the function says 'raw: false')"
 _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
@@ -32,7 +33,7 @@ _IS_OF_TYPE: dict[str, Callable[[Any], bool]] = {
 
 
 class NodeChecks:
-    """Checks nodes one after another; what is wrong is noted, at its place in the tree that a node was read from."""
+    """A checker of nodes. Problems are recorded, with the location in the YAML that a node was read from."""
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction], problems: FileProblems) -> None:
         self._registry = registry
@@ -41,7 +42,7 @@ class NodeChecks:
         self._checked: dict[tuple[str, int], Attrs] = {}
 
     def check(self, node_def: NodeDef, tree: Any = None, where: str = "") -> bool:
-        """Whether a node's op and attrs are allowed; `where` names the enclosing function."""
+        """Whether a node's op and attrs are allowed; problems are recorded. `where` names the enclosing function."""
         op, attrs = node_def.op, node_def.attrs
         if (op, id(attrs)) in self._checked:
             return True
@@ -134,12 +135,12 @@ def _value_problem(definition: OpDef, attr: AttrDef, value: AttrValue) -> str | 
 
 
 def node_text(name: str) -> str:
-    """Suffix of TensorFlow's messages about a node."""
+    """Return the suffix of TensorFlow's messages about a node."""
     return f"; NodeDef: {{{{node {name}}}}}"
 
 
 def _attr_position(tree: Any, name: str) -> int:
-    """Position of an attr: under `attrs`, or beside them like a constant's `value`."""
+    """Return the position of an attr: under `attrs`, or beside it like a constant's `value`."""
     given = tree.get("attrs") if isinstance(tree, dict) else None
     return part_position(tree, "attrs", name) if isinstance(given, dict) and name in given else part_position(tree, name)
 

@@ -1,6 +1,6 @@
-"""Checked graph from NodeDefs of any source, with the checks and messages of TensorFlow's `import_graph_def`.
+"""Importer of NodeDefs from any source, with the checks and messages of TensorFlow's `import_graph_def`.
 
-A NodeDef may come with its file's tree; problems are then reported at line and column.
+A NodeDef may come with its parsed YAML; problems then have a line and column.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_CYCLE_NAMES = 20
 
 
 class NodeImport:
-    """Imports nodes in any order; `finish` connects inputs that came later.  Problems are noted, never raised."""
+    """An importer of nodes in any order. `finish` connects inputs that came later. Problems are recorded, never raised."""
 
     def __init__(self, graph: Graph, problems: FileProblems) -> None:
         self._graph = graph
@@ -35,7 +35,7 @@ class NodeImport:
         self._fitting: set[tuple[Signature, ...]] = set()
 
     def add_all(self, node_defs: Iterable[NodeDef], tree: Any = None) -> None:
-        """Add nodes; `tree` is the mapping of a single one, if there is one."""
+        """Add nodes. If there is a single node, `tree` is the mapping that it was read from, or None."""
         ids, nodes = self._graph.ids, self._graph.nodes
         broken, signatures, fitting = self._broken, self._signatures, self._fitting
         made, id_of, signature_of = self._made, ids.get, self._made.__getitem__
@@ -68,7 +68,7 @@ class NodeImport:
                 self._tie_slowly(node, inputs, tree)
 
     def _tie_slowly(self, node: Node, inputs: tuple[str, ...], tree: Any) -> None:
-        """Resolve inputs with full checks; missing ones are resolved later."""
+        """Connect inputs with full checks; missing ones are connected later."""
         places = None if tree is None else tree.get("inputs")
         problems = len(self._problems)
         if not self._tie(node, inputs, places, False):
@@ -78,12 +78,12 @@ class NodeImport:
             self._fitting.add((node.signature, *map(self._made.__getitem__, node.input_nodes)))
 
     def mark_broken(self, name: str, location: int) -> None:
-        """Note a node whose problems have all been reported."""
+        """Record an invalid node whose problems have all been reported."""
         if name not in self._graph.ids:
             self._broken.setdefault(name, location)
 
     def is_named(self, name: str) -> bool:
-        """Whether there is a node of that name, be it a broken one."""
+        """Whether there is a node of that name, even an invalid one."""
         return name in self._graph.ids or name in self._broken
 
     def _report(self, position: int, message: str) -> None:
@@ -100,7 +100,10 @@ class NodeImport:
         self._report(part_position(tree, "name"), f"Node '{name}' is not unique{where}")
 
     def _signature(self, node_def: NodeDef, tree: Any) -> Signature | None:
-        """Signature of a node, cached by attrs object and for constants by type; None if invalid."""
+        """Return the signature of a node; None if it is invalid.
+
+        Signatures are cached by attrs object, and for constants by type.
+        """
         op, attrs = node_def.op, node_def.attrs
         is_constant = op == "Const" and len(attrs) == 2 and attrs.get("value").__class__ is TensorValue
         key = attrs.get("dtype") if is_constant else id(attrs)
@@ -117,7 +120,7 @@ class NodeImport:
     # --- edges ------------------------------------------------------------------------------------------------------
 
     def _tie(self, node: Node, inputs: tuple[str, ...], places: Any, is_last: bool) -> bool:
-        """Resolve a node's inputs; False if one names no node so far and more are to come."""
+        """Connect a node's inputs. Returns False if an input is unknown and more nodes may follow."""
         ids = self._graph.ids
         nodes: list[int] = []
         slots: list[int] | None = None
@@ -181,7 +184,7 @@ class NodeImport:
                 self._report(_input_position(node, places, index), message)
 
     def finish(self) -> None:
-        """Connect inputs from later nodes; report missing ones, and the first cycle without Merge."""
+        """Connect inputs to later nodes. Reports unknown inputs, and the first cycle without Merge."""
         pending, self._pending = self._pending, []
         for node, inputs, places in pending:
             self._tie(node, inputs, places, True)
@@ -197,7 +200,7 @@ class NodeImport:
 
 
 def _input_position(node: Node, places: Any, index: int) -> int:
-    """Position of an input in its list; else that of the node."""
+    """Return the position of an input in its list, else that of the node."""
     return value_position(places, index) or node.location
 
 

@@ -12,19 +12,19 @@ from placesim.formats.graph_file.parsing.yaml_tree import key_position, own_posi
 from placesim.graph.graph import COLUMNS
 
 WRONG: Any = object()
-"""Marks an invalid value that has been reported."""
+"""Marker of an invalid value that has been reported."""
 _MAX_SEARCHES = 50
 _MAX_MESSAGE_CHARACTERS = 20_000
 
 
 class InvalidValue(Exception):  # never seen outside: it becomes a Problem
-    """An invalid value; the message lacks only the place."""
+    """An invalid value. The message lacks only the location."""
 
 
 class FileProblems:
-    """The problems of one file so far; a file with `most` of them is not read to its end.
+    """The problems of one file so far. Reading ends at `most` problems.
 
-    Only the first `searches` unknown words of a file are worth looking for a word that was meant.
+    A suggestion is searched only for the first `searches` unknown words.
     """
 
     def __init__(self, file: str, most: int | None = None, searches: int = _MAX_SEARCHES) -> None:
@@ -42,13 +42,13 @@ class FileProblems:
         return len(self._found)
 
     def add(self, position: int, message: str, error: str = "") -> None:
-        """Report a problem at `position` (from `yaml_tree.packed`).  Raises GraphFileError if there are too many."""
+        """Report a problem at `position` (from `yaml_tree.pack_mark`). Raises GraphFileError if there are too many."""
         self._found.append((position, Problem(self.location(position), shorten_message(message), error)))
         if self._most is not None and len(self._found) >= self._most:
             self.raise_if_any()
 
     def add_error(self, position: int, error: PlacesimError) -> None:
-        """Report a rejection by TensorFlow, or by the builder in its place. Raises as `add`."""
+        """Report an error of TensorFlow, or of the builder in its place. Raises GraphFileError as `add` does."""
         self.add(position, error.message, error.type_name)
 
     def doubt(self, position: int, message: str) -> None:
@@ -57,30 +57,30 @@ class FileProblems:
 
     @property
     def said(self) -> int:
-        """Number of problems and doubts so far."""
+        """Return the number of problems and warnings so far."""
         return len(self._found) + len(self._doubts)
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Warnings in order of discovery."""
+        """Return the warnings in order of discovery."""
         return tuple(dict.fromkeys(self._doubts))
 
     def location(self, position: int) -> Location:
-        """A packed position as line and column of the file."""
+        """Return the line and column of a packed position."""
         return Location(self.file, *divmod(position, COLUMNS))
 
     def raise_if_any(self) -> None:
-        """Raises GraphFileError with all of them in file order."""
+        """Raise GraphFileError with all problems in file order, if there are any."""
         if self._found:
             self._found.sort(key=lambda found: found[0])
             raise GraphFileError(tuple(dict.fromkeys(problem for _, problem in self._found)))
 
     def did_you_mean(self, word: Any, words: Iterable[str]) -> str:
-        """Like the function, with a limited number of searches over many words."""
+        """Return a suggestion like the function `did_you_mean`, but limit the number of searches."""
         return self._suggest(word, word, words)
 
     def _suggest(self, asked: Any, word: Any, words: Iterable[str]) -> str:
-        """Suggestion for a word, cached."""
+        """Return the suggestion for a word, cached."""
         if asked not in self._suggested:
             if len(self._suggested) >= self._searches:
                 return ""
@@ -88,7 +88,7 @@ class FileProblems:
         return self._suggested[asked]
 
     def unknown_keys(self, tree: dict[Any, Any], known: Collection[str], where: str) -> bool:
-        """Report the keys of a mapping that mean nothing there."""
+        """Report unknown keys of a mapping. Returns whether there are any."""
         unknown = [key for key in tree if key not in known]
         for key in unknown:
             message = f"unknown key in {where}: got '{escape_line(str(key))}', expected {one_of(known)}"
@@ -96,7 +96,10 @@ class FileProblems:
         return bool(unknown)
 
     def read(self, tree: dict[Any, Any], key: str, read: Callable[[Any], Any], default: Any) -> Any:
-        """Value of a key as converted by `read`; WRONG, and a problem, if that raises InvalidValue."""
+        """Return the value of a key, converted by `read`; `default` if the key is missing.
+
+        If `read` raises InvalidValue, reports the problem and returns WRONG.
+        """
         if key not in tree:
             return default
         try:
@@ -106,14 +109,14 @@ class FileProblems:
             return WRONG
 
     def mapping(self, tree: Any, position: int, what: str) -> dict[Any, Any]:
-        """The tree if it is a mapping; else an empty one, with a problem reported."""
+        """Return the tree if it is a mapping; else report a problem, and return an empty mapping."""
         if isinstance(tree, dict):
             return tree
         self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a mapping")
         return {}
 
     def sequence(self, tree: Any, position: int, what: str) -> list[Any]:
-        """The tree if it is a list; else an empty one, with a problem reported."""
+        """Return the tree if it is a list; else report a problem, and return an empty list."""
         if isinstance(tree, list | tuple):
             return tree  # type: ignore[return-value]
         self.add(position, f"wrong type of {what}: got {spell(tree)}, expected a list")
@@ -121,13 +124,16 @@ class FileProblems:
 
 
 def one_of(words: Iterable[str]) -> str:
-    """`a, b or c`; `none` for no words."""
+    """Join words as `a, b or c`; no words give `none`."""
     listed = list(words) or ["none"]
     return listed[0] if len(listed) == 1 else f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
 def part_position(tree: Any, *path: Any) -> int:
-    """Position of a part of an entry, by its keys; of a missing part, the position of the surrounding one."""
+    """Return the position of a part of an entry, given by its keys.
+
+    For a missing part, this is the position of the surrounding part.
+    """
     position = own_position(tree)
     for key in path:
         if not isinstance(tree, dict) or key not in tree:
@@ -146,7 +152,7 @@ def shorten_message(message: str) -> str:
 
 
 def spell(value: Any) -> str:
-    """A value of a file as a message names it."""
+    """Return a value of a file in the form of messages."""
     if value is None:
         return "null"
     if isinstance(value, bool):

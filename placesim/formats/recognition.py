@@ -1,6 +1,6 @@
-"""Recognise a file by its content: a graph file in YAML or JSON, or one of TensorFlow's formats; a Python script by its name.
+"""Recognition of a file's format: a graph file or a format of TensorFlow by content, and a Python script by name.
 
-Asked once for a file; whoever reads it is told the answer.
+A file's format is found once, and passed to its reader.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _FIRST_FIELD = re.compile(rb"(?:\s|#[^\n]*\n)*([a-z_]+)[ \t]*(:?)[ \t\r\n]*([{<\
 _META_GRAPHS_TAG = 2 << 3 | BYTES
 _ONNX_VERSION = 1
 _ONNX_FIELDS = {1: VARINT, 5: VARINT, **dict.fromkeys((2, 3, 4, 6, 7, 8, 14, 20, 25, 26), BYTES)}
-"""The fields of a ModelProto and their wire types."""
+"""Fields of a ModelProto and their wire types."""
 _ONNX_ESSENTIALS = (7, 8)
-"""Its graph and its opsets."""
+"""Fields of a ModelProto with its graph and its opsets."""
 _DOUBLE_MEANINGS = ("versions", "version")
-"""Names of text format that are keys of a graph file too; there a colon follows."""
+"""Names in text format that are also keys of a graph file; in a graph file, a colon follows."""
 
 
 class Format(Enum):
-    """The kinds of file that a graph can be read from."""
+    """Formats of files that a graph can be read from."""
 
     GRAPH_FILE = "a graph file in YAML or JSON"
     GRAPH_DEF = "a GraphDef"
@@ -69,9 +69,10 @@ _TEXT_FIELDS = {
 
 
 class ScriptGraph(bytes):
-    """Graph that a script's process has answered with (`script_graph`).
+    """The graph that a script's process returned (`script_graph`).
 
-    Its type says so, never its content: it holds a pickle, and no file or stream from elsewhere is read as one.
+    It holds a pickle. It is recognised by this type and never by content, so that no file or stream from elsewhere is read as
+    one.
     """
 
 
@@ -81,17 +82,17 @@ def is_script(path: str | Path) -> bool:
 
 
 def is_text(data: bytes | memoryview) -> bool:
-    """Whether bytes can be text; a message that names an op or a type holds control characters early on."""
+    """Whether bytes can be text. Binary messages with the name of an op or type have control characters near the start."""
     return not _CONTROL.search(bytes(data[:_SAMPLE_BYTES]))
 
 
 def find_model_file(directory: str | Path) -> Path | None:
-    """File that makes a directory a SavedModel; None if there is none."""
+    """Return the file that makes a directory a SavedModel; None if there is none."""
     return next((path for name in MODEL_FILES if (path := Path(directory, name)).exists()), None)
 
 
 def recognise(data: bytes | memoryview) -> FileKind:
-    """Recognise the format of these bytes; a graph file if they are in none of TensorFlow's formats."""
+    """Recognise the format of these bytes; a graph file if no other format fits."""
     if bytes(data[-len(TABLE_MAGIC) :]) == TABLE_MAGIC:
         return FileKind(Format.CHECKPOINT, False)
     if is_text(data):
@@ -136,9 +137,10 @@ def _recognise_binary(data: bytes | memoryview) -> Format:
 
 
 def _is_onnx(data: bytes | memoryview) -> bool:
-    """Whether bytes are a ModelProto: its version, and its graph or its opsets, which may be cut off, among its fields alone.
+    """Whether bytes are a ModelProto.
 
-    Source of the numbers: `onnx.proto`.
+    All fields must be those of a ModelProto, with a version and a graph or opsets, which may be truncated. Source of the
+    numbers: `onnx.proto`.
     """
     seen: set[int] = set()
     position = 0
@@ -158,7 +160,7 @@ def _is_onnx(data: bytes | memoryview) -> bool:
 
 
 def _holds_meta_graphs(data: bytes | memoryview, position: int) -> bool:
-    """Whether a MetaGraphDef follows the version of a SavedModel's schema, or was to follow in a file that is cut off."""
+    """Whether a MetaGraphDef follows the version of a SavedModel's schema; true too if the data ends there."""
     try:
         second = next(fields(data, position), None)
     except WireError:
@@ -167,6 +169,6 @@ def _holds_meta_graphs(data: bytes | memoryview, position: int) -> bool:
 
 
 def _is_node(data: bytes | memoryview, start: int, end: int) -> bool:
-    """Whether a message has an op's name where a NodeDef has one."""
+    """Whether a message has a valid op name in the field for it in a NodeDef."""
     op = last_message(data, 2, start, end)
     return op is not None and _OP_NAME.fullmatch(bytes(data[op.value_start : op.end])) is not None

@@ -1,7 +1,7 @@
-"""Graph of a script, as bytes sent from its process to the caller: the graph, its lines, config and steps.
+"""The graph of a script as bytes, which its process sends to the caller: the graph, its lines, config and steps.
 
-The graph is a GraphDef.  What a GraphDef has no place for is pickled beside it, and read so that nothing but plain values,
-arrays and placesim's own records can come of it: no code of a script's runs in the process that reads.
+The graph is a GraphDef. Content that a GraphDef can't hold is pickled. Reading the pickle creates only plain values, arrays and
+placesim's own records, so that no code of a script runs in the reading process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from placesim.ops.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class _RecordedParts:
-    """The parts; `locations` are the nodes' in their order, as `Node.location` has them."""
+    """The parts of the bytes. `locations` are those of the nodes in order, packed as in `Node.location`."""
 
     script: str
     files: tuple[str, ...]
@@ -64,14 +64,14 @@ _OTHERS = {
     ("numpy.core.numeric", "_frombuffer"),
     ("_codecs", "encode"),
 }
-"""Other allowed parts of values."""
+"""Other functions and classes that a pickle may use to create values."""
 
 
 class _Values(pickle.Unpickler):
-    """Makes nothing but values."""
+    """An unpickler that creates only values."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """A class of a value.  Raises pickle.UnpicklingError for anything else, such as a module's functions and imports."""
+        """Return a class of values. Raises pickle.UnpicklingError for anything else, such as functions of a module."""
         if (module, name) in _OTHERS:
             return super().find_class(module, name)
         if "." not in name and f"{module}.".startswith(_OWN_MODULES):
@@ -82,7 +82,7 @@ class _Values(pickle.Unpickler):
 
 
 def write_script_graph(file: GraphFile) -> ScriptGraph:
-    """Serialise a graph file whose graph comes from a script.  Raises GraphFileError if a GraphDef can't hold it."""
+    """Serialise the graph file of a script. Raises GraphFileError if a GraphDef can't hold the graph."""
     recorded = _RecordedParts(
         script=file.graph.file,
         files=tuple(file.graph.files),
@@ -99,7 +99,7 @@ def write_script_graph(file: GraphFile) -> ScriptGraph:
 
 
 def read_script_graph(data: ScriptGraph, registry: Registry | None = None) -> GraphFile:
-    """The graph file again; its nodes are a GraphDef's, and each knows its line.  Raises GraphFileError."""
+    """Read the graph file again. Its nodes come from a GraphDef, and each has its line. Raises GraphFileError."""
     try:
         recorded = _Values(io.BytesIO(data)).load()
     except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError, TypeError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""The graph: nodes, edges, functions, and the builder that makes them."""
+"""The graph: nodes, edges, functions, and the builder that creates them."""

@@ -1,4 +1,4 @@
-"""Inputs and attrs of an op -> its arguments, with type and count attrs inferred, as TensorFlow's Python infers them."""
+"""Binding of an op's inputs and attrs to its arguments. Type and count attrs are inferred as in TensorFlow's Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
 
 class Operand(NamedTuple):
-    """A tensor of the graph as an input: its node, which output, and the type of that."""
+    """A tensor of the graph as an input: its node, the index of the output, and its type."""
 
     node: int
     slot: int
@@ -24,7 +24,10 @@ class Operand(NamedTuple):
 
 
 class VariableNodes(NamedTuple):
-    """A variable's nodes: the variable or its handle, the node that holds its value, and the op that initializes it."""
+    """The nodes of a variable.
+
+    `node` is the variable or its handle, `value` gives its value, and `initializer` is the op that initializes it.
+    """
 
     node: int
     value: int
@@ -35,14 +38,14 @@ class VariableNodes(NamedTuple):
 
 
 class OpBinding(NamedTuple):
-    """An op's inputs as tensors, and its attrs without those that equal their default."""
+    """An op's inputs as tensors, and its attrs without those that equal their defaults."""
 
     operands: tuple[Operand, ...]
     attrs: Attrs
 
 
 class InputError(GraphBuildError):
-    """Problem with one input; `index` counts the inputs as given."""
+    """An invalid input. `index` is its position among the given inputs."""
 
     def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
@@ -50,7 +53,7 @@ class InputError(GraphBuildError):
 
 
 class InputTypeError(InputError):
-    """TensorFlow's Python raises TypeError for it."""
+    """An invalid input for which TensorFlow's Python raises TypeError."""
 
     @property
     def type_name(self) -> str:
@@ -58,7 +61,7 @@ class InputTypeError(InputError):
 
 
 class AttrError(GraphBuildError):
-    """Problem with one attr; `attr` names it."""
+    """An invalid attr. `attr` is its name."""
 
     def __init__(self, message: str, attr: str) -> None:
         super().__init__(message)
@@ -66,10 +69,13 @@ class AttrError(GraphBuildError):
 
 
 MAX_TENSORS = 1 << 20
-"""The most inputs or outputs that a node may have by one of its numbers (`N`, `num_split`)."""
+"""Maximum number of inputs or outputs that one count attr (`N`, `num_split`) may give a node."""
 
 Converter = Callable[[Any, str, DataType | None, DataType | None], Operand]
-"""`(item, argument's name, type it must have, type it would better have)` -> the tensor that an item becomes."""
+"""Function that converts an input to a tensor.
+
+Its arguments are the input, the argument's name, the required type and the preferred type.
+"""
 
 
 def bind(
@@ -77,7 +83,7 @@ def bind(
 ) -> OpBinding:
     """Match inputs to arguments, convert literals and variables to tensors, and infer missing attrs.
 
-    Raises GraphBuildError, with TensorFlow's message if it has one.
+    Raises GraphBuildError, with TensorFlow's message if there is one.
     """
     if isinstance(definition, LibraryFunction):
         definition = function_definition(definition)
@@ -85,7 +91,7 @@ def bind(
 
 
 class _Binder:
-    """Binds one op's inputs to its arguments; `inferred_from` is the argument that determined each attr."""
+    """Binder of one op's inputs to its arguments. `inferred_from` maps each attr to the argument that determined it."""
 
     def __init__(self, definition: OpDef, attrs: Attrs, inputs: Sequence[Any], convert: Converter) -> None:
         self.definition = definition
@@ -304,7 +310,7 @@ class _Binder:
 
 
 def _own_type(item: Any) -> DataType | None:
-    """Default type of a literal; None if it has none."""
+    """Return the default type of a literal; None if it has none."""
     try:
         return make_constant(item).dtype
     except GraphBuildError:
@@ -318,11 +324,11 @@ def _is_default(attr: AttrDef | None, value: AttrValue) -> bool:
 
 
 def _takes(attr: AttrDef, value: AttrValue) -> bool:
-    """Whether an attr allows a value; types that callers choose are checked at the call."""
+    """Whether an attr allows a value. Types that depend on the call of a function are checked at the call."""
     return attr.allowed is None or value in attr.allowed or isinstance(value, OpenType)
 
 
 def type_message(param: str, dtype: DataType, attr: AttrDef) -> str:
-    """TensorFlow's message for a type that an argument does not allow."""
+    """Return TensorFlow's message for a type that an argument does not allow."""
     names = ", ".join(allowed.python_name for allowed in attr.allowed or ())
     return f"Value passed to parameter '{param}' has DataType {dtype.python_name} not in list of allowed values: {names}"

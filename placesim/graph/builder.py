@@ -1,4 +1,4 @@
-"""Builds a graph as TensorFlow's Python does: scopes, unique names, literals, inferred attrs, colocation (section 2)."""
+"""Builder of graphs like TensorFlow's Python: scopes, unique names, literals, inferred attrs, colocation (section 2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.ops.registry import Registry, describe_other_releases
 
 _OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 is_op_name = _OP_NAME.fullmatch
-"""Whether a name at the root is an op's (2.3.4)."""
+"""Whether a name at the root is a valid name of an op (2.3.4)."""
 _SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\\/>-]*")
 _OP_PATTERN = r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
 _SCOPE_PATTERN = r"^[A-Za-z0-9_.\\/>-]*$"
@@ -29,15 +29,15 @@ DeviceFunction = Callable[[Node], str]
 """Returns the device of a new node, given the device from inner scopes (2.1.4)."""
 
 Input = TensorRef | Node | VariableNodes | Any
-"""An input of `ScopedGraphBuilder.add`: a tensor, a node's first output, a variable's value, or a literal."""
+"""An input of `ScopedGraphBuilder.add`: a tensor, a node (its first output), a variable (its value), or a literal."""
 
 
 AWAITED = "_has_manual_control_dependencies"
-"""The attr of a node that others wait for by a control scope."""
+"""Name of the attr of a node that other nodes wait for because of a control scope."""
 
 
 class _NamesOver(dict[str, int]):
-    """Names in use, layered over others that stay unchanged."""
+    """Names in use: a layer over other names that stay unchanged."""
 
     def __init__(self, names: dict[str, int]) -> None:
         self._names = names
@@ -63,12 +63,12 @@ class _Controller(NamedTuple):
 
 
 class ScopedGraphBuilder:
-    """Adds nodes to `graph` in scopes.
+    """A builder that adds nodes to `graph` in scopes.
 
-    Every method that adds a node raises GraphBuildError if TensorFlow's Python would refuse, and then adds nothing.
-    `on_node` is told of each node before the device functions are asked; it may take the node out again and raise.
-    With `leaves_marks` nodes get the attrs that TensorFlow's Python keeps for itself and nothing else reads: that others wait
-    for them (`mark_awaited`), and the `debug_name` of a variable's handle.
+    Every method that adds a node raises GraphBuildError if TensorFlow's Python would refuse, and then adds nothing. `on_node`
+    is called with each new node before the device functions; it may remove the node and raise. With `leaves_marks`, nodes get
+    attrs that only TensorFlow's Python reads: the mark of awaited nodes (`mark_awaited`), and the `debug_name` of a variable's
+    handle.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction] | None = None, file: str = "") -> None:
@@ -91,7 +91,7 @@ class ScopedGraphBuilder:
         self.is_of_function = False
         """Whether the graph is the body of a function in a graph file."""
         self.last_number = -1
-        """The last of the file's own numbers: the names of functions that its entries make hold them."""
+        """Last number that was used in a name of a function of the graph file."""
         self.view: Any = None
         """TensorFlow's Python view of the graph, made on first use."""
         self._bindings: dict[tuple[Any, ...], tuple[Attrs, Signature, Attrs]] = {}
@@ -102,10 +102,9 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def device(self, device: str | DeviceName | DeviceFunction | None) -> Iterator[None]:
-        """`tf.device`: merged into the enclosing device, field by field, with inner fields winning; None clears it (2.1).
+        """Open a `tf.device` scope: its fields override those of the enclosing device; None clears the device (2.1).
 
-        A device function is called for every node and returns the device as a text, which replaces that of inner scopes
-        (2.1.4).
+        A device function is called for every node. It returns a device as a text, which replaces that of inner scopes (2.1.4).
         """
         spec = parse_python_spec(device) if isinstance(device, str) else device
         saved = self._device_scopes
@@ -136,7 +135,7 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def colocate_with(self, nodes: Sequence[Node | int], ignore_existing: bool = False) -> Iterator[None]:
-        """`tf.colocate_with` around each node in turn, the last innermost; the device stack starts empty (2.2.1)."""
+        """Open a `tf.colocate_with` scope for each node, the last one innermost. The device stack starts empty (2.2.1)."""
         saved = (self._device_scopes, self._hidden_devices, self._colocation)
         ids = tuple(node if isinstance(node, int) else node.id for node in nodes)
         self._colocation = ids[::-1] + (() if ignore_existing else self._colocation)
@@ -150,12 +149,15 @@ class ScopedGraphBuilder:
 
     @property
     def colocation_depth(self) -> int:
-        """Number of colocation scopes that hide the devices of enclosing scopes."""
+        """Return the number of colocation scopes that hide the devices of enclosing scopes."""
         return len(self._hidden_devices)
 
     @contextmanager
     def devices_at(self, depth: int) -> Iterator[None]:
-        """The device scopes hidden by colocations opened since `colocation_depth` was this, if none is open inside them."""
+        """Restore the device scopes that colocation scopes opened since `colocation_depth` was `depth` hide.
+
+        Does nothing if a device scope is open inside them.
+        """
         saved = self._device_scopes
         if depth < len(self._hidden_devices) and self._device == ANY and not self._device_functions:
             self._device_scopes = self._hidden_devices[depth]
@@ -166,7 +168,7 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def control_dependencies(self, nodes: Sequence[Node | int] | None) -> Iterator[None]:
-        """`tf.control_dependencies`; None clears the enclosing ones."""
+        """Open a `tf.control_dependencies` scope; None clears the enclosing ones."""
         saved = self._controllers
         if nodes is None:
             self._controllers = ()
@@ -181,16 +183,16 @@ class ScopedGraphBuilder:
             self._controllers = saved
 
     def mark_awaited(self, nodes: Sequence[int]) -> None:
-        """Note on nodes that others wait for them by a control scope, as TensorFlow's Python does."""
+        """Mark nodes that other nodes wait for because of a control scope, as TensorFlow's Python does."""
         for node in map(self.graph.nodes.__getitem__, nodes):
             if AWAITED not in node.attrs:
                 node.attrs = self.intern(node.op, {**node.attrs, AWAITED: True})
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """`tf.name_scope`: made unique; a name that ends in `/` enters exactly that scope, an empty one the root (2.3.3).
+        """Open a `tf.name_scope` with a unique name, and yield the scope with its trailing slash (2.3.3).
 
-        Yields the scope with its trailing slash.
+        A name that ends in `/` enters exactly that scope, and an empty name enters the root.
         """
         saved = self.prefix
         self.prefix = self.open_scope(name)
@@ -208,7 +210,7 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def class_attr(self, name: str) -> Iterator[None]:
-        """Nodes inside are labelled as colocated with `name`, which need not exist yet."""
+        """Label the nodes inside as colocated with `name`, which need not exist yet."""
         saved = self._class_attr
         self._class_attr = ("loc:@" + name,)
         try:
@@ -218,7 +220,7 @@ class ScopedGraphBuilder:
 
     @property
     def is_bare(self) -> bool:
-        """Whether no scope is open, so that a node has its own name, device and attrs alone."""
+        """Whether no scope is open and no `on_node` is set, so that nothing changes a new node."""
         scopes = (self.prefix, self._device_text, self._device_functions, self._colocation, self._controllers, self._class_attr)
         return not any(scopes) and self.on_node is None
 
@@ -226,11 +228,11 @@ class ScopedGraphBuilder:
 
     @property
     def names_in_use(self) -> dict[str, int]:
-        """Lower-case full names of nodes and scopes, with the number of requests for each."""
+        """Return the lower-case full names of nodes and scopes, with the number of requests for each."""
         return self._names_in_use
 
     def unique_name(self, name: str) -> str:
-        """The full name that a node or scope of this name gets (2.3.2); marks it as used."""
+        """Return the full name that a node or scope of this name gets, and mark it as used (2.3.2)."""
         full = self.prefix + name
         key = full.lower()
         if key == full:
@@ -248,7 +250,7 @@ class ScopedGraphBuilder:
         return f"{full}_{count - 1}"
 
     def check_scope_name(self, name: str) -> None:
-        """GraphBuildError in TensorFlow's words for a name that no scope, and so no op, can have (2.3.4)."""
+        """Raise GraphBuildError with TensorFlow's message if a name is invalid for a scope, and therefore for an op (2.3.4)."""
         if self.prefix:
             if not _SCOPE_NAME.fullmatch(name):
                 message = (
@@ -260,7 +262,10 @@ class ScopedGraphBuilder:
             raise GraphBuildError(message + _OP_PATTERN)
 
     def check_node_name(self, op: str, name: str) -> None:
-        """As `check_scope_name`; `tf.constant` makes no scope and so has other words for it."""
+        """Raise GraphBuildError if a node's name is not valid.
+
+        For a `Const` the message differs, because `tf.constant` opens no scope.
+        """
         if op != "Const":
             self.check_scope_name(name)
         elif not _OP_NAME.fullmatch(self.prefix + name):
@@ -268,7 +273,10 @@ class ScopedGraphBuilder:
             raise GraphBuildError(f"`{self.prefix + name}` is not a valid node name. {accepted}")
 
     def claim_name(self, op: str, name: str | None) -> str:
-        """The full name of a node to be made: `name`, or the op's, made unique; exactly `name` where that ends in `/`."""
+        """Return the unique full name of a new node: from `name`, or else the op's name.
+
+        A name that ends in `/` is taken exactly.
+        """
         if name is None:
             return self.unique_name(op)
         if not is_op_name(name):
@@ -282,7 +290,7 @@ class ScopedGraphBuilder:
         return exact
 
     def note_name(self, full_name: str) -> None:
-        """Count a full name as used."""
+        """Mark a full name as used."""
         self._names_in_use.setdefault(full_name.lower(), 1)
 
     # --- nodes ------------------------------------------------------------------------------------------------------
@@ -297,9 +305,10 @@ class ScopedGraphBuilder:
         control_inputs: Sequence[Node | int] = (),
         location: int = 0,
     ) -> Node:
-        """A node of a registered op, or a call of a library function; a literal becomes a `Const` named `NODE/ARG` before it.
+        """Add a node of a registered op, or a call of a library function.
 
-        `attrs` holds AttrValues (see ops/attributes.py); type and count attrs may be left to be inferred.
+        A literal input becomes a `Const` before it, named `NODE/ARG`. `attrs` holds AttrValues (see ops/attributes.py); type
+        and count attrs may be left out to be inferred.
         """
         full = self.claim_name(op, name)
         controls = tuple(node if isinstance(node, int) else node.id for node in control_inputs)
@@ -314,7 +323,7 @@ class ScopedGraphBuilder:
         name: str | None = None,
         location: int = 0,
     ) -> Node:
-        """A `Const`, as `tf.constant` makes it."""
+        """Add a `Const`, as `tf.constant` does."""
         tensor = value if isinstance(value, TensorValue) else make_constant(value, dtype, shape)
         return self.add_constant(self.claim_name("Const", name), tensor, self._empty_attrs, (), location or self._location)
 
@@ -327,7 +336,7 @@ class ScopedGraphBuilder:
         location: int,
         device: str | None = "",
     ) -> Node:
-        """Add a `Const` whose name is claimed already; `device` is the node's own request."""
+        """Add a `Const` with a name that `claim_name` returned; `device` is the node's own request."""
         dtype = tensor[0]
         key: tuple[Any, ...] = ("Const", dtype)
         found = self._bindings.get(key)
@@ -340,7 +349,7 @@ class ScopedGraphBuilder:
     def add_named(
         self, op: str, full_name: str, inputs: Sequence[Input], attrs: Attrs, controls: tuple[int, ...], location: int
     ) -> Node:
-        """As `add`, with a name that is claimed already."""
+        """Add a node like `add`, with a name that `claim_name` returned."""
         self._location = location
         operands = self._operands(inputs)
         if all(operand.__class__ is Operand for operand in operands):
@@ -363,7 +372,10 @@ class ScopedGraphBuilder:
         location: int,
         device: str | None = "",
     ) -> Node:
-        """Like `add_named` for inputs that are tensors of the graph; inferred attrs are reused for the next similar node."""
+        """Add a node like `add_named`, with inputs that are tensors of the graph.
+
+        Inferred attrs are cached for similar nodes.
+        """
         all_nodes = self.graph.nodes
         key = (op, id(attrs), slots, *[all_nodes[i].signature for i in nodes])
         found = self._bindings.get(key)
@@ -374,7 +386,7 @@ class ScopedGraphBuilder:
         return self._append(full_name, found[0], found[1], nodes, slots, controls, location, device)
 
     def device_text(self, device: str | None) -> str:
-        """Requested device of a node inside the current scopes.  Raises GraphBuildError."""
+        """Return the requested device of a node inside the current scopes. Raises GraphBuildError."""
         found = self._device_texts.get(device)
         if found is None:
             spec = ANY if device is None else enclose(parse_python_spec(device), self._device)
@@ -382,7 +394,7 @@ class ScopedGraphBuilder:
         return found
 
     def intern(self, op: str, attrs: Attrs) -> Attrs:
-        """Shared mapping with this content; mappings with a tensor are not shared."""
+        """Return the shared mapping with this content; mappings with a tensor are not shared."""
         if not attrs:
             return self._empty_attrs
         try:
@@ -403,7 +415,7 @@ class ScopedGraphBuilder:
         return self.operand(*item) if isinstance(item, TensorRef) else item
 
     def operand(self, node_id: int, slot: int) -> Operand:
-        """A tensor of the graph with its type.  Raises GraphBuildError if the node has no such output."""
+        """Return a tensor of the graph with its type. Raises GraphBuildError if the node has no such output."""
         node = self.graph.nodes[node_id]
         dtypes = node.signature.output_dtypes
         if not 0 <= slot < len(dtypes):
@@ -425,7 +437,7 @@ class ScopedGraphBuilder:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Nodes and names made inside are taken back where an exception is raised."""
+        """Remove the nodes and names added inside if the block raises."""
         added, names = len(self.graph), self._names_in_use
         self._names_in_use = layer = _NamesOver(names)
         try:
@@ -461,7 +473,7 @@ class ScopedGraphBuilder:
             self.prefix = saved
 
     def _convert(self, item: Any, arg_name: str, dtype: DataType | None, preferred: DataType | None) -> Operand:
-        """An input that is no tensor yet -> a tensor: a variable's value, or a `Const` named after the argument."""
+        """Convert an input that is not a tensor: a variable to its value, a literal to a `Const` named after the argument."""
         if isinstance(item, VariableNodes):
             return self.operand(self._read(item), 0)
         try:
@@ -514,7 +526,7 @@ class ScopedGraphBuilder:
         return node
 
     def _ask_device_functions(self, node: Node) -> None:
-        """Apply the device functions of the enclosing scopes to a node; a node that it is colocated with has priority."""
+        """Set the device that the functions of the enclosing scopes return; the device of a colocated node has priority."""
         colocated, node.device = node.device, ""
         for scope in self._device_functions:
             if isinstance(scope, DeviceName):
@@ -525,7 +537,10 @@ class ScopedGraphBuilder:
             node.device = colocated or node.device
 
     def _colocate(self, signature: Signature, attrs: Attrs, nodes: tuple[int, ...], device: str) -> tuple[str, Attrs]:
-        """Requested device and labels inside the colocation scopes, the ref inputs being the innermost (2.2.2, 2.2.9)."""
+        """Return the requested device and the attrs with labels that the colocation scopes give (2.2.2, 2.2.9).
+
+        Reference inputs act as the innermost scopes.
+        """
         ref_inputs = [node for node, is_ref in zip(nodes, signature.input_is_ref, strict=True) if is_ref]
         stack = [*reversed(ref_inputs), *self._colocation]
         device = "" if ref_inputs else device
@@ -542,7 +557,10 @@ class ScopedGraphBuilder:
         return (*controls, *self.scope_controls(nodes))
 
     def scope_controls(self, nodes: tuple[int, ...]) -> tuple[int, ...]:
-        """Control inputs from the scopes for a node that reads `nodes`, without those that one of these already waits for."""
+        """Return the control inputs that the scopes give a node that reads `nodes`.
+
+        Inputs that one of `nodes` already waits for are left out.
+        """
         found: list[int] = []
         for controller in self._controllers:
             if controller.members.isdisjoint(nodes):
@@ -550,18 +568,18 @@ class ScopedGraphBuilder:
         return tuple(found)
 
     def record_in_controllers(self, node_id: int) -> None:
-        """A node made elsewhere counts as made inside the control scopes that are open here."""
+        """Record that a node created elsewhere belongs to the open control scopes."""
         for controller in self._controllers:
             controller.members.add(node_id)
 
 
 def _kind(value: Any) -> Any:
-    """Distinguish 1 from True and 1.0 as keys."""
+    """Return the type of a value, to distinguish keys such as 1, True and 1.0."""
     return tuple(map(_kind, value)) if value.__class__ is tuple else value.__class__
 
 
 def colocation_groups(node: Node) -> tuple[str, ...]:
-    """A node's own `loc:@` labels, or the implicit one of its name (2.2.3)."""
+    """Return a node's own `loc:@` labels, or the implicit label of its name (2.2.3)."""
     labels = node.attrs.get("_class", ())
     own = tuple(label for label in labels if str(label).startswith("loc:@")) if isinstance(labels, tuple) else ()
     return own or ("loc:@" + node.name,)

@@ -1,4 +1,4 @@
-"""A literal -> a constant tensor, as `tf.constant` makes one: element type, shape and the array of its elements."""
+"""Conversion of a literal to a constant tensor with the type and shape that `tf.constant` gives it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _SPECIAL_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf, "+inf": 
 }
 _MOST_DIGITS = 40
 _MOST_BITS_SHOWN = 14000
-"""Python turns no integer of more than 4,300 digits into text."""
+"""Maximum number of bits of an integer in a message, because Python converts at most 4,300 digits to text."""
 _SINGLE = np.dtype(np.float32)
 
 
 def make_constant(value: Any, dtype: DataType | None = None, shape: Sequence[int] | None = None) -> TensorValue:
-    """A number, boolean, text, nested list or array as a tensor.
+    """Convert a number, boolean, text, nested list or array to a tensor.
 
-    A value shorter than `shape` is repeated from its last element; a complex number is a pair.  Raises GraphBuildError.
+    If the value has too few elements for `shape`, its last element is repeated. A complex number is given as a pair. Raises
+    GraphBuildError.
     """
     if value.__class__ is float and not shape and (dtype is FLOAT or dtype is None) and -3e38 < value < 3e38:
         return TensorValue(FLOAT, np.array(value, _SINGLE))
@@ -43,7 +44,7 @@ def make_constant(value: Any, dtype: DataType | None = None, shape: Sequence[int
 
 
 def check_size(shape: Sequence[int], dtype: DataType) -> None:
-    """GraphBuildError for a shape that is no shape or needs more than 2 GiB."""
+    """Raise GraphBuildError if a shape has negative dimensions or needs more than 2 GiB."""
     if any(dim < 0 for dim in shape):
         raise GraphBuildError(f"wrong shape of a tensor: got {list(shape)}, expected known dimensions of 0 or more")
     problem = size_problem(shape, dtype)
@@ -157,7 +158,7 @@ def _shown(value: Any) -> str:
 
 
 def _checked(flat: list[Any], dtype: DataType) -> list[Any]:
-    """The elements as numpy takes them; GraphBuildError for the first that is not of the type."""
+    """Return the elements in the form that numpy takes. Raises GraphBuildError for the first that is not of the type."""
     if dtype is STRING:
         return [leaf.encode() if leaf.__class__ is str else _expect(leaf, dtype, bytes) for leaf in flat]
     if dtype is BOOL:
@@ -180,7 +181,7 @@ def _expect(leaf: Any, dtype: DataType, kind: type) -> Any:
 
 
 def mismatch_error(leaf: Any, dtype: DataType) -> GraphBuildError:
-    """TensorFlow's words for a value of another type."""
+    """Return the error for a value of another type, with TensorFlow's message."""
     return GraphBuildError(f"Expected {dtype.python_name}, but got {leaf!r} of type '{_type_name(leaf)}'.")
 
 

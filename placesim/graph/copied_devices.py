@@ -1,4 +1,4 @@
-"""Record of the nodes whose device `colocate_with` copied from another node (2.2)."""
+"""Nodes whose device `colocate_with` copied from another node (2.2)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ _LABEL = "loc:@"
 
 
 def colocated_copies(graph: Graph, named: Container[str]) -> dict[str, str]:
-    """Map nodes colocated with a named node, and requesting the same device, to that node.
+    """Map each node that is colocated with a named node, and requests its device, to that node.
 
-    Gradients with `colocate_gradients_with_ops` are such, and an optimizer's slots. Those that are named themselves are not.
+    Examples are gradients with `colocate_gradients_with_ops`, and an optimizer's slots. Nodes that are named themselves are
+    left out.
     """
     found = {}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""A graph with arguments -> an entry of the function library: its nodes with the names and inputs that a FunctionDef has."""
+"""Conversion of a graph with arguments to a library function, with the names and inputs of a FunctionDef."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.ops.attributes import Attrs, AttrValue, Placeholder
 
 
 class AttrListError(GraphBuildError):
-    """A list of types that contains an attr of the function; `position` is the node's."""
+    """A list of types that contains an attr of the function. `position` is that of the node."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -27,11 +27,13 @@ def write_function(
     attrs: Attrs,
     names: Mapping[int, str] | None = None,
 ) -> LibraryFunction:
-    """Make a library function from a body's graph.
+    """Return a library function made from a body's graph.
 
-    `arguments` maps argument nodes to names, in order; `results` are the outputs; `controls` are nodes that run in every call;
-    `names` are the nodes' names in the function if they differ.  Default attrs are written out, as TensorFlow does.  Raises
-    AttrListError for a list of types that contains an attr of the function, which a FunctionDef can't express.
+    `arguments` maps argument nodes to names, in order. `results` are the outputs, and `controls` are nodes that run in every
+    call. `names` are the nodes' names in the function if they differ. Attrs equal to their defaults are written too, as
+    TensorFlow does.
+
+    Raises AttrListError for a list of types that contains an attr of the function, which a FunctionDef can't express.
     """
     known = names or {node.id: node.name for node in graph.nodes}
     writer = _Writer(graph, arguments, known)
@@ -52,7 +54,7 @@ def _argument(name: str, dtype: DataType, value: str = "") -> FunctionArg:
 
 
 class _Writer:
-    """Nodes of a body as a FunctionDef has them: inputs by argument, or by node, output and index."""
+    """Writer of a body's nodes in the form of a FunctionDef: inputs are arguments, or `node:output:index`."""
 
     def __init__(self, graph: Graph, arguments: Mapping[int, str], names: Mapping[int, str]) -> None:
         self._graph = graph
@@ -77,7 +79,7 @@ class _Writer:
 
 
 def _closed(node: Node, name: str, value: AttrValue) -> AttrValue:
-    """Replace a type that is an attr of the function by its placeholder in an attr's value."""
+    """Return an attr's value in which a type that is an attr of the function is replaced by its placeholder."""
     if isinstance(value, OpenType):
         return Placeholder(value.attr)
     if value.__class__ is tuple:
@@ -92,14 +94,14 @@ def _closed(node: Node, name: str, value: AttrValue) -> AttrValue:
 
 
 def _output_places(graph: Graph, node: Node) -> list[str]:
-    """`output:index` of each of a node's outputs."""
+    """Return `output:index` for each of a node's outputs."""
     starts = output_starts(graph, node)
     ends = [*list(starts.values())[1:], len(node.signature.output_dtypes)]
     return [f"{name}:{i}" for (name, start), end in zip(starts.items(), ends, strict=True) for i in range(end - start)]
 
 
 def output_starts(graph: Graph, node: Node) -> dict[str, int]:
-    """A node's outputs by the names that its op's definition, or the function that it calls, has: the first slot of each."""
+    """Map the names of a node's outputs, from its op or the function that it calls, to the first slot of each."""
     definition = node.signature.definition
     if definition is None:
         return {output.name: slot for slot, output in enumerate(graph.functions[node.op].outputs)}

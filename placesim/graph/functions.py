@@ -1,4 +1,4 @@
-"""Function bodies: a library function instantiated as a graph with `_Arg` and `_Retval` nodes."""
+"""Bodies of library functions, as graphs with `_Arg` and `_Retval` nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from placesim.ops.definitions import ArgDef, AttrDef, OpDef
 
 
 class FunctionBody(NamedTuple):
-    """An instantiated function: node ids of its arguments, results and control results."""
+    """The graph of an instantiated function, and the ids of the nodes for its arguments, results and control results."""
 
     graph: Graph
     args: tuple[int, ...]
@@ -34,12 +34,12 @@ class FunctionBody(NamedTuple):
 
 
 def path_of_body(call: str, function: str) -> str:
-    """Path of a function's body: the names of the calling node and of the function, as they are displayed."""
+    """Return the path of a function's body: the displayed names of the calling node and the function."""
     return f"{call}/{function if function.isprintable() else function.encode('unicode_escape').decode('ascii')}"
 
 
 def find_function(graph: Graph, name: str, caller: str | None = None) -> LibraryFunction:
-    """Return a function of the library; raises InvalidArgumentError, naming the calling node, if it is missing."""
+    """Return a function of the library. Raises InvalidArgumentError, which names the calling node, if it is missing."""
     found = graph.functions.get(name)
     if found is None:
         known = ", ".join(graph.functions)
@@ -48,11 +48,11 @@ def find_function(graph: Graph, name: str, caller: str | None = None) -> Library
 
 
 def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> FunctionBody:
-    """The body of a function of the graph's library, with the caller's attrs put in for `$T`.
+    """Return the body of a library function, with the attrs of the call in place of `$T`.
 
-    Nodes are in the runtime's order: arguments first, then the body as TensorFlow's importer numbers it, results last.
-    Raises InvalidArgumentError if an input names nothing, where a node has not the inputs that its op takes, and where two
-    nodes have one name, as those of two results of one name do.
+    Nodes are in the runtime's order: arguments first, then the body in the order of TensorFlow's importer, results last. Raises
+    InvalidArgumentError if an input does not exist, if a node has the wrong inputs for its op, or if two nodes have the same
+    name. Two results with one name are such nodes.
     """
     args = tuple(NodeDef(a.name, "_Arg", (), "", {"T": _dtype(a, attrs), "index": i}) for i, a in enumerate(function.inputs))
     names = _TensorNames(graph, function, attrs)
@@ -83,7 +83,10 @@ def instantiate(graph: Graph, function: LibraryFunction, attrs: Attrs) -> Functi
 
 
 class OpenBody(NamedTuple):
-    """A body whose types its callers choose: `graph` has a Placeholder for each argument first, then the nodes in order."""
+    """A function's body with types that depend on the call.
+
+    `graph` has a Placeholder for each argument, then the nodes in order.
+    """
 
     graph: Graph
     results: tuple[TensorRef, ...]
@@ -91,9 +94,9 @@ class OpenBody(NamedTuple):
 
 
 def open_body(graph: Graph, function: LibraryFunction) -> OpenBody:
-    """The body of a function of the graph's library, in which types that callers choose are OpenTypes.
+    """Return the body of a library function; types that depend on the call are OpenTypes.
 
-    Raises InvalidArgumentError as `instantiate`.
+    Raises InvalidArgumentError as `instantiate` does.
     """
     attrs = {arg.type_attr: OpenType(arg.type_attr) for arg in (*function.inputs, *function.outputs) if arg.type_attr}
     args = tuple(NodeDef(a.name, "Placeholder", (), "", {"dtype": _dtype(a, attrs)}) for a in function.inputs)
@@ -114,7 +117,7 @@ def open_body(graph: Graph, function: LibraryFunction) -> OpenBody:
 
 
 def function_definition(function: LibraryFunction) -> OpDef:
-    """Definition of an op for a function: its arguments, results, and the attrs for their types."""
+    """Return the op definition of a function: its arguments, results, and the attrs for their types."""
     inputs, outputs = (
         tuple(ArgDef(arg.name, arg.dtype, arg.type_attr) for arg in args) for args in (function.inputs, function.outputs)
     )
@@ -123,7 +126,7 @@ def function_definition(function: LibraryFunction) -> OpDef:
 
 
 def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]) -> tuple[DataType, ...] | None:
-    """Value that a call's `Tout` must have if the called function determines it; else None."""
+    """Return the value that a call's `Tout` must have if the called function determines it; else None."""
     called = attrs.get(RUN_ATTRS.get(op, ""))
     if isinstance(called, tuple) and not isinstance(called, FunctionName):
         called = called[0] if called else None
@@ -137,7 +140,7 @@ def result_types(op: str, attrs: Attrs, functions: Mapping[str, LibraryFunction]
 
 
 def argument_types(function: LibraryFunction, attrs: Attrs) -> tuple[DataType, ...]:
-    """Types of a function's arguments for a call with these attrs."""
+    """Return the types of a function's arguments for a call with these attrs."""
     return tuple(_dtype(arg, attrs) for arg in function.inputs)
 
 
@@ -160,7 +163,7 @@ def _substitute(node_attrs: Attrs, attrs: Attrs) -> Mapping[str, AttrValue]:
 
 
 class _TensorNames:
-    """Turns a body's `node:output_arg:index` into `node:slot`."""
+    """Names of a body's tensors: converts `node:output_arg:index` to `node:slot`."""
 
     def __init__(self, graph: Graph, function: LibraryFunction, attrs: Attrs) -> None:
         self._function = function
@@ -187,7 +190,7 @@ class _TensorNames:
             self._starts[node.name] = starts
 
     def __contains__(self, name: str) -> bool:
-        """Whether the body has a node, or an argument, of that name."""
+        """Whether the body has a node or argument of that name."""
         return name in self._starts or name in self._args
 
     def resolve(self, text: str) -> str:
@@ -206,10 +209,10 @@ class _TensorNames:
         return f"{name}:{slot}" if slot else name
 
     def inputs(self, node: NodeDef) -> tuple[str, ...]:
-        """A node's inputs; an output that is a list of tensors is one for each.
+        """Return a node's inputs; a list of tensors is expanded to one input for each tensor.
 
-        Raises InvalidArgumentError if one names nothing, where there are more or fewer than the op takes, and for one of
-        another type.
+        Raises InvalidArgumentError if an input does not exist or has the wrong type, or if the op takes another number of
+        inputs.
         """
         wanted = self._signatures[node.name].input_dtypes
         data: list[str] = []
@@ -238,7 +241,7 @@ class _TensorNames:
             yield self.resolve(text)
 
     def _tensors(self, node: NodeDef, text: str) -> Sequence[str]:
-        """Tensors that a data input refers to."""
+        """Return the tensors that a data input refers to."""
         name, _, output = text.partition(":")
         count = self._lengths.get(name, {}).get(output)
         if count is not None:
@@ -250,14 +253,17 @@ class _TensorNames:
         return (found,)
 
     def _type(self, tensor: str) -> DataType | None:
-        """Type of a tensor of the body; None if there is no such output."""
+        """Return the type of a tensor of the body; None if there is no such output."""
         name, _, slot = tensor.partition(":")
         outputs = (self._args[name],) if name in self._args else self._signatures[name].output_dtypes
         index = int(slot or 0) if not slot or slot.isdecimal() else len(outputs)
         return outputs[index] if index < len(outputs) else None
 
     def _argument(self, node: NodeDef, index: int) -> tuple[str, int, int]:
-        """The op's argument that takes the data input of that index: its name, the input's place in it, and its length."""
+        """Find the argument of the op that takes the data input of that index.
+
+        Returns the argument's name, the position of the input in it, and its length.
+        """
         signature = self._signatures[node.name]
         definition = signature.definition or function_definition(self._functions[node.op])
         attrs = signature.attrs if signature.definition is not None else _substitute(node.attrs, self._attrs)
@@ -270,5 +276,5 @@ class _TensorNames:
 
 
 def _body_error(problem: str, node: NodeDef) -> InvalidArgumentError:
-    """Error of a node in a body, as TensorFlow words it when the function is instantiated."""
+    """Return the error about a node in a body, with TensorFlow's message."""
     return InvalidArgumentError(f"{problem}\n\tIn {node_tag(node.name)}")

@@ -1,7 +1,7 @@
-"""The graph: nodes with integer ids, their edges, and the function library beside them.
+"""The graph: nodes with integer ids, their edges, and the function library.
 
-A node's id is its index in GraphDef order.  `Graph.runtime_order` gives the order in which TensorFlow's runtime numbers
-the nodes (6.5), which is the order of placement and of the log.
+A node's id is its index in GraphDef order. `Graph.runtime_order` gives the order in which TensorFlow's runtime numbers the
+nodes (6.5), which is the order of placement and of the log.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from placesim.ops.definitions import ArgDef, OpDef
 from placesim.ops.registry import Registry, load_registry
 
 COLUMNS = 4096
-"""Factor of packed locations, `line * COLUMNS + column`; larger columns are stored as the largest one."""
+"""Factor of packed locations, `line * COLUMNS + column`; larger columns are stored as the largest possible one."""
 FILE_POSITIONS = 1 << 40
-"""A location in the n-th of a graph's further files has n times this added to it."""
+"""Offset of locations in further files: a location in the n-th further file has n times this added."""
 
 
 class TensorRef(NamedTuple):
-    """One output of one node."""
+    """An output of a node."""
 
     node: int
     slot: int
@@ -38,7 +38,10 @@ _NO_ATTRS: Attrs = {}
 
 
 class NodeDef(NamedTuple):
-    """A node by names, as a GraphDef or a function body has it: inputs are `x`, `x:1`, `^x` (in a body `x:output_arg:0`)."""
+    """A node with names in place of ids, as in a GraphDef or function body.
+
+    Inputs are `x`, `x:1` or `^x`; in a body, `x:output_arg:0`.
+    """
 
     name: str
     op: str
@@ -49,10 +52,10 @@ class NodeDef(NamedTuple):
 
 
 class Signature:
-    """A node's op and types, shared by all nodes with the same.
+    """The op and types of a node. Nodes with equal op and types share one signature.
 
-    `attrs` holds only what decides types and kernels; `definition` is None for an op that is not registered (a function's
-    name).
+    `attrs` holds only attrs that determine types and kernels. `definition` is None for an op that is not registered, such as a
+    function's name.
     """
 
     __slots__ = ("attrs", "definition", "input_dtypes", "input_is_ref", "op", "output_dtypes", "output_is_ref", "tied_inputs")
@@ -80,12 +83,12 @@ class Signature:
 
     @property
     def is_generator(self) -> bool:
-        """No data inputs and exactly one output, which is not a reference (0.2)."""
+        """Whether the node has no data inputs and exactly one output, which is not a reference (0.2)."""
         return not self.input_dtypes and len(self.output_dtypes) == 1 and not self.output_is_ref[0]
 
     @property
     def is_resource_generator(self) -> bool:
-        """No data inputs and exactly one output, a reference or a resource (5.3d)."""
+        """Whether the node has no data inputs and exactly one output, a reference or a resource (5.3d)."""
         return (
             not self.input_dtypes
             and len(self.output_dtypes) == 1
@@ -94,7 +97,7 @@ class Signature:
 
 
 class Node:
-    """One op of a graph.  `attrs` are those that the graph gives, without defaults, and may be shared with other nodes."""
+    """An op of a graph. `attrs` are those that the graph gives, without defaults, and may be shared with other nodes."""
 
     __slots__ = ("attrs", "control_inputs", "device", "id", "input_nodes", "input_slots", "location", "name", "signature")
 
@@ -133,7 +136,7 @@ class Node:
 
 
 class FunctionArg(NamedTuple):
-    """An argument or result of a function: one tensor of a type that is given or an attr of the function."""
+    """An argument or result of a function: a tensor of a fixed type, or of a type that an attr of the function gives."""
 
     name: str
     dtype: DataType | None = None
@@ -143,7 +146,7 @@ class FunctionArg(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LibraryFunction:
-    """An entry of the function library; a result's `value` names a tensor of the body (`node:output_arg:index`)."""
+    """An entry of the function library. The `value` of a result is the name of a body's tensor (`node:output_arg:index`)."""
 
     name: str
     inputs: tuple[FunctionArg, ...]
@@ -154,7 +157,7 @@ class LibraryFunction:
 
 
 class DeviceScope(NamedTuple):
-    """A `device` that stands around nodes `first` up to (without) `end`: its text as written (None clears), and its place."""
+    """A `device` scope around the nodes from `first` to before `end`: its text as written (None clears), and its location."""
 
     first: int
     end: int
@@ -163,7 +166,7 @@ class DeviceScope(NamedTuple):
 
 
 class SignatureTable:
-    """Interns signatures; `functions` gives the types of ops that are function names."""
+    """A table with one signature per op and types. `functions` gives the types of ops that are function names."""
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction]) -> None:
         self._registry = registry
@@ -172,11 +175,11 @@ class SignatureTable:
         self._signatures: dict[tuple[AttrValue, ...], Signature] = {}
 
     def all(self) -> Iterable[Signature]:
-        """All signatures in use."""
+        """Return all signatures in use."""
         return self._signatures.values()
 
     def signature(self, op: str, attrs: Attrs) -> Signature:
-        """The signature of a node; `attrs` may lack those that have a default."""
+        """Return the signature of a node; `attrs` may lack those that have a default."""
         names = self._key_attrs.get(op)
         if names is None:
             names = self._key_attrs[op] = self._deciding_attrs(op)
@@ -222,9 +225,10 @@ def _function_types(args: Sequence[FunctionArg], attrs: Attrs) -> list[tuple[Dat
 
 
 class Origin(NamedTuple):
-    """Source of a node made by lowering: `call/f/x` for node x of the called function f, `call/` for nodes around bodies.
+    """The source of a node made by lowering: the path `call/f/x` for node x of the called function f.
 
-    `function` and `node` are that function's name and the node's in it; empty for what is around.
+    Nodes that lowering adds around bodies have the path `call/`, and empty `function` and `node`. Otherwise `function` is the
+    function's name, and `node` the node's name in it.
     """
 
     path: str
@@ -235,13 +239,15 @@ class Origin(NamedTuple):
 class Graph:
     """Nodes in GraphDef order, found by id or name.
 
-    `file` is what locations refer to, and `files` are further ones, such as the modules of a script; `gradients_of` tells of
-    nodes that a gradient is made of which node that is the gradient of, by names; `device_scopes` are the scopes that a graph
-    file's requests come from, inner ones first; `versions` the producer and minimal consumer of a converted GraphDef;
-    `runtime_ids` is set on a graph that the runtime has changed already: the nodes are in its order, and these are its numbers
-    for them.  `handles` are a graph file's ids, each with the names of the nodes that it stands for, `tensors` those of
-    them that stand for further outputs, each with the names of those, `values` its resource variables, each with the node that
-    reads its value.  `origins` tells of nodes that lowering made what they are made of.
+    `file` is the file that locations refer to, and `files` are further ones, such as the modules of a script. `gradients_of`
+    maps the name of a node of a gradient to the node that it is the gradient of. `device_scopes` are the scopes of a graph
+    file, inner ones first. `versions` are the producer and minimal consumer of a converted GraphDef.
+
+    `runtime_ids` is set only on a graph that the runtime has changed. Its nodes are in the runtime's order, and these are the
+    runtime's numbers for them. `origins` maps nodes made by lowering to their sources.
+
+    `handles` maps each id of a graph file to the names of its nodes. `tensors` maps ids with several outputs to the names of
+    these tensors. `values` maps ids of resource variables to the nodes that read their values.
     """
 
     def __init__(self, registry: Registry, functions: Mapping[str, LibraryFunction] | None = None, file: str = "") -> None:
@@ -265,11 +271,11 @@ class Graph:
         return len(self.nodes)
 
     def node(self, name: str) -> Node:
-        """Return the node called `name`; raises KeyError if there is none."""
+        """Return the node called `name`. Raises KeyError if there is none."""
         return self.nodes[self.ids[name]]
 
     def spelled_out(self, text: str) -> tuple[str, ...]:
-        """Tensor or node names that a user's text refers to: those of an id (`id`, `id:1`), or else the text itself."""
+        """Return the names of the tensors or nodes of an id (`id`, `id:1`); any other text is returned itself."""
         if text in self.tensors:
             return self.tensors[text]
         name, _ = split_tensor_name(text)
@@ -286,7 +292,7 @@ class Graph:
         device: str = "",
         location: int = 0,
     ) -> Node:
-        """Append a node; its name must be new.  Inputs are ids, also of nodes that are still to come (loops)."""
+        """Append a node; its name must be new. Inputs are ids, which may be those of nodes added later (loops)."""
         signature = self.signatures.signature(op, attrs)
         node_id = len(self.nodes)
         node = Node(node_id, name, signature, attrs, input_nodes, input_slots, control_inputs, device, location)
@@ -297,7 +303,7 @@ class Graph:
     def extend(self, node_defs: Sequence[NodeDef]) -> None:
         """Append nodes given by names, which may refer to each other in any order.
 
-        Raises KeyError for an input that does not exist.  The caller has checked names, ops and attrs.
+        Raises KeyError for an input that does not exist. The caller has checked names, ops and attrs.
         """
         first = len(self.nodes)
         ids = self.ids
@@ -318,25 +324,28 @@ class Graph:
             )
 
     def location(self, node: Node) -> Location | None:
-        """Position of a node in its file."""
+        """Return the location of a node in its file; None if unknown."""
         return self.located(node.location)
 
     def located(self, position: int) -> Location | None:
-        """Line and column of a position in the graph's files; 0 is none."""
+        """Return the line and column of a packed location in the graph's files; None for 0."""
         if not position:
             return None
         index, place = divmod(position, FILE_POSITIONS)
         return Location(self.files[index - 1] if index else self.file, *divmod(place, COLUMNS))
 
     def full_attrs(self, node: Node) -> dict[str, AttrValue]:
-        """A node's attrs, including defaults."""
+        """Return a node's attrs, including defaults."""
         definition = node.signature.definition
         if definition is None:
             return dict(node.attrs)
         return {a.name: a.default for a in definition.attrs.values() if a.has_default} | dict(node.attrs)
 
     def kernel_attrs(self, node: Node) -> dict[str, AttrValue]:
-        """The same as our kernels read them: floats are float32, and attrs of the current release's op have their defaults."""
+        """Return a node's attrs in the form that placesim's kernels read.
+
+        Floats are float32, and missing attrs have the defaults of the current release.
+        """
         attrs = self.full_attrs(node)
         later = None if self.registry.rules is CURRENT else load_registry().op(node.op)
         if later is not None:
@@ -344,24 +353,24 @@ class Graph:
         return {name: as_held_by_kernel(value) for name, value in attrs.items()}
 
     def input_texts(self, node: Node) -> list[str]:
-        """A node's inputs in NodeDef notation."""
+        """Return a node's inputs in NodeDef notation."""
         texts = [self.tensor_name(ref) for ref in node.inputs]
         return texts + ["^" + self.nodes[i].name for i in node.control_inputs]
 
     def tensor_name(self, ref: TensorRef) -> str:
-        """`x`, or `x:1` for an output that is not the first."""
+        """Return a tensor's name: `x`, or `x:1` for an output that is not the first."""
         name = self.nodes[ref.node].name
         return f"{name}:{ref.slot}" if ref.slot else name
 
     def tensor_name_full(self, ref: TensorRef) -> str:
-        """`x:0`."""
+        """Return a tensor's name with the index, such as `x:0`."""
         return f"{self.nodes[ref.node].name}:{ref.slot}"
 
     def runtime_order(self) -> Sequence[int]:
-        """Node ids in the order in which TensorFlow's runtime numbers them (6.5.2).
+        """Return node ids in the order in which TensorFlow's runtime numbers them (6.5.2).
 
-        Of the nodes whose inputs have all been taken, the one with the smallest index comes next; a `Merge` waits for one data
-        input and its control inputs.  Nodes on a cycle that no Merge breaks are left out (`find_cycle` names them).
+        The next node is always the one with the smallest index among those whose inputs are all numbered. A `Merge` waits for
+        one data input and its control inputs. Nodes on a cycle that no Merge breaks are left out (`find_cycle` names them).
         """
         if self.runtime_ids is not None or self._is_in_order():
             return range(len(self.nodes))
@@ -401,7 +410,7 @@ class Graph:
         return node.op in MERGES and self.nodes[source].op in NEXT_ITERATIONS
 
     def in_order(self, order: Sequence[int]) -> Graph:
-        """The same graph with its nodes renumbered: `order[i]` becomes i.  Inputs must all be among them."""
+        """Return the same graph with nodes renumbered: `order[i]` becomes i. Inputs of these nodes must be in `order`."""
         if order == range(len(self)):
             return self
         ids = {old: new for new, old in enumerate(order)}
@@ -428,7 +437,7 @@ class Graph:
         return graph
 
     def emptied(self) -> Graph:
-        """A graph without nodes that shares everything else with this one."""
+        """Return a graph without nodes that shares everything else with this one."""
         graph = Graph(self.registry, self.functions, self.file)
         graph.functions = self.functions
         graph.signatures = self.signatures
@@ -438,7 +447,10 @@ class Graph:
         return graph
 
     def consumers(self) -> list[list[int]]:
-        """For each node the ids that read it, once for each edge, by consumer id and then data before control."""
+        """Return for each node the ids of the nodes that read it, one for each edge.
+
+        They are sorted by id, with data edges before control edges.
+        """
         found: list[list[int]] = [[] for _ in self.nodes]
         for node in self.nodes:
             for i in node.input_nodes:
@@ -448,7 +460,7 @@ class Graph:
         return found
 
     def sinks(self) -> list[Node]:
-        """The nodes that nobody reads or waits for."""
+        """Return the nodes that no other node reads or waits for."""
         is_read = bytearray(len(self.nodes))
         for inputs in (attrgetter("input_nodes"), attrgetter("control_inputs")):
             for i in chain.from_iterable(map(inputs, self.nodes)):
@@ -456,7 +468,10 @@ class Graph:
         return [node for node, read in zip(self.nodes, is_read, strict=True) if not read]
 
     def find_cycle(self) -> list[str] | None:
-        """Node names along a cycle without `Merge`, with the first repeated at the end; None if there is no such cycle."""
+        """Return the names of the nodes on a cycle without `Merge`, with the first repeated at the end.
+
+        Returns None if there is no such cycle.
+        """
         done = bytearray(len(self.nodes))
         for start in range(len(self.nodes)):
             if done[start]:
@@ -486,6 +501,6 @@ MAX_SLOT_DIGITS = 10
 
 
 def split_tensor_name(text: str) -> tuple[str, int]:
-    """`x:1` -> `("x", 1)`; `x` -> `("x", 0)`."""
+    """Split a tensor's name: `x:1` gives `("x", 1)`, and `x` gives `("x", 0)`."""
     name, colon, slot = text.rpartition(":")
     return (name, int(slot)) if colon and slot.isascii() and slot.isdigit() and len(slot) < MAX_SLOT_DIGITS else (text, 0)

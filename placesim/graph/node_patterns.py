@@ -1,7 +1,7 @@
-"""Names and patterns of nodes, as commands and policies take them.
+"""Names and patterns of nodes in commands and policies.
 
-A pattern is a node's full name, an id of the graph file, a shell pattern over full names (`*` also crosses `/`, `?`, `[abc]`),
-or a name scope that ends in `/`.
+A pattern is a node's full name, an id of the graph file, or a name scope that ends in `/`. It may also be a shell pattern over
+full names (`*` also matches `/`; `?`, `[abc]`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from placesim.graph.graph import Graph
 
 
 def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = MappingProxyType({})) -> Callable[[str], bool]:
-    """Whether a name is matched by one of the patterns; case counts.  `handles` are a graph file's ids (`Graph.handles`)."""
+    """Return a function that says whether a name matches one of the patterns. Case counts.
+
+    `handles` are the ids of a graph file (`Graph.handles`).
+    """
     exact = frozenset(chain(patterns, *(handles.get(pattern, ()) for pattern in patterns)))
     scopes = tuple(pattern for pattern in patterns if pattern.endswith("/"))
     shell = [translate(pattern) for pattern in patterns if is_pattern(pattern)]
@@ -29,12 +32,12 @@ def matcher(patterns: Sequence[str], handles: Mapping[str, Sequence[str]] = Mapp
 
 
 def find_matching_names(pattern: str, graph: Graph) -> Sequence[str]:
-    """The names of a graph's nodes that a name, an id or a pattern stands for, in the graph's order."""
+    """Return the names of the nodes that match a name, an id or a pattern, in the graph's order."""
     if is_pattern(pattern) or pattern.endswith("/"):
         return list(filter(matcher((pattern,), graph.handles), graph.ids))
     return graph.handles.get(pattern, (pattern,) if pattern in graph.ids else ())
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text contains characters of a shell pattern, so that it may match several names."""
+    """Whether a text has characters of a shell pattern, so that it may match several names."""
     return any(character in text for character in "*?[")

@@ -1,4 +1,4 @@
-"""Text of nodes in TensorFlow's messages, and the tags that name them: written here and parsed again (5.9)."""
+"""Text of nodes in TensorFlow's messages, and functions that write and find the tags with their names (5.9)."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ _TAG = re.compile(r"\{\{((?:colocation_|function_)?node) ([^}]*)\}\}")
 
 
 def node_tag(name: str) -> str:
-    """`{{node x}}`, as TensorFlow names a node that a message is about."""
+    """Return the tag `{{node x}}` of the node that a message is about."""
     return f"{{{{node {name}}}}}"
 
 
 def colocation_tag(name: str) -> str:
-    """`{{colocation_node x}}`: a node of a group that is at odds with another (5.4)."""
+    """Return the tag `{{colocation_node x}}` of a node that conflicts with another in its group (5.4)."""
     return f"{{{{colocation_node {name}}}}}"
 
 
 def function_tag(name: str) -> str:
-    """`{{function_node f}}`: a function of the library (5.8)."""
+    """Return the tag `{{function_node f}}` of a library function (5.8)."""
     return f"{{{{function_node {name}}}}}"
 
 
 def replace_tags(message: str, spell: Callable[[str], str], kinds: Iterable[str] = ("node",)) -> str:
-    """Replace each node tag in a message by `spell(name)`; `kinds` are `node`, `colocation_node`, `function_node`."""
+    """Replace each tag in a message by `spell(name)`; `kinds` are `node`, `colocation_node`, `function_node`."""
     return _TAG.sub(lambda found: spell(found[2]) if found[1] in kinds else found[0], message)
 
 
 def find_tags(message: str) -> list[tuple[str, str]]:
-    """The kind and the name of each tag, in order."""
+    """Return the kind and the name of each tag, in order."""
     return _TAG.findall(message)
 
 
 def format_attrs(attrs: Attrs) -> str:
-    """`T=DT_FLOAT, N=2`, sorted by name."""
+    """Format attrs as `T=DT_FLOAT, N=2`, sorted by name."""
     return ", ".join(f"{name}={format_attr_value(attrs[name])}" for name in sorted(attrs))
 
 
 def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device: str = "") -> str:
-    """`{{node x}} = Op[attrs, _device="d"](inputs)`."""
+    """Format a node as `{{node x}} = Op[attrs, _device="d"](inputs)`."""
     shown = format_attrs(attrs)
     if device:
         shown += f'{", " if shown else ""}_device="{device}"'
@@ -51,17 +51,20 @@ def format_node(name: str, op: str, attrs: Attrs, inputs: Iterable[str], device:
 
 
 def format_debug_node(graph: Graph, node: Node, runtime_id: int, assigned: str = "") -> str:
-    """A node as TensorFlow's debug string shows it: its number in the runtime, both devices, and its definition."""
+    """Format a node like TensorFlow's debug string: its number in the runtime, both devices, and its definition."""
     summary = format_node(node.name, node.op, graph.full_attrs(node), graph.input_texts(node), node.device)
     devices = graph.registry.rules.devices_of_node.format(requested=node.device, assigned=assigned)
     return f"{{name:'{node.name}' id:{runtime_id} op device:{{{devices}}} def:{{{summary}}}}}"
 
 
 def node_tail(message: str, name: str) -> str:
-    """Suffix that TensorFlow appends to a status caused by a node: in a message with a tag already, the bare name."""
+    """Return the suffix that TensorFlow appends to the message of an error in a node.
+
+    If the message already has a tag, the suffix has the bare name.
+    """
     return f"\n\t [[{name}]]" if "{{node " in message else f"\n\t [[{node_tag(name)}]]"
 
 
 def node_error(graph: Graph, node: Node, message: str, kind: type[OpError] = InvalidArgumentError) -> OpError:
-    """An error that a node is to blame for, with TensorFlow's tail that names it and the node's place in its file."""
+    """Return an error caused by a node. It has TensorFlow's suffix with the node's name, and the node's location."""
     return kind(message + node_tail(message, node.name), node=node.name, location=graph.location(node))

@@ -1,4 +1,4 @@
-"""Contents of a graph file other than nodes: config, inventory and session steps, as values."""
+"""Contents of a graph file other than nodes: configuration, inventory and session steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.machine.links import NO_LINKS, MachineLinks
 
 
 class Feed(NamedTuple):
-    """A tensor that a step is given: `value` is a literal, an array, or a `GeneratedFeed` or `FileFeed` value."""
+    """A tensor that a step is given. `value` is a literal, an array, a `GeneratedFeed` or a `FileFeed`."""
 
     tensor: str
     value: Any
@@ -23,21 +23,21 @@ class Feed(NamedTuple):
 
 
 class FileFeed(NamedTuple):
-    """A feed read from a `.npy` file, relative to the graph file."""
+    """A feed that is read from a `.npy` file. `path` is relative to the graph file."""
 
     path: str
 
 
 def file_of_feed(value: Any) -> str | None:
-    """The path of the file that a feed is read from, as a graph file or an option says it; None for another feed."""
+    """Return the path of a feed's file, as written in a graph file or an option; None for another feed."""
     path = value.path if isinstance(value, FileFeed) else value.get("file") if isinstance(value, Mapping) else None
     return path if isinstance(path, str) else None
 
 
 class GeneratedFeed(NamedTuple):
-    """A feed made by a generator: `zeros`, `ones`, `random_normal` or `random_uniform`, with a shape and a seed.
+    """A generated feed: `zeros`, `ones`, `random_normal` or `random_uniform`, with a shape and a seed.
 
-    `figures` are the given ones of `mean` and `stddev`, or of `minval` and `maxval`.
+    `figures` has those of `mean` and `stddev`, or of `minval` and `maxval`, that are given.
     """
 
     kind: str
@@ -47,9 +47,9 @@ class GeneratedFeed(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """A name to fetch: `x:0`, or a node with an output; a node without outputs, and `^x`, is a target.
+    """A name to fetch: `x:0` or a node. A node without outputs, or `^x`, is a target.
 
-    `label` is the result's name if it differs.
+    `label` is the name of the result if it differs.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Fetch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphStep:
-    """One session step; `nodes` are added to the graph before it (extending the session)."""
+    """A step of a session. `nodes` are added to the graph before the step, which extends the session."""
 
     fetches: tuple[Fetch, ...] = ()
     feeds: tuple[Feed, ...] = ()
@@ -78,8 +78,9 @@ class ThreadPoolOptions(NamedTuple):
 class Config:
     """Fields of ConfigProto that affect the simulation, by their own names, with TensorFlow's defaults.
 
-    `gpu_options_location` is the place of `gpu_options` in the file.  Two fields are placesim's: `memory_limit`, the bytes that
-    a run may allocate (None: the machine's free memory), and `fuses_ops`, whether ops may be computed together.
+    `gpu_options_location` is the place of `gpu_options` in the file. Two fields belong to placesim. `memory_limit` is the
+    number of bytes that a run may allocate (None: the machine's free memory). `fuses_ops` says whether ops may be computed
+    together.
     """
 
     allow_soft_placement: bool = False
@@ -101,7 +102,7 @@ class Config:
 
     @property
     def timeout_seconds(self) -> float | None:
-        """`operation_timeout_in_ms` in seconds, or None for no limit."""
+        """Return `operation_timeout_in_ms` in seconds, or None for no limit."""
         return self.operation_timeout_in_ms / 1000 if self.operation_timeout_in_ms > 0 else None
 
 
@@ -109,10 +110,10 @@ class Config:
 class GraphFile:
     """The content of a graph file.
 
-    `steps` is None if the file names none (then every sink is fetched).  `each_step` lists a script's steps singly if
-    repetitions have different feeds.  `inventory` is None without `devices`.  `is_raw` marks nodes from a GraphDef.
-    `initial_values` are the variables' values in a saved model.  `rest` has the other parts of a GraphDef (debug info, function
-    gradients, unknown fields), serialised.  `doubts` are warnings with their places.
+    `steps` is None if the file names no steps; every sink is then fetched. `each_step` lists a script's steps one by one if
+    repetitions have different feeds. `inventory` is None without `devices`. `is_raw` says that the nodes come from a GraphDef.
+    `initial_values` are the values of a saved model's variables. `rest` has the other parts of a GraphDef (debug info, function
+    gradients, unknown fields), serialised. `doubts` are warnings with their places.
     """
 
     name: str

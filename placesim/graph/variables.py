@@ -1,5 +1,6 @@
-"""Expansion of a variable into nodes like those of `tf.compat.v1.get_variable`, of both kinds, with initializers (12.1,
-12.2).
+"""Expansion of a variable into the nodes that `tf.compat.v1.get_variable` creates, with initializers (12.1, 12.2).
+
+Both reference and resource variables are supported.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from placesim.ops.attributes import Shape
 DEFAULT_SEED = 87654321
 """Graph seed that TensorFlow uses if only an op's seed is given."""
 _CONST_ELEMENTS = 1000
-"""`zeros` and `ones` of fewer elements are one Const, of more a Fill."""
+"""Number of elements up to which `zeros` and `ones` are a Const; larger ones are a Fill."""
 
 
 class InitializerSpec(NamedTuple):
-    """`zeros`, `ones`, `glorot_uniform`, `constant`, `random_uniform`, `random_normal`, `truncated_normal` or `value`.
+    """An initializer by name, with its settings.
 
-    As `tf.Variable` makes its initial value: `initial_value` of what a constant is made of, `tensor` of a TensorRef.
+    The names are `zeros`, `ones`, `glorot_uniform`, `constant`, `random_uniform`, `random_normal`, `truncated_normal` and
+    `value`. `initial_value` (a constant) and `tensor` (a TensorRef) give the initial value of a `tf.Variable`.
     """
 
     kind: str
@@ -46,7 +48,7 @@ INITIALIZER_FIELDS = {
 
 
 def default_initializer(dtype: DataType) -> InitializerSpec:
-    """Default initializer of `get_variable`: glorot_uniform, or zeros for a type that is not floating."""
+    """Return the default initializer of `get_variable`: glorot_uniform, or zeros for a type that is not floating."""
     return InitializerSpec("glorot_uniform" if dtype.is_floating else "zeros")
 
 
@@ -59,7 +61,10 @@ def add_variable(
     kind: str = "ref",
     location: int = 0,
 ) -> VariableNodes:
-    """The nodes of a variable; `shape` None takes the shape of an initial value that is given.  Raises GraphBuildError."""
+    """Add the nodes of a variable, and return them.
+
+    If `shape` is None, the initial value determines the shape. Raises GraphBuildError.
+    """
     initializer = initializer or default_initializer(dtype)
     first = len(builder.graph)
     with builder.control_dependencies(None):
@@ -159,7 +164,10 @@ def _require_floating(dtype: DataType) -> None:
 
 
 def fan_in_and_out(shape: Sequence[int]) -> tuple[float, float]:
-    """Inputs and outputs of a unit of a weight of this shape: a vector's size, a kernel's channels times its window."""
+    """Return the number of inputs and outputs of a unit with weights of this shape.
+
+    For a vector, both are its size. For a kernel, they are its channels times the size of its window.
+    """
     if len(shape) < 2:
         size = float(shape[0]) if shape else 1.0
         return size, size
@@ -168,7 +176,7 @@ def fan_in_and_out(shape: Sequence[int]) -> tuple[float, float]:
 
 
 def glorot_limit(shape: Sequence[int]) -> float:
-    """The bound of Glorot's uniform initializer: sqrt(3 / max(1, (fan_in + fan_out) / 2))."""
+    """Return the bound of Glorot's uniform initializer: sqrt(3 / max(1, (fan_in + fan_out) / 2))."""
     return math.sqrt(3.0 / max(1.0, sum(fan_in_and_out(shape)) / 2.0))
 
 
@@ -223,7 +231,7 @@ def _add_shape(builder: ScopedGraphBuilder, shape: Sequence[int]) -> Node:
 
 
 def _seeds(values: Mapping[str, Any]) -> dict[str, int]:
-    """The attrs of a seed: a number, or the graph's and the op's as a pair."""
+    """Return the seed attrs. The seed is a number for the op, or a pair for the graph and the op."""
     seed = values.get("seed")
     if seed is None:
         return {}
@@ -235,7 +243,10 @@ def _seeds(values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def add_global_initializer(builder: ScopedGraphBuilder, name: str = "init", location: int = 0) -> Node:
-    """`tf.compat.v1.global_variables_initializer`: a NoOp after the initializers of all variables so far (12.1.3)."""
+    """Add a NoOp after the initializers of all variables so far (12.1.3).
+
+    It does the work of `tf.compat.v1.global_variables_initializer`.
+    """
     by_device: dict[str, list[int]] = {}
     for variable in builder.variables.values():
         by_device.setdefault(builder.graph.nodes[variable.initializer].device, []).append(variable.initializer)

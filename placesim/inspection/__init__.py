@@ -1,1 +1,1 @@
-"""Questions about a placement, live or written: a snapshot of it, and the rooms that answer."""
+"""Inspections of a placement, live or from a report: a snapshot of it, and the packages that answer questions about it."""

@@ -16,20 +16,20 @@ class Amount(NamedTuple):
     unknown: int = 0
 
     def plus(self, size: int | None) -> Amount:
-        """Add one item of `size` bytes, None if the size is unknown."""
+        """Return this amount and one more item of `size` bytes, None if the size is unknown."""
         return Amount(self.number + 1, self.bytes + (size or 0), self.unknown + (size is None))
 
     def combined(self, other: Amount) -> Amount:
-        """Both together."""
+        """Return the sum of both amounts."""
         return Amount(self.number + other.number, self.bytes + other.bytes, self.unknown + other.unknown)
 
     def document(self, counted: str = "count") -> dict[str, int]:
-        """For JSON; `counted` is the key of the number."""
+        """Return the amount for JSON; `counted` is the key of the number."""
         return {counted: self.number, "bytes": self.bytes, "unknown": self.unknown}
 
 
 def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
-    """The amount of each key, by the bytes of each thing; keys in the order in which they first come."""
+    """Return the amount of each key from pairs of a key and a size in bytes. Keys are in the order of their first pair."""
     found: dict[Key, Amount] = {}
     for key, size in sized:
         found[key] = found.get(key, Amount()).plus(size)
@@ -37,7 +37,7 @@ def amounts_by(sized: Iterable[tuple[Key, int | None]]) -> dict[Key, Amount]:
 
 
 def sum_amounts(amounts: Iterable[Amount]) -> Amount:
-    """All of them together."""
+    """Return the sum of all amounts."""
     found = Amount()
     for amount in amounts:
         found = found.combined(amount)
@@ -45,7 +45,7 @@ def sum_amounts(amounts: Iterable[Amount]) -> Amount:
 
 
 def merge_amounts(parts: Iterable[Mapping[Key, Amount]]) -> dict[Key, Amount]:
-    """The amount of each key in all of the parts."""
+    """Return the amount of each key, summed over the parts."""
     found: dict[Key, Amount] = {}
     for part in parts:
         for key, amount in part.items():
@@ -54,7 +54,7 @@ def merge_amounts(parts: Iterable[Mapping[Key, Amount]]) -> dict[Key, Amount]:
 
 
 def readable_seconds(seconds: float) -> str:
-    """`0.0015` -> `1.5 ms`."""
+    """Format seconds with a readable unit: `0.0015` as `1.5 ms`."""
     for factor, unit in ((1.0, "s"), (1e3, "ms")):
         if seconds * factor >= 0.9995:
             return f"{seconds * factor:.3g} {unit}"

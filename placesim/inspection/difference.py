@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NodeMove(NamedTuple):
-    """A node on different devices in the two placements."""
+    """A node that is on different devices in the two placements."""
 
     name: str
     before: str
@@ -25,7 +25,7 @@ class NodeMove(NamedTuple):
 
 
 class ScopeMove(NamedTuple):
-    """`nodes` nodes with the same move: all common nodes of a name scope if `name` ends in `/`."""
+    """The same move of `nodes` nodes. If `name` ends in `/`, they are all common nodes of that name scope."""
 
     name: str
     before: str
@@ -34,7 +34,7 @@ class ScopeMove(NamedTuple):
 
 
 class TransferChange(NamedTuple):
-    """Transfers from one device to another, before and after."""
+    """The transfers from one device to another, before and after."""
 
     source: str
     target: str
@@ -43,14 +43,14 @@ class TransferChange(NamedTuple):
 
     @property
     def text(self) -> StyledText:
-        """The change in words."""
+        """Return the change as a text."""
         count, size = self.after.number - self.before.number, self.after.bytes - self.before.bytes
         counts = f"{self.after.number} transfers ({count:+d}), {self.after.bytes} bytes ({size:+d})"
         return fill_template("{} -> {}: {}", short_device(self.source), short_device(self.target), counts)
 
 
 class PeakChange(NamedTuple):
-    """The most that a device holds while the steps run, in bytes, before and after."""
+    """The peak memory of a device in bytes, before and after."""
 
     device: str
     before: int
@@ -58,7 +58,7 @@ class PeakChange(NamedTuple):
 
     @property
     def text(self) -> StyledText:
-        """The change in words."""
+        """Return the change as a text."""
         return fill_template(
             "{}: {}", short_device(self.device), f"{self.before} -> {self.after} bytes ({self.after - self.before:+d})"
         )
@@ -66,10 +66,10 @@ class PeakChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference of two placements; `before` and `after` are the errors, if they differ.
+    """The difference of two placements. `error_before` and `error_after` are set if the errors differ.
 
-    `memory` are the peaks that differ; None if a side's are unknown.  `time` is None if a side's is unknown, or does
-    not differ.
+    `memory` has the peaks that differ; None if those of a side are unknown. `time` is None if the times of a side are unknown,
+    or do not differ.
     """
 
     moved: tuple[NodeMove, ...]
@@ -97,7 +97,7 @@ class Difference:
 
 
 def compare(before: Snapshot, after: Snapshot) -> Difference:
-    """Compare two snapshots, node by node; a written prediction is compared by step times only."""
+    """Compare two snapshots, node by node. Of a written prediction, only step times are compared."""
     time = _compare_times(before, after)
     if not (before.holds_placement and after.holds_placement):
         return Difference((), (), (), (), (), time=time)
@@ -150,7 +150,7 @@ def _peak_changes(before: Snapshot, after: Snapshot) -> Iterator[PeakChange]:
 
 
 def _fold(moved: Sequence[NodeMove], common: Iterable[str]) -> Iterator[ScopeMove]:
-    """Combine moves into the largest name scopes whose nodes all moved alike; a scope with one node is not combined."""
+    """Combine moves into the largest name scopes whose nodes all have the same move. Scopes with one node are not combined."""
     ways = {move.name: (move.before, move.after) for move in moved}
     sizes = _uniform_scopes(common, ways)
     done: dict[str, None] = {}
@@ -162,7 +162,7 @@ def _fold(moved: Sequence[NodeMove], common: Iterable[str]) -> Iterator[ScopeMov
 
 
 def _uniform_scopes(names: Iterable[str], ways: Mapping[str, tuple[str, str]]) -> dict[str, int]:
-    """Number of nodes of each scope whose nodes all moved alike."""
+    """Return the number of nodes of each scope whose nodes all have the same move."""
     way_of: dict[str, tuple[str, str] | None] = {}
     sizes: dict[str, int] = {}
     for name in names:
@@ -175,7 +175,7 @@ def _uniform_scopes(names: Iterable[str], ways: Mapping[str, tuple[str, str]]) -
 
 
 def enclosing_scopes(name: str) -> Iterator[str]:
-    """`a/`, `a/b/` of `a/b/c`."""
+    """Yield the scopes of a name: `a/` and `a/b/` for `a/b/c`."""
     end = name.find("/")
     while end >= 0:
         yield name[: end + 1]

@@ -1,4 +1,4 @@
-"""Memory requirements of a graph on its devices, and changes that would make it fit: one record, read by reports."""
+"""Memory requirements of a graph on its devices, and changes that would make it fit, as one record for all reports."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from placesim.runtime.accounting.usage import DeviceUsage, Holder
 
 VARIABLE, CONSTANT, STEP, SCRATCH = "variable", "constant", "step", "scratch"
 KINDS = (VARIABLE, CONSTANT, STEP, SCRATCH)
-"""Kinds of holders of a buffer: a variable, a constant's kernel, tensors of the step, or the device's own scratch space."""
+"""Kinds of buffers: a variable, a constant, a tensor of the step, or scratch space of the device."""
 
 
 class DeviceMemory(NamedTuple):
-    """Memory of one device: its use up to a failure and, after a failure, its use without limits.
+    """The memory of one device: its use up to a failure and, after a failure, its use without limits.
 
-    `fragmentation` is the share of free memory outside the largest free chunk at the peak; NaN if nothing is free, None without
-    an allocator.  After a failure, `asked` bytes were requested and `free` were free.  `dump` has TensorFlow's lines at the
-    failure, or else at the peak, on request.
+    `fragmentation` is the share of free memory outside the largest free chunk at the peak. It is NaN if nothing is free, and
+    None without an allocator. After a failure, `asked` is the number of requested bytes, and `free` that of free bytes. `dump`
+    has TensorFlow's lines at the failure, or else at the peak, on request.
     """
 
     usage: DeviceUsage
@@ -33,17 +33,17 @@ class DeviceMemory(NamedTuple):
 
     @property
     def is_fragmented(self) -> bool:
-        """Whether it ran out although enough was free."""
+        """Whether the device ran out of memory although enough bytes were free."""
         return 0 < self.asked <= self.free
 
     @property
     def room(self) -> int | None:
-        """Unused bytes below the limit: negative if too few, None without a limit."""
+        """Return the unused bytes below the limit: negative if too few, None without a limit."""
         return None if self.usage.limit is None else self.usage.limit - self.needed.peak
 
 
 class SmallestGpu(NamedTuple):
-    """The model of the catalogue with the least memory on which it would fit, and its limit in bytes."""
+    """The model of the catalogue with the least memory on which the graph would fit, and its memory limit in bytes."""
 
     model: GpuModel
     limit: int
@@ -51,14 +51,17 @@ class SmallestGpu(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryStudy:
-    """Results of a memory study of a graph.
+    """The results of a memory study of a graph.
 
-    `error` is TensorFlow's, where it runs out.  `batch` is the first dimension that was asked for, or the largest that fits
-    where that was searched (`is_searched`; None if any fits).  `smallest_gpu` is None if no model would do, or GPUs were
-    not used; `has_gpus` says that they were, and that another model may take their place.  `growth` is the `allow_growth` with
-    which the outcome would be the opposite, None if there is none.  `order` are the scopes that would have to run one after
-    another for it to fit; empty if that would not do, or it fits anyway.  `assumptions` say what was taken for what is not
-    known.
+    `error` is TensorFlow's error if a device runs out of memory. `batch` is the requested batch size. If `is_searched`, it is
+    the largest that fits, or None if any fits.
+
+    `has_gpus` says that GPUs were used and that another model may replace them. `smallest_gpu` is the smallest sufficient
+    model; None if no model suffices or no GPUs were used. `growth` is the `allow_growth` with which the outcome would be the
+    opposite, or None.
+
+    `order` are the scopes that must run one after another so that the graph fits; empty if that would not help or is not
+    needed. `assumptions` describe the values assumed for unknown ones.
     """
 
     name: str
@@ -75,14 +78,14 @@ class MemoryStudy:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on uncounted memory, as sentences."""
+        """Return notes about memory that is not counted, as sentences."""
         if any(device.usage.limit is not None and device.usage.allocator.startswith("GPU_") for device in self.devices):
             return ("cuDNN workspaces are not counted",)
         return ()
 
     @property
     def fits(self) -> bool:
-        """Whether no device ran out."""
+        """Whether no device ran out of memory."""
         return self.error is None
 
 
@@ -90,11 +93,11 @@ class MemoryStudy:
 
 
 class Holding(NamedTuple):
-    """Buffers of one kind in use at a peak; several buffers share a scope.
+    """Buffers of one kind in use at a peak. Several buffers have a common scope.
 
-    `name` is a node's or a variable's, or a scope's with `/` at its end; empty for all of the kind; with `*` at its end where
-    other rows have the largest of them.  `since` is the node that
-    made the first, `until` the one after which the last was freed; empty if that stays.
+    `name` is that of a node, a variable, or a scope with `/` at its end; empty for all buffers of the kind. It ends in `*` if
+    other rows have the largest buffers. `since` is the node that allocated the first buffer. `until` is the node after which
+    the last was freed; empty if it stays.
     """
 
     kind: str
@@ -107,22 +110,22 @@ class Holding(NamedTuple):
 
 
 def kind_of(holder: Holder) -> str:
-    """One of KINDS."""
+    """Return the kind of a buffer, one of KINDS."""
     word = holder.kept.partition(" ")[0]
     return word if word in KINDS else STEP
 
 
 def name_of(holder: Holder) -> str:
-    """Name of a holder: its variable's, else that of the allocating node."""
+    """Return the name of a buffer: the variable's, else that of the allocating node."""
     kind, _, name = holder.kept.partition(" ")
     return name if kind == VARIABLE else holder.node
 
 
 def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
-    """At most `limit` rows, the largest first.
+    """Return at most `limit` rows, the largest first.
 
-    The kinds come first; then the largest scope is opened, again and again: into all that is in it where that has room, else
-    into the largest of it and the rest.
+    At first each kind is a row. Then the largest scope is replaced repeatedly: by everything in it if there is room, else by
+    its largest part and the rest.
     """
     groups = [
         _Group(kind, "", [holder for holder in holders if kind_of(holder) == kind])
@@ -149,7 +152,10 @@ def largest_holdings(holders: Sequence[Holder], limit: int) -> list[Holding]:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Buffers of one kind, all in the scope `name`, or a single one of that name; empty for all, `is_rest` for the others."""
+    """Buffers of one kind in the scope `name`, or a single buffer of that name.
+
+    The name is empty for all buffers of the kind. `is_rest` marks the buffers that other rows do not have.
+    """
 
     kind: str
     name: str
@@ -160,7 +166,7 @@ class _Group:
         return sum(holder.size for holder in self.members), self.name
 
     def scope(self) -> str:
-        """Innermost scope that contains all of them."""
+        """Return the innermost scope that contains all buffers."""
         names = list(map(name_of, self.members))
         first, last = min(names), max(names)  # what these two begin with all others do
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False)))
@@ -170,7 +176,7 @@ class _Group:
         return _Group(self.kind, self.scope(), [holder for part in parts for holder in part.members], True)
 
     def parts(self) -> list[_Group]:
-        """Child scopes and single buffers of the common scope."""
+        """Return the child scopes and single buffers of the common scope."""
         start = len(scope) + 1 if (scope := self.scope()) else 0
         found: dict[tuple[str, int], list[Holder]] = {}
         for number, holder in enumerate(self.members):

@@ -1,6 +1,6 @@
 """Facts about ops from the registry and the kernel families, and queries over ops.
 
-No family of kernels is imported: that a kernel exists, and where, is in the table.
+A table says which numpy kernels exist and where, so that no kernel is imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 DEVICE_TYPES = ("CPU", "GPU", "DEFAULT", "XLA_CPU", "XLA_GPU")
-"""Device types of kernels; `DEFAULT` is every device type without kernels of its own."""
+"""Device types of kernels. A `DEFAULT` kernel serves every device type without its own kernel."""
 
 DTYPE_NAMES = (*NAMES, *(dtype.enum_name for dtype in DTYPES.values()))
 """All accepted names of element types."""
@@ -42,18 +42,18 @@ class OpFacts(NamedTuple):
 
     @property
     def device_types(self) -> tuple[str, ...]:
-        """Device types with a kernel."""
+        """Return the device types with a kernel."""
         registered = {kernel.device_type for kernel in self.kernels}
         return tuple(filter(registered.__contains__, DEVICE_TYPES))
 
     @property
     def file(self) -> str | None:
-        """Source file of the numpy kernel."""
+        """Return the source file of the numpy kernel; None if there is none."""
         return None if self.family is None else f"placesim/ops/kernels/{self.family.replace('.', '/')}.py"
 
 
 class OpFilter(NamedTuple):
-    """Filter for ops: by kernels of TensorFlow, and with or without a numpy kernel."""
+    """A filter for ops: by TensorFlow's kernels, and by whether there is a numpy kernel."""
 
     device_type: str | None = None
     dtype_name: str | None = None
@@ -61,7 +61,7 @@ class OpFilter(NamedTuple):
 
     @property
     def dtype(self) -> DataType | None:
-        """Element type of a kernel's input or output; the name is one of `DTYPE_NAMES`."""
+        """Return the element type that a kernel's input or output must have; the name is one of `DTYPE_NAMES`."""
         return None if self.dtype_name is None else parse_dtype(self.dtype_name)
 
     def accepts(self, facts: OpFacts) -> bool:
@@ -97,13 +97,13 @@ def _may_be(arg: ArgDef, op: OpDef, kernel: KernelDef, dtype: DataType) -> bool:
 
 
 def facts_of(registry: Registry, name: str) -> OpFacts | None:
-    """Facts of an op; None if the release has no such op."""
+    """Return the facts of an op; None if the release has no such op."""
     op = registry.op(name)
     return None if op is None else OpFacts(op, registry.kernels(name), OP_FAMILIES.get(name))
 
 
 def matching_ops(registry: Registry, pattern: str | None = None) -> Iterator[OpFacts]:
-    """The ops that a name or a shell pattern (`*`, `?`, `[abc]`) matches, or all, by name."""
+    """Yield the ops that match a name or a shell pattern (`*`, `?`, `[abc]`), or all ops, sorted by name."""
     matches = matcher((pattern,)) if pattern is not None else lambda name: True
     for name in sorted(filter(matches, registry.op_names)):
         facts = facts_of(registry, name)

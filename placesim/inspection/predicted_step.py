@@ -33,7 +33,7 @@ _SCHEMA: Mapping[str, Mapping[str, PartKind]] = {
 
 
 class NodeTime(NamedTuple):
-    """Total time of a node's runs in the step, with the device of the first."""
+    """The total time of a node's runs in the step, and the device of the first run."""
 
     op: str
     device: str
@@ -41,22 +41,22 @@ class NodeTime(NamedTuple):
 
 
 class CarriedBytes(NamedTuple):
-    """Bytes carried by a link or on a tensor's route, and the seconds taken."""
+    """The bytes that a link or a tensor's route carried, and the seconds that this took."""
 
     bytes: float = 0.0
     seconds: float = 0.0
 
     def plus(self, size: float, seconds: float) -> CarriedBytes:
-        """With one more."""
+        """Return the sum of this and another transfer."""
         return CarriedBytes(self.bytes + size, self.seconds + seconds)
 
 
 @dataclass(frozen=True)
 class PredictedStep:
-    """The last step in its steady state, times in seconds: its own with the interval, and by what they go into.
+    """The last step in its steady state, in seconds: its time with the interval, and the times of its parts.
 
-    `devices` has the busy seconds by name, `nodes` by name, `transfers` by tensor, sender and receiver, `links` by name, `path`
-    the critical path by outermost scope and kind.
+    `devices` has busy seconds by device name, `nodes` times by node name, and `links` times by link name. `transfers` has times
+    by tensor, sender and receiver. `path` is the critical path by outermost scope and kind.
     """
 
     seconds: float
@@ -70,7 +70,7 @@ class PredictedStep:
 
 
 def predicted_step(study: TimeStudy) -> PredictedStep:
-    """The last step of a study."""
+    """Return the last step of a study."""
     return _summed(
         study.step.seconds,
         study.step.low,
@@ -84,9 +84,9 @@ def predicted_step(study: TimeStudy) -> PredictedStep:
 
 
 def read_prediction(data: bytes, name: str) -> PredictedStep | None:
-    """The step of a written prediction; None if the text is something else.
+    """Parse the step of a written prediction. Returns None if the text is something else.
 
-    Raises GraphFileError for a prediction that is damaged.
+    Raises GraphFileError for a damaged prediction.
     """
     document = read_document(data, _KEYS)
     if document is None:

@@ -11,12 +11,12 @@ _LOCAL = "/job:localhost/replica:0/task:0/device:"
 
 
 def short_device(name: str) -> StyledText:
-    """`GPU:0` for a device of a single machine; any other in full."""
+    """Return `GPU:0` for a device of a single machine, and the full name of any other."""
     return device(name.removeprefix(_LOCAL))
 
 
 def short_names(devices: Sequence[str]) -> list[str]:
-    """Short names: `GPU:0`, or `worker:1/GPU:0` with several tasks."""
+    """Return short names: `GPU:0`, or `worker:1/GPU:0` with several tasks."""
     specs = [parse_runtime_name(name) or ANY for name in devices]
     several = len({spec.address_space for spec in specs}) > 1
     return [f"{spec.job}:{spec.task}/{_kind(spec)}" if several else _kind(spec) for spec in specs]

@@ -1,6 +1,6 @@
-"""A placement as every inspection reads it: from a simulation's report, or from a report that was written as JSON.
+"""Snapshot of a placement, which all inspections read: from a simulation, or from a report written as JSON.
 
-A live one also holds the placement itself, with the reasons and the graph; a written one has only what the report says.
+A live snapshot also has the placement itself, with the reasons and the graph. A written one has only the content of the report.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class PlacedNode(NamedTuple):
-    """A node with its device, its request and its place in the file.
+    """A node with its device, its request and its location in the file.
 
-    The name of a node in a function's body is its path, and begins with `body`, that of the body; `lowered_from` is what
-    lowering made it of.  Both are empty for other nodes.
+    For a node in a function's body, the name is its path, which begins with `body`, the path of the body. `lowered_from` is the
+    path of the node from which lowering made this one. Both are empty for other nodes.
     """
 
     name: str
@@ -45,7 +45,7 @@ class PlacedNode(NamedTuple):
 
 
 class ReportedError(NamedTuple):
-    """An error as a report has it: class, TensorFlow's text, the node to blame and its place."""
+    """An error in the form of a report: class, TensorFlow's message, the node that caused it, and its location."""
 
     type: str
     message: str
@@ -54,7 +54,7 @@ class ReportedError(NamedTuple):
 
     @property
     def summary(self) -> StyledText:
-        """The class and the text's first line, with nodes by their plain names."""
+        """Return the class and the first line of the message, with nodes by their plain names."""
         first, *_ = (*self.message.strip().split("\n"), "")
         readable = replace_tags(first, "node {}".format, ("node", "colocation_node"))
         return StyledText(StyledText(f"{self.type}:", role=Role.ERROR), " ", quote(readable))
@@ -62,10 +62,10 @@ class ReportedError(NamedTuple):
 
 @dataclass(frozen=True)
 class SimulationState:
-    """State of a simulation: the graph as written, its placements, the partitions of its steps, and bodies.
+    """The state of a simulation: the graph as written, its placements, the partitions of its steps, and bodies.
 
-    `sizes` gives how many of the graph's nodes each placement had: steps may have added some.  `is_raw` says that the nodes are
-    a GraphDef's.
+    `sizes` has the graph's number of nodes at each placement, as steps may have added some. `is_raw` says that the nodes come
+    from a GraphDef.
     """
 
     graph: Graph
@@ -76,24 +76,25 @@ class SimulationState:
 
     @property
     def placement(self) -> Placement | None:
-        """The newest; None if an error came before the first."""
+        """Return the newest placement; None if an error came before the first."""
         return self.placements[-1] if self.placements else None
 
     @property
     def bodies(self) -> Bodies:
-        """The bodies of functions that the nodes of the newest placement call when they run."""
+        """Return the bodies of functions that the nodes of the newest placement call when they run."""
         return NO_BODIES if self.placement is None else bodies_of(self.placement)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Placement with its transfers between devices; `nodes` are in log order, each as last placed, and the graph's nodes are
-    followed by those in bodies that it calls.
+    """A placement with its transfers between devices.
 
-    `complaint` is the error as a user reads it, with what to try; a written report has none.
-    `memory` is what the devices hold while the steps run, where that was asked for; `memory_note` says why it is unknown.
-    So do `time`, how long the steps take, and `time_note`, and `costs`, what single nodes take, and `cost_note`.  `step` is
-    what is compared of the time; a written prediction has nothing but that, and `holds_placement` is False.
+    `nodes` are in log order, each as last placed: the graph's nodes, then those in bodies that it calls. `complaint` is the
+    error as shown to a user, with suggestions; a written report has none.
+
+    `memory` is the memory use of devices, if requested; `memory_note` says why it is unknown. In the same way, `time` and
+    `time_note` are about step times, and `costs` and `cost_note` about single nodes. `step` has the times that are compared. A
+    written prediction has only `step`, and `holds_placement` is then False.
     """
 
     name: str
@@ -115,16 +116,16 @@ class Snapshot:
 
     @property
     def handles(self) -> Mapping[str, Sequence[str]]:
-        """Ids of the graph file with the names of their nodes; none for a written report."""
+        """Return the ids of the graph file with the names of their nodes; none for a written report."""
         return {} if self.live is None else self.live.graph.handles
 
     @property
     def bodies(self) -> Bodies:
-        """Function bodies that the graph calls; none for a written report, which has only their nodes."""
+        """Return the function bodies that the graph calls; none for a written report, which has only their nodes."""
         return NO_BODIES if self.live is None else self.live.bodies
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
-        """Return a test whether a node matches one of the patterns: by name, id, or path before lowering."""
+        """Return a function that says whether a node matches a pattern: by name, by id, or by path before lowering."""
         bodies = self.bodies
         meant = [found for pattern in patterns for found in dict.fromkeys((pattern, bodies.standing_for(pattern)))]
         matches = matcher(meant, self.handles)
@@ -132,12 +133,12 @@ class Snapshot:
 
     @property
     def start(self) -> Location:
-        """Place of findings without a node: the first line of the file."""
+        """Return the location of findings without a node: the first line of the file."""
         return Location(self.name, 1, 1)
 
 
 def snapshot_of(name: str, outcome: Outcome) -> Snapshot:
-    """The snapshot of a simulation."""
+    """Return the snapshot of a simulation."""
     live, file = None, outcome.file
     if file is not None:
         sizes = _sizes(file, len(outcome.placed_graphs))
@@ -149,7 +150,7 @@ def snapshot_of(name: str, outcome: Outcome) -> Snapshot:
 
 
 def body_failure(body: CalledBody) -> str:
-    """Reason, in one line, that a body can't be placed."""
+    """Return the reason why a body can't be placed, in one line."""
     assert body.error is not None
     return f"{body.path}, called by {body.call}, cannot be placed: {failure_of(body.error).summary}"
 
@@ -160,7 +161,7 @@ def _body_warnings(bodies: Bodies) -> Iterator[str]:
 
 
 def failure_of(error: PlacesimError) -> ReportedError:
-    """An error as data."""
+    """Return an error in the form of a report."""
     return ReportedError(error.type_name, error.message, error.node, None if error.location is None else str(error.location))
 
 
@@ -181,7 +182,7 @@ def _rows(placement: Placement) -> list[PlacedNode]:
 
 
 def _sizes(file: GraphFile, placements: int) -> tuple[int, ...]:
-    """Number of nodes at each placement: one before a step adds nodes, and one at the end."""
+    """Return the number of nodes at each placement: one before each step that adds nodes, and one at the end."""
     ids = file.graph.ids
     first_added = [step.nodes[0].name for step in file.steps or () if step.nodes]
     counts = [*(ids[name] for name in first_added if name in ids), len(file.graph)]

@@ -1,4 +1,4 @@
-"""Load of each device: nodes, the bytes of variables and constants, floating point operations, transfers."""
+"""Load of each device: nodes, bytes of variables and constants, floating-point operations, transfers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from placesim.runtime.sessions.outcome import Outcome, TransferRow
 
 
 class DeviceSummary(NamedTuple):
-    """One device; `variables` and `constants` are None for a written report.
+    """The load of one device. `variables` and `constants` are None for a written report.
 
-    `peak` is the most bytes that it held at a time while steps ran; None if none ran.  `nodes_in_bodies` are those of
-    function bodies that nodes of the graph call, which are not among its `nodes`.
+    `peak` is the maximum memory use in bytes while steps ran; None if none ran. `nodes_in_bodies` is the number of nodes in
+    called function bodies, which `nodes` does not include.
     """
 
     device: str
@@ -34,12 +34,15 @@ class DeviceSummary(NamedTuple):
 
     @property
     def held_bytes(self) -> int:
-        """The bytes of its variables and constants."""
+        """Return the bytes of the device's variables and constants."""
         return (self.variables.bytes if self.variables else 0) + (self.constants.bytes if self.constants else 0)
 
 
 def summarise_outcome(outcome: Outcome) -> tuple[DeviceSummary, ...]:
-    """The summary of a simulation: its newest placement, and the transfers of its steps; empty if nothing was placed."""
+    """Return the summary of a simulation: its newest placement, and the transfers of its steps.
+
+    It is empty if nothing was placed.
+    """
     if not outcome.placed_graphs:
         return ()
     placement = outcome.placed_graphs[-1]
@@ -62,7 +65,7 @@ def _with_bodies(rows: tuple[DeviceSummary, ...], outcome: Outcome) -> tuple[Dev
 def summarise(
     devices: Sequence[Device], placed_on: Iterable[str], transfers: Iterable[TransferRow], placement: Placement | None
 ) -> tuple[DeviceSummary, ...]:
-    """A row for each device in device-set order; `placed_on` has each node's device."""
+    """Return a row for each device in device-set order; `placed_on` has each node's device."""
     counts = dict.fromkeys((device.name for device in devices), 0)
     for name in placed_on:
         counts[name] = counts.get(name, 0) + 1
@@ -83,7 +86,7 @@ def summarise(
 
 
 def sum_transfers(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], dict[str, Amount]]:
-    """Transfers sent and received by each device."""
+    """Return the transfers that each device sent, and those that it received."""
     sent: dict[str, Amount] = {}
     received: dict[str, Amount] = {}
     for (source, target), amount in transfers_by_pair(transfers).items():
@@ -93,12 +96,12 @@ def sum_transfers(transfers: Iterable[TransferRow]) -> tuple[dict[str, Amount], 
 
 
 def transfers_by_pair(transfers: Iterable[TransferRow]) -> dict[tuple[str, str], Amount]:
-    """The tensors that pass between each two devices."""
+    """Return the transferred tensors for each pair of devices."""
     return amounts_by(((row.src, row.dst), row.bytes) for row in transfers if row.kind is TransferKind.TENSOR)
 
 
 def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:
-    """For each device the variables or constants that it holds."""
+    """Return the variables or constants on each device; `ops` selects which."""
     wanted = {signature for signature in {node.signature for node in placement.graph.nodes} if signature.op in ops}
     holders = [node for node in placement.graph.nodes if node.signature in wanted] if wanted else []
     placed_on = ((placement.devices[node.id], node) for node in holders)
@@ -106,7 +109,7 @@ def held_amounts(placement: Placement, ops: Sequence[str]) -> dict[str, Amount]:
 
 
 def held_bytes(node: Node) -> int | None:
-    """Bytes of a variable or constant, with actual lengths for strings; None for an unknown shape."""
+    """Return the bytes of a variable or constant, with actual lengths for strings; None for an unknown shape."""
     value = node.attrs.get("value")
     if isinstance(value, TensorValue):
         size = value.dtype.size
@@ -121,7 +124,7 @@ def held_bytes(node: Node) -> int | None:
 
 
 def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
-    """Floating-point operations by device, and the number of nodes whose count is unknown."""
+    """Return the floating-point operations by device, and the number of nodes whose count is unknown."""
     from placesim.ops.kernels import load_kernels
     from placesim.runtime.shapes.graph_shapes import GraphShapes
     from placesim.runtime.shapes.node_costs import node_cost

@@ -16,7 +16,7 @@ _SAME = 1e-9
 
 
 class Duration(NamedTuple):
-    """Duration of a node or transfer; `where` is a node's device, or a transfer's route, `bytes` the carried bytes."""
+    """The time of a node or transfer. `where` is a node's device or a transfer's route; `bytes` are the transferred bytes."""
 
     seconds: float
     where: str = ""
@@ -24,9 +24,9 @@ class Duration(NamedTuple):
 
 
 class TimeChange(NamedTuple):
-    """Something of a step that took so long before and so long after; None if it was not there.
+    """An item of a step with its time before and after; None if the item is missing on that side.
 
-    `what` is one of `device`, `node`, `transfer`, `link` and `path`; `kind` is a node's op, or a part of the path's kind.
+    `what` is `device`, `node`, `transfer`, `link` or `path`. `kind` is a node's op, or the kind of a part of the critical path.
     """
 
     what: str
@@ -37,12 +37,12 @@ class TimeChange(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Increase in seconds."""
+        """Return the increase in seconds."""
         return (0.0 if self.after is None else self.after.seconds) - (0.0 if self.before is None else self.before.seconds)
 
 
 class StepInterval(NamedTuple):
-    """A step's time with its interval, in seconds."""
+    """The time of a step with its interval, in seconds."""
 
     seconds: float
     low: float
@@ -51,7 +51,7 @@ class StepInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class StepDifference:
-    """A step before and after; `changes` lists the differences, largest first within each `what`."""
+    """A step before and after. `changes` lists the differences, largest first within each `what`."""
 
     before: StepInterval
     after: StepInterval
@@ -59,17 +59,17 @@ class StepDifference:
 
     @property
     def seconds(self) -> float:
-        """Increase in seconds."""
+        """Return the increase in seconds."""
         return self.after.seconds - self.before.seconds
 
     @property
     def is_within_intervals(self) -> bool:
-        """Whether the intervals overlap, so that which is faster is not sure."""
+        """Whether the intervals overlap, so that it is uncertain which step is faster."""
         return self.before.low <= self.after.high and self.after.low <= self.before.high
 
 
 def compare_steps(before: PredictedStep, after: PredictedStep) -> StepDifference | None:
-    """Compare two steps; None if both and all their parts take the same time."""
+    """Compare two steps. Returns None if both and all their parts take the same time."""
     changes = [
         *_largest_first(_devices(before, after)),
         *_largest_first(_nodes(before.nodes, after.nodes)),
@@ -92,7 +92,7 @@ def _largest_first(changes: Iterable[TimeChange]) -> list[TimeChange]:
 
 
 def _changes(what: str, pairs: Iterable[tuple[str, str, Duration | None, Duration | None]]) -> Iterator[TimeChange]:
-    """Those that took longer or less, or took place elsewhere."""
+    """Yield the items whose time or location changed."""
     for name, kind, before, after in pairs:
         one, other = (0.0 if took is None else took.seconds for took in (before, after))
         moved = before is not None and after is not None and before.where != after.where
@@ -128,7 +128,10 @@ def _nodes(before: Mapping[str, NodeTime], after: Mapping[str, NodeTime]) -> Ite
 
 
 def _transfers(before: PredictedStep, after: PredictedStep) -> Iterator[TimeChange]:
-    """Each tensor on its way; one that goes another way is compared with the way that it went."""
+    """Yield the changes of transfers.
+
+    A tensor that takes another route is compared with its previous route.
+    """
     gone = _ways_by_tensor(key for key in before.transfers if key not in after.transfers)
     pairs = []
     for key in after.transfers:

@@ -1,4 +1,4 @@
-"""Towers of a graph, copies of a part in scopes side by side, and the graph in which they run one after another."""
+"""Towers: scopes of a graph with copies of the same part. Also a graph in which the towers run one after another."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from placesim.graph.graph import Graph, Node
 from placesim.inspection.explaining.annotations import copy_node, replace_nodes
 
 MIN_NODES = 3
-"""A scope with fewer nodes is no tower."""
+"""Minimum number of nodes of a tower."""
 MAX_EDGES = 1 << 16
-"""Maximum control edges added between two towers; if more are needed, none are tried."""
+"""Maximum number of control edges added between two towers. If more are needed, none are added."""
 _COUNTER = re.compile(r"_?\d+$")
 
 
 def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[str, ...]:
-    """Scopes, in graph order, that are copies of each other in their part on this device.
+    """Return scopes, in graph order, whose parts on this device are copies of each other.
 
-    `devices` has the participating nodes by name.  Of several such series, the one with the most nodes is chosen, of nested
-    ones the outermost; empty if there is none.
+    `devices` has the device of each executed node by name. If there are several such series, the one with the most nodes is
+    returned; of nested ones, the outermost. Empty if there is none.
     """
     ops: dict[str, Counter[str]] = {}
     for node in graph.nodes:
@@ -38,9 +38,9 @@ def find_towers(graph: Graph, devices: Mapping[str, str], device: str) -> tuple[
 
 
 def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[str, str]) -> Graph | None:
-    """The graph with control edges from the ends of each tower to the starts of the next; only nodes that take part count.
+    """Return the graph with control edges from the ends of each tower to the starts of the next.
 
-    None if a tower needs something of a later one, or where it would take too many edges.
+    Only nodes in `taking_part` count. Returns None if a tower depends on a later one, or if too many edges are needed.
     """
     members = [
         {node.id for node in graph.nodes if node.name in taking_part and tower in _scopes(node.name)} for tower in towers
@@ -63,7 +63,7 @@ def one_after_another(graph: Graph, towers: Sequence[str], taking_part: Mapping[
 
 
 def _scopes(name: str) -> Iterator[str]:
-    """All scopes of a node."""
+    """Yield all scopes of a node."""
     at = name.find("/")
     while at > 0:
         yield name[:at]

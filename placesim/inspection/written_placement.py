@@ -1,4 +1,4 @@
-"""Reader of placements written by `place --format json` or `run --format json`, for comparisons with a stored baseline."""
+"""Reader of placements in the JSON output of `place` or `run`, for comparisons with a stored baseline."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _SCHEMA = {
 
 
 def read_baseline(data: bytes, name: str) -> Snapshot | None:
-    """The snapshot of a written report; None if the text is something else.
+    """Parse a written report as a snapshot. Returns None if the text is something else.
 
-    Raises GraphFileError for a report that is damaged.
+    Raises GraphFileError for a damaged report.
     """
     document = read_document(data, _KEYS)
     if document is None:
@@ -56,7 +56,7 @@ def read_baseline(data: bytes, name: str) -> Snapshot | None:
 
 
 def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], transfers: Sequence[TransferRow]) -> None:
-    """Every device that something is on, or goes between, is one of the report's."""
+    """Raise an error unless all devices of placements and transfers are among the report's devices."""
     used = [(f"placements[{i}].device", row["device"]) for i, row in enumerate(placements)]
     for i, row in enumerate(transfers):
         used += [(f"transfers[{i}].src", row.src), (f"transfers[{i}].dst", row.dst)]
@@ -66,7 +66,7 @@ def _check_listed(names: Set[str], placements: Sequence[Mapping[str, Any]], tran
 
 
 def _origin(index: int, row: Mapping[str, Any]) -> tuple[str, str]:
-    """Body of a node, and the node from which lowering made it; other nodes lack these keys."""
+    """Return the body of a node, and the node from which lowering made it; both are empty for other nodes."""
     given = [row.get(key, "") for key in ("body", "lowered_from")]
     for key, value in zip(("body", "lowered_from"), given, strict=True):
         if not isinstance(value, str):
@@ -86,7 +86,7 @@ def _warnings(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def baseline_snapshot(document: Mapping[str, Any], name: str) -> Snapshot:
-    """Snapshot of a report's JSON object; raises GraphFileError if a part is missing or has the wrong type."""
+    """Return the snapshot of a report's JSON object. Raises GraphFileError if a part is missing or has the wrong type."""
     try:
         devices = tuple(Device(**row) for row in checked_rows(document, "devices", _SCHEMA["devices"]))
         placements = checked_rows(document, "placements", _SCHEMA["placements"])

@@ -1,4 +1,4 @@
-"""Checked reader of the parts of a command's JSON output."""
+"""Reader of the JSON output of commands, which checks each part."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST = 1e300
 
 
 def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
-    """The object of a text in JSON that has all these keys; None if the text is something else.
+    """Parse a JSON object that has all these keys. Returns None if the text is something else.
 
-    Most texts are no such object, and are not read as one: the first key has to stand in them.
+    Texts without the first key are not parsed.
     """
     if data.lstrip()[:1] != b"{" or f'"{keys[0]}"'.encode() not in data:
         return None
@@ -29,7 +29,7 @@ def read_document(data: bytes, keys: Sequence[str]) -> dict[str, Any] | None:
 
 
 class PartKind(NamedTuple):
-    """Kinds of values of a part, and their names in messages."""
+    """A test of a part's value, and the name of valid values in messages."""
 
     expected: str
     holds: Callable[[Any], bool]
@@ -59,18 +59,21 @@ Kinds = Mapping[str, PartKind]
 
 
 class WrongPartError(Exception):
-    """Error in a document, with its position."""
+    """An error in a document, with its position."""
 
 
 def refusal(at: str, value: Any, expected: str) -> WrongPartError:
-    """Error for a part of the wrong type."""
+    """Return the error for a part of the wrong type."""
     given = json.dumps(value)
     shown = given if len(given) <= _MOST_SHOWN else given[:_MOST_SHOWN] + "..."
     return WrongPartError(f"{at}: got {shown}, expected {expected}")
 
 
 def checked(row: Any, kinds: Kinds, at: str) -> dict[str, Any]:
-    """The keys of a row that are read, each of its kind; their texts may be shown, and `message` may have lines."""
+    """Return the values of a row by key, each checked. Raises WrongPartError.
+
+    Texts are escaped so that they can be printed; only `message` may have several lines.
+    """
     if not isinstance(row, dict):
         raise refusal(at, row, "a mapping")
     read = {}
@@ -86,7 +89,7 @@ def checked(row: Any, kinds: Kinds, at: str) -> dict[str, Any]:
 
 
 def checked_rows(document: Mapping[str, Any], part: str, kinds: Kinds) -> list[dict[str, Any]]:
-    """The rows of a part that is a list."""
+    """Return the checked rows of a part that is a list. Raises WrongPartError."""
     rows = document.get(part)
     if not isinstance(rows, list):
         raise refusal(part, rows, "a list")

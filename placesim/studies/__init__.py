@@ -1,1 +1,1 @@
-"""A graph, a machine and options -> an answer: simulations, memory and time studies, plans, sweeps, calibration."""
+"""Studies of a graph on a machine with options: simulations, memory and time, plans, sweeps, and calibration."""

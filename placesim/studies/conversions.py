@@ -1,4 +1,4 @@
-"""A loaded graph -> a file in another form: YAML, JSON, TensorFlow's GraphDef, binary or text; an ONNX model with devices."""
+"""Conversion of a loaded graph to a file: YAML, JSON, a binary or text GraphDef, or an ONNX model with devices."""
 
 from __future__ import annotations
 
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 NODES = ("exact", "raw", "scopes")
-"""Forms of nodes in YAML: by scopes where they make the very same ones, as NodeDefs, or by scopes that leave defaults out."""
+"""Forms of nodes in YAML.
+
+`exact` uses scopes if they give exactly the same nodes, `raw` writes NodeDefs, and `scopes` uses scopes that leave out
+defaults.
+"""
 
 
 class Content(NamedTuple):
-    """A graph in a format: its bytes in pieces, and notes on what the format can't hold, complete once the bytes are
-    written.
+    """A graph in a format: pieces of bytes, and notes about content that the format can't hold.
+
+    The notes are complete once all pieces are written.
     """
 
     pieces: Iterator[bytes]
@@ -37,7 +42,7 @@ def _scoped(file: GraphFile, *, leaves_defaults: bool) -> Iterator[str] | None:
 
 
 def _is_as_python_builds(file: GraphFile) -> bool:
-    """Whether no shape function refuses a node of a graph that is written as Python builds one."""
+    """Whether the shape functions accept all nodes, so that the graph can be written as Python builds it."""
     from placesim.runtime.shapes.shape_check import check_shapes
 
     try:
@@ -54,7 +59,10 @@ def _raw(file: GraphFile) -> Iterator[str]:
 
 
 def yaml_content(file: GraphFile, nodes: str = NODES[0]) -> Content:
-    """YAML with nodes as one of `NODES`; raw if scopes can't express them, which a note of `scopes` says."""
+    """Return YAML with nodes in one of the forms `NODES`.
+
+    If scopes can't express them, nodes are raw; for `scopes`, a note says so.
+    """
     written = None if nodes == "raw" else _scoped(file, leaves_defaults=nodes == "scopes")
     notes = (
         ("cannot express this graph with scopes: nodes are written individually",)
@@ -102,11 +110,11 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     "pbtxt": (".pbtxt",),
     "onnx": (".onnx",),
 }
-"""The endings of files in each form."""
+"""File extensions of each format."""
 
 
 def find_file_form(path: str | PurePath) -> str:
-    """Format named by a path's extension.  Raises UsageError for an unknown one."""
+    """Return the format of a path's extension. Raises UsageError for an unknown extension."""
     ending = PurePath(path).suffix.lower()
     found = next((form for form, endings in ENDINGS.items() if ending in endings), None)
     if found is None:
@@ -116,9 +124,9 @@ def find_file_form(path: str | PurePath) -> str:
 
 
 def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: OnnxFile | None = None) -> Content:
-    """A graph in a form; the notes are of what gets lost.  `model` is the ONNX model that the graph was read of.
+    """Return a graph in a format, with notes about what is lost. Raises UsageError for `onnx` without a `model`.
 
-    Raises UsageError for ONNX if there is none.
+    `model` is the ONNX model that the graph was read from.
     """
     if form == "onnx":
         return onnx_content(file, model)
@@ -128,9 +136,9 @@ def convert_graph(file: GraphFile, form: str, nodes: str = NODES[0], model: Onnx
 
 
 def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
-    """ONNX model with the nodes' requested devices, otherwise unchanged.
+    """Return the ONNX model with the nodes' requested devices, otherwise unchanged.
 
-    Raises UsageError if the graph was read of something else.
+    Raises UsageError if the graph was not read from an ONNX model.
     """
     from placesim.formats.onnx.writing import annotate_model, node_devices
 
@@ -148,7 +156,7 @@ def onnx_content(file: GraphFile, model: OnnxFile | None) -> Content:
 
 
 def find_losses(file: GraphFile, form: str) -> list[str]:
-    """Parts of a graph that a form cannot hold."""
+    """Return the parts of a graph that a format can't hold."""
     from placesim.formats.tensorflow.graph_def import find_unwritten_sections
 
     lost = find_unwritten_sections(file) if form in ("pb", "pbtxt") else []
@@ -156,10 +164,10 @@ def find_losses(file: GraphFile, form: str) -> list[str]:
 
 
 def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile:
-    """File whose nodes request the devices on which they were placed.
+    """Return a file whose nodes request the devices on which they were placed.
 
-    This includes nodes of functions that are on one device in all calls, if the graph is then placed as before.  A format
-    without steps includes the nodes that steps add.
+    This includes nodes of functions that are on the same device in all calls, if the new file is placed like the old one. For a
+    format without steps, it includes the nodes that steps add.
     """
     from placesim.formats.device_annotations import assign_devices, assign_functions
     from placesim.placement.function_bodies import logged_nodes
@@ -177,7 +185,7 @@ def build_placed_file(file: GraphFile, outcome: Outcome, form: str) -> GraphFile
 
 
 def _with_step_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile:
-    """The file with devices for the nodes that steps add."""
+    """Return the file with devices for the nodes that steps add."""
     if file.steps is None:
         return file
     added = ([node._replace(device=devices.get(node.name, node.device)) for node in step.nodes] for step in file.steps)
@@ -185,7 +193,7 @@ def _with_step_devices(file: GraphFile, devices: Mapping[str, str]) -> GraphFile
 
 
 def _devices_in_functions(outcome: Outcome) -> dict[str, dict[str, str]]:
-    """Devices of each function's nodes that are the same in all calls, lowered or not.
+    """Return the devices of functions' nodes that are on the same device in all calls.
 
     Bodies that run entirely on the device of their call are left out, since their requests are ignored.
     """
@@ -213,7 +221,10 @@ def _devices_in_functions(outcome: Outcome) -> dict[str, dict[str, str]]:
 
 
 def _places(file: GraphFile | None, outcome: Outcome) -> dict[str, str]:
-    """The devices of the nodes, also in bodies, of a file placed on the outcome's machine; without one its own."""
+    """Return the device of each node, also in bodies, when `file` is placed on the outcome's machine.
+
+    Without `file`, the devices are those of the outcome.
+    """
     from placesim.placement.function_bodies import logged_nodes
     from placesim.placement.session_placer import SessionPlacer
 
@@ -224,7 +235,10 @@ def _places(file: GraphFile | None, outcome: Outcome) -> dict[str, str]:
 
 
 def partition_files(outcome: Outcome, is_text: bool) -> Iterator[tuple[PurePath, bytes]]:
-    """Partition of each device: a GraphDef by the path of its file; in a folder for each step where steps differ."""
+    """Yield a file with a GraphDef for the partition of each device.
+
+    If steps have different partitions, each step has its own folder.
+    """
     from placesim.formats.tensorflow.graph_def import write_partitions
 
     for number, prepared in enumerate(outcome.prepared):

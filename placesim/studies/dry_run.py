@@ -1,7 +1,7 @@
-"""Dry run of a graph's steps; the costlier branch is taken if a condition is unknown.
+"""Dry run of a graph's steps. If a condition is unknown, the branch with the higher cost is taken.
 
-The run is repeated with another branch for each condition, and the costlier run is kept.  If a run can't finish, the error
-names the smallest input that would settle the most unknowns.
+The dry run is repeated with another branch for each condition, and the run with the higher cost is kept. If a run can't finish,
+the error names the smallest input that would determine the most unknown values.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_WALKS = 128
-"""Maximum dry runs to find the costlier branches; later conditions keep their first branch."""
+"""Maximum number of dry runs that search for the costlier branches. Conditions after that keep their first branch."""
 SURVEYED = 1
-"""Size assumed for open dimensions while all open ones are collected."""
+"""Size assumed for unknown dimensions while all unknown dimensions are collected."""
 
 
 class DryRun(NamedTuple):
@@ -50,10 +50,10 @@ def search_dry_run(
     *,
     tells_memory: bool = True,
 ) -> DryRun:
-    """The walk through the steps of a graph; `branches` are those settled before.
+    """Return the dry run of a graph's steps with the costlier branches; `branches` are those chosen before.
 
-    TensorFlow's errors are in the outcome.  Raises UsageError for iterations of a loop that there is not, SketchedValueError
-    where a shape is unknown.
+    TensorFlow's errors are in the outcome. Raises UsageError for iterations of a loop that does not exist, and
+    SketchedValueError for an unknown shape.
     """
     _check_loops(loaded, options)
     first = run_dry(loaded, options, branches or {}, tells_memory=tells_memory)
@@ -72,7 +72,7 @@ def search_dry_run(
 def run_dry(
     loaded: LoadedGraph, options: SimulationOptions, branches: Mapping[BranchChoice, int], *, tells_memory: bool = True
 ) -> DryRun:
-    """One dry run with these branches; any error is in the outcome."""
+    """Return one dry run with these branches; any error is in its outcome."""
     recorder = ExecutionRecorder()
     guesses = Assumptions(True, options.loop_counts, options.assume_unknown, branches)
     outcome = simulate(loaded, options, SimulationStage.WALKED, tells_memory=tells_memory, recorder=recorder, guesses=guesses)
@@ -80,7 +80,7 @@ def run_dry(
 
 
 class _BranchSearch:
-    """Search for the branches that make the dry run costliest, one condition after another."""
+    """A search for the branches with the highest cost, one condition after another."""
 
     def __init__(self, loaded: LoadedGraph, options: SimulationOptions, cost: Cost) -> None:
         self._loaded = loaded
@@ -90,7 +90,7 @@ class _BranchSearch:
         self._failed: dict[BranchChoice, str] = {}
 
     def dearest(self, chosen: Mapping[BranchChoice, int], settled: Mapping[BranchChoice, int]) -> DryRun:
-        """The costliest dry run, trying each unsettled condition."""
+        """Return the costliest dry run, found by trying the other branches of each condition that is not in `settled`."""
         base = self._walk(chosen)
         found = self._settle(base, [choice for choice in chosen if choice not in settled])
         found.guesses.failed = {choice: text for choice, text in self._failed.items() if choice in found.guesses.chosen}
@@ -103,7 +103,10 @@ class _BranchSearch:
         return run_dry(self._loaded, self._options, branches)
 
     def _settle(self, walked: DryRun, choices: Sequence[BranchChoice]) -> DryRun:
-        """The dearest walk that differs from this one in these choices, and in those that come up with other branches."""
+        """Return the costliest dry run that differs from `walked` in these choices.
+
+        It may also differ in choices that appear only with other branches.
+        """
         cost = self._cost_of(walked)
         for choice in choices:
             for branch in range(choice.ways):
@@ -121,12 +124,12 @@ class _BranchSearch:
         return walked
 
     def _cost_of(self, walked: DryRun) -> float:
-        """Cost of a dry run; one that ends in an error is not a possible branch."""
+        """Return the cost of a dry run; one that ends in an error has cost -1, as it is not a possible branch."""
         return -1.0 if walked.outcome.error is not None else self._cost(walked)
 
 
 def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: SimulationOptions) -> PlacesimError:
-    """The error with the option that would settle most of the unknowns, which another dry run determines."""
+    """Return the error with the option that would determine most of the unknown sizes. Another dry run finds them."""
     survey = run_dry(loaded, replace(options, assume_unknown=SURVEYED, no_memory_limit=True), {}, tells_memory=False)
     opened = survey.guesses.opened.values()
     of_values = list(survey.guesses.causes.values())
@@ -140,7 +143,7 @@ def _with_more_ways(error: SketchedValueError, loaded: LoadedGraph, options: Sim
 
 
 def _check_loops(loaded: LoadedGraph, options: SimulationOptions) -> None:
-    """UsageError, with the nearest, for a name that no loop of the graph has."""
+    """Raise UsageError, with the most similar name, for a name that no loop of the graph has."""
     given = options.loop_counts
     if not given or loaded.file is None:
         return

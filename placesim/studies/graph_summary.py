@@ -1,4 +1,4 @@
-"""Summary from a dry run of a graph's steps, if it is possible and cheap; else the reason against it, as a sentence."""
+"""Summary from a dry run of a graph's steps if that is possible and cheap, or else the reason why not."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Found = TypeVar("Found")
 _UNKNOWN = (SketchedValueError, NoFiguresError)
 """Errors that leave a summary unknown."""
 MAX_CHEAP_NODES = 10_000
-"""Maximum nodes, over all repetitions of steps, for a dry run of about a second."""
+"""Maximum number of nodes, over all repetitions of steps, for a cheap dry run (about a second)."""
 
 
 class Knowledge(NamedTuple, Generic[Found]):
-    """Result of a dry run, or else the reason why it is unknown, as a sentence."""
+    """The result of a dry run, or else the reason why it is unknown, as a sentence."""
 
     found: Found | None = None
     note: str = ""
@@ -39,9 +39,10 @@ def ask(
     is_asked: bool,
     raises_sizes: bool = True,
 ) -> Knowledge[Found]:
-    """Result of `find` from a dry run; unless it `is_asked` for by the `flag` only if the dry run is cheap.
+    """Return the result of `find`, which makes a dry run; unless `is_asked`, only if the dry run is cheap.
 
-    With `raises_sizes` raises UsageError for a size that does not fit its placeholder, RequestError for a feed that does not.
+    `flag` is the option that requests it, for messages. With `raises_sizes`, raises UsageError for a size that does not fit its
+    placeholder, and RequestError for such a feed.
     """
     costly = None if is_asked or loaded.file is None else _why_costly(loaded.file)
     if costly is not None:

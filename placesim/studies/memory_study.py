@@ -1,4 +1,4 @@
-"""Memory requirements of a graph from dry runs, and ways to make it fit."""
+"""Memory requirements of a graph from dry runs, and changes that would make it fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 MAX_BATCH = 1 << 40
-"""Largest batch tried: a graph that fits with it fits with any number."""
+"""Maximum batch size that is tried. A graph that fits with it is taken to fit with any."""
 MAX_UNIT = 64
 """Largest divisor of valid batch sizes that is searched, such as the number of towers."""
 
@@ -38,7 +38,10 @@ NEVER_USED = DeviceUsage(
 
 
 class MemoryStudyRequest(NamedTuple):
-    """Request for a memory study: `finds_batch` the largest batch that fits, `dumps` TensorFlow's dump at each peak."""
+    """A request for a memory study.
+
+    `finds_batch` asks for the largest batch that fits, and `dumps` for TensorFlow's memory dump at each peak.
+    """
 
     is_executed: bool = False
     finds_batch: bool = False
@@ -65,7 +68,7 @@ def study_memory(
 
 
 def find_peaks(loaded: LoadedGraph, options: SimulationOptions) -> tuple[DeviceUsage, ...]:
-    """Peak memory of each device without limits.
+    """Return the peak memory of each device without limits.
 
     Raises an error if the steps can't be dry-run to their end.
     """
@@ -122,7 +125,7 @@ class _Study:
     # --- walks
 
     def _walk(self, options: SimulationOptions, *, tells_memory: bool = True) -> tuple[Outcome, PlacesimError | None]:
-        """Result of a dry run, and TensorFlow's error if a device runs out of memory; any other error is raised."""
+        """Return the outcome of a dry run, and TensorFlow's error if a device runs out of memory. Raises any other error."""
         if self._wanted.is_executed:
             outcome = simulate(self._loaded, options, self._stage, tells_memory=tells_memory)
         else:
@@ -138,9 +141,9 @@ class _Study:
         return self._walk(replace(self._options, batch=batch), tells_memory=False)[1] is None
 
     def _largest_batch(self) -> int | None:
-        """Largest batch that fits, by doubling and bisection over multiples of the smallest valid one; None if any fits.
+        """Return the largest batch that fits; 0 if none fits, None if any fits.
 
-        0 if not even that one fits.
+        The search doubles and then bisects multiples of the smallest valid batch.
         """
         unit, fits = self._unit()
         if not fits:
@@ -168,7 +171,7 @@ class _Study:
     # --- what else would have happened
 
     def _order(self, options: SimulationOptions, needed: Outcome, error: PlacesimError) -> tuple[str, ...]:
-        """Towers on the device that ran out, if running them one after another makes them fit."""
+        """Return the towers on the device that ran out, if running them one after another makes them fit."""
         loaded = self._loaded
         if loaded.file is None or error.device is None:
             return ()
@@ -225,7 +228,7 @@ class _Study:
 
 
 def _held(walked: DryRun) -> float:
-    """Total peak of all devices, by which branches are compared."""
+    """Return the sum of the peaks of all devices; branches are compared by this."""
     return float(sum(usage.peak for usage in walked.outcome.memory))
 
 
@@ -239,7 +242,7 @@ def _holds(gpu: GpuMemory | None, limit: int, usage: DeviceUsage) -> bool:
 
 
 def _least_bytes(trace: Sequence[int]) -> int:
-    """Highest simultaneous requests: the minimum for any allocator."""
+    """Return the maximum number of bytes in use at once, which any allocator needs."""
     sizes: list[int] = []
     in_use = most = 0
     for event in trace:
@@ -253,7 +256,7 @@ def _least_bytes(trace: Sequence[int]) -> int:
 
 
 def _other_growth(gpus: Sequence[tuple[Device, DeviceUsage]], *, fits: bool) -> bool | None:
-    """The `allow_growth` with which it would be the other way round."""
+    """Return the `allow_growth` with which the outcome would be the opposite; None if there is none."""
     flipped = [(device.gpu._replace(allow_growth=not device.gpu.allow_growth), usage) for device, usage in gpus if device.gpu]
     if not flipped or all(_holds(gpu, gpu.memory_limit, usage) for gpu, usage in flipped) == fits:
         return None

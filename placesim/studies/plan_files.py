@@ -1,4 +1,4 @@
-"""A plan as a graph file: the file's own text if possible, else raw nodes or a GraphDef."""
+"""Conversion of a plan to a graph file: the original text if possible, else raw nodes or a GraphDef."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_ending(path: Path) -> None:
 
 
 def check_source(loaded: LoadedGraph, path: Path) -> None:
-    """Raises UsageError for a path of an ONNX model where the graph is none: before a plan is searched, not after."""
+    """Raise UsageError for an `.onnx` path if the graph is no ONNX model. Called before a plan is searched."""
     if path.suffix.lower() == ".onnx" and loaded.file is not None and loaded.onnx is None:
         raise UsageError(
             f"only ONNX input can be written as .onnx: got a graph of another format for '{path}', expected an ONNX model"
@@ -42,10 +42,10 @@ def check_source(loaded: LoadedGraph, path: Path) -> None:
 def write_planned_content(
     loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, free: Sequence[str], path: Path
 ) -> Iterator[bytes]:
-    """Contents of a file for a path of one of `ENDINGS`; the planned machine and soft placement are included.
+    """Yield the bytes of a plan's file, in the format of the path's extension.
 
-    Raises InternalError if TensorFlow's placer would put a node elsewhere than the plan, UsageError for another ending, or
-    for an ONNX model that the graph was not read of.
+    The planned machine and soft placement are included. Raises InternalError if TensorFlow's placer would not reproduce the
+    plan. Raises UsageError for an unknown extension, or for `.onnx` if the graph was not read from an ONNX model.
     """
     from placesim.formats.graph_file.parsing.yaml_tree import read_tree
     from placesim.formats.graph_file.writing.raw_writer import graph_file_parts, with_feeds_from, yaml_lines
@@ -74,7 +74,7 @@ def write_planned_content(
 
 
 def _planned_for(file: GraphFile, options: SimulationOptions) -> GraphFile:
-    """The file with the machine, and whether placement is soft, that options gave in the place of its own."""
+    """Return the file with the machine and soft placement that the options give."""
     config = session_config(file, options)
     own = replace(file.config, allow_soft_placement=config.allow_soft_placement, device_count=config.device_count)
     if all(getattr(options, name) is None for name in MACHINE):
@@ -109,7 +109,7 @@ def _check(placed: Placement, study: PlanStudy) -> None:
 def _own_text(
     loaded: LoadedGraph, options: SimulationOptions, base: GraphFile, study: PlanStudy, placed: Placement
 ) -> str | None:
-    """Text of a graph file with the plan's requests; None if the file has no text or can't express them."""
+    """Return the text of a graph file with the plan's requests; None if the file has no text or can't express them."""
     from placesim.formats.graph_file.reader import read_graph_file
     from placesim.formats.graph_file.writing.raw_writer import devices_document
     from placesim.formats.graph_file.writing.text_edits import EditableText, UneditableText
@@ -137,7 +137,7 @@ def _own_text(
 
 
 def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
-    """The fields that options gave, as a graph file has them."""
+    """Return the fields of `config` that the options changed, in the form of a graph file."""
     from placesim.formats.graph_file.writing.text_edits import ABSENT
 
     changes: dict[str, Any] = {}
@@ -149,7 +149,7 @@ def _config_changes(own: Config, planned: Config) -> dict[str, Any]:
 
 
 def _files(file: GraphFile) -> list[str]:
-    """Files used as feeds, in order."""
+    """Return the files used as feeds, in order."""
     from placesim.graph.session_steps import FileFeed
 
     return [feed.value.path for step in file.steps or () for feed in step.feeds if isinstance(feed.value, FileFeed)]

@@ -52,13 +52,13 @@ if TYPE_CHECKING:
     from placesim.runtime.recording.recorder import ExecutionRecorder
 
 LARGE_TASKS = 50_000
-"""Of a larger problem fewer placements are simulated as graphs."""
+"""Number of tasks above which fewer placements are simulated as graphs."""
 LEAST_ROUND = 1.0
-"""Seconds: in less no other seed is tried."""
+"""Minimum seconds left for the search to try another seed."""
 REPAIRS, REPAIR_SHARE = 4, 0.25
-"""Number of repeated searches for a plan whose simulated peak is over a limit, each with that share of the effort."""
+"""Maximum number of repeated searches if a plan's simulated peak is over a limit, and each one's share of the effort."""
 LEAST_SHARE = 1 / 3
-"""Of the effort's seconds at least that is searched."""
+"""Minimum share of the effort's seconds that is spent on the search."""
 MORE_GPUS = (2, 4, 8)
 """Multiples of the number of GPUs that are tried if no plan fits."""
 QUICK = Effort(evaluations=50, jobs=1)
@@ -73,7 +73,7 @@ def study_plan(
     tell: Callable[[PlanResult], None] = lambda planned: None,
     aim: Aim | None = None,
 ) -> PlanStudy:
-    """Find the best placement and compare it with others; requested devices stay unless a name matches `free`.
+    """Find the best placement and compare it with others. Requested devices stay unless a node's name matches `free`.
 
     Raises the errors of the graph and the options, and an error if its steps can't be dry-run.
     """
@@ -89,7 +89,7 @@ def study_plan(
 def _ways_out(
     loaded: LoadedGraph, options: SimulationOptions, study: PlanStudy, effort: Effort, free: Sequence[str], aim: Aim
 ) -> Iterator[str]:
-    """Changes that would let a placement fit: another model of GPU, or more GPUs."""
+    """Yield changes of the machine that would let a placement fit: another GPU model, or more GPUs."""
     if not any(placed.study is not None and isinstance(placed.error, ResourceExhaustedError) for placed in study.placements):
         return
     models = []
@@ -151,7 +151,7 @@ class _Planner:
         self._base = clear_requests(self._file, free)
 
     def _changed(self, file: GraphFile) -> LoadedGraph:
-        """The graph with other annotations."""
+        """Return the loaded graph with the nodes and requests of `file`."""
         return replace(self._loaded, file=file)
 
     def study(self) -> PlanStudy:
@@ -206,7 +206,7 @@ class _Planner:
         bound: Bound,
         is_interrupted: bool,
     ) -> PlanStudy:
-        """The study: all placements, and the best that fits with the groups that it moves."""
+        """Return the study: all placements, and the best that fits with the groups that it moves."""
         sought = self._aim.sought
         candidates = _without_the_worse(candidates, shown, sought)
         told = ((shown[candidate.devices], are_apart(drawn.problem, candidate.devices)) for candidate in candidates)
@@ -261,7 +261,10 @@ class _Planner:
         planned: PlanResult,
         candidates: list[Candidate],
     ) -> None:
-        """Add plans from other seeds for the memory objective while time remains: equal problems can differ as graphs."""
+        """Add plans from other seeds for the memory objective while time remains.
+
+        Plans that are equal in the problem can have different peaks as graphs.
+        """
         while self._aim.sought is PlanMeasure.MEMORY and effort.evaluations is None and drawn.problem.movable:
             least = min((placed.value(PlanMeasure.MEMORY) for placed in shown.values() if placed.fits), default=math.inf)
             left = self._effort.seconds - (time.monotonic() - began)
@@ -276,13 +279,16 @@ class _Planner:
                     candidates.append(named)
 
     def _worth_simulating(self, drawn: GraphProblem, known: Sequence[Candidate]) -> Sequence[Candidate]:
-        """All; of a large problem only what TensorFlow would do."""
+        """Return the placements to simulate: all, or for a large problem TensorFlow's own and the annotated one."""
         if len(drawn.problem.tasks) <= LARGE_TASKS:
             return known
         return [candidate for candidate in known if candidate.label in {DEFAULT, ANNOTATED}]
 
     def _bound(self, drawn: GraphProblem) -> Bound:
-        """Bound that holds for every plan, whether it fits or not, since the memory of tasks is an estimate."""
+        """Return a bound for every plan, whether it fits or not.
+
+        It ignores memory limits, since the memory of the problem's tasks is an estimate.
+        """
         if self._aim.sought is PlanMeasure.MEMORY:
             return drawn.least_peak
         roomy = tuple(device._replace(capacity=math.inf) for device in drawn.problem.devices)
@@ -291,7 +297,7 @@ class _Planner:
     # --- the problem
 
     def _draw(self) -> tuple[GraphProblem, SimulatedPlacement]:
-        """The problem, and the placement of the dry run that it was built from."""
+        """Return the problem, and the placement of the dry run that it was built from."""
         _check_not_lowered(self._base.graph)
         study, walked = study_dry_run(self._changed(self._base), self._options, self._name, is_traced=self._aim.is_traced)
         wanted = ProblemRequest(self._aim.sought, sum(peak or 0 for peak in walked.peaks.values()), self._aim.needs_contiguous)
@@ -303,14 +309,17 @@ class _Planner:
         return drawn, SimulatedPlacement("", study, study.error)
 
     def _on_host(self) -> ExecutionRecorder | None:
-        """Steps without GPUs: on a CPU kernels take memory that they don't take on a GPU. None if that is impossible."""
+        """Return the record of the steps without GPUs; None if they can't run on the CPU.
+
+        On a CPU, kernels use memory that they don't use on a GPU.
+        """
         try:
             return dry_run_steps(self._changed(clear_devices(self._file)), replace(self._options, gpu=0)).recorder
         except PlacesimError:
             return None
 
     def _known(self, drawn: GraphProblem) -> Iterator[Candidate]:
-        """Placements for comparison, as far as the remaining annotations allow them."""
+        """Yield placements for comparison, if the remaining annotations allow them."""
         for label, file in ((DEFAULT, clear_devices(self._file)), (ANNOTATED, self._file)):
             if label == DEFAULT or self._is_annotated:
                 devices = assignment_of(drawn, file)
@@ -324,7 +333,7 @@ class _Planner:
         return any(node.device for node in self._file.graph.nodes)
 
     def _others(self, candidates: Sequence[Candidate]) -> Iterator[tuple[str, GraphFile]]:
-        """Placements for comparison that the annotations forbid."""
+        """Yield placements for comparison that the annotations forbid."""
         if all(candidate.label != DEFAULT for candidate in candidates):
             yield f"{DEFAULT}, all nodes free", clear_devices(self._file)
 
@@ -347,7 +356,7 @@ class _Planner:
 def _without_the_worse(
     candidates: Sequence[Candidate], shown: Mapping[tuple[int, ...], SimulatedPlacement], sought: PlanMeasure
 ) -> list[Candidate]:
-    """Best two found placements in their order, those that fit first."""
+    """Return the candidates; of the found plans, only the best two remain. Plans that fit are better."""
 
     def rank(candidate: Candidate) -> tuple[bool, float]:
         placed = shown[candidate.devices]
@@ -366,15 +375,15 @@ def _file(loaded: LoadedGraph) -> GraphFile:
 
 
 def write_planned_file(loaded: LoadedGraph, study: PlanStudy, free: Sequence[str] = ()) -> GraphFile:
-    """Graph with the plan's requests; the placer puts every node on its planned device."""
+    """Return the graph file with the requests that let the placer put every node on its planned device."""
     return assign_devices(clear_requests(_file(loaded), free), study.asked)
 
 
 def _check_not_lowered(graph: Graph) -> None:
     """Raise UsageError for a call whose body is inlined at placement.
 
-    The devices of its ops follow from the call and their own requests, which no annotation of the graph's nodes controls;
-    neither a bound nor a written plan would be valid.
+    The devices of its ops depend on the call and on their own requests, and not on annotations of the graph's nodes. A bound or
+    a written plan would therefore be wrong.
     """
     found = next((node for node in graph.nodes if is_lowered(node)), None)
     if found is not None:

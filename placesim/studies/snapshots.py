@@ -1,6 +1,6 @@
-"""A graph placed now, or a report written before -> the snapshot that inspections read, with as much of its steps as is wished.
+"""Snapshots for inspections, of a graph that is placed now or of a written report, for the CLI and Python callers.
 
-What the command line and Python callers share.  Nothing heavy is imported before a function is called.
+A snapshot also has the results of a dry run that were requested. Large modules are imported only when a function is called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DryRunNeed(Enum):
-    """Condition for a dry run: `KNOWN` if it is possible, `CHEAP` if it is also fast."""
+    """Condition for a dry run: `KNOWN` if it is possible, `CHEAP` only if it is also fast."""
 
     NONE = auto()
     CHEAP = auto()
@@ -28,7 +28,11 @@ class DryRunNeed(Enum):
 
     @staticmethod
     def of(asked: bool | None, values: Mapping[str, Any], *, by_itself: bool) -> DryRunNeed:
-        """Meaning of a flag; without it sizes request the dry run, and a form that includes it `by_itself`."""
+        """Return the condition that a flag sets.
+
+        Without the flag (None), a given size requests the dry run. Without a size, `by_itself` says whether a cheap dry run is
+        made.
+        """
         if asked is None:
             asked = True if values.get("shape") or values.get("batch") is not None else None
         if asked is None:
@@ -37,7 +41,7 @@ class DryRunNeed(Enum):
 
 
 class DryRunNeeds(NamedTuple):
-    """Information needed in addition to a placement: device memory, step times and node costs."""
+    """Conditions for information in addition to a placement: device memory, step times and node costs."""
 
     memory: DryRunNeed = DryRunNeed.NONE
     time: DryRunNeed = DryRunNeed.NONE
@@ -55,10 +59,10 @@ def open_snapshot(
     *,
     wishes: DryRunNeeds = NO_WISHES,
 ) -> Snapshot:
-    """Snapshot of a graph.
+    """Return the snapshot of a graph.
 
-    The steps are dry-run if `wishes` require it.  Raises the errors of the file and the options, and an error if needed
-    information can't be found; TensorFlow's errors are part of the snapshot.
+    The steps are dry-run if `wishes` require it. Raises the errors of the file and the options, and an error if needed
+    information can't be found. TensorFlow's errors are part of the snapshot.
     """
     from placesim.inspection.snapshot import snapshot_of
     from placesim.studies.simulation.simulation import SimulationStage, simulate
@@ -83,7 +87,7 @@ def open_snapshot(
 def read_snapshot(
     data: bytes | None, name: str, wishes: DryRunNeeds = NO_WISHES, *, takes_prediction: bool = False
 ) -> Snapshot | None:
-    """The snapshot of a written report or prediction; None if the bytes are neither."""
+    """Return the snapshot of a written report or prediction; None if the bytes are neither."""
     if not data:
         return None
     from placesim.core.errors import UsageError
@@ -142,7 +146,7 @@ def _with_costs(snapshot: Snapshot, loaded: LoadedGraph, options: SimulationOpti
 
 
 def may_be_report(path: str | Path) -> bool:
-    """Whether a file begins as a JSON object; what can't be read is left to the loader to complain of."""
+    """Whether a file begins as a JSON object. False if it can't be read; the loader then raises the error."""
     from placesim.core.files.reader import open_file
 
     try:

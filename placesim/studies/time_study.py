@@ -1,4 +1,4 @@
-"""Predict step times from a dry run."""
+"""Prediction of step times from a dry run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from placesim.runtime.sessions.outcome import Outcome
 
 WALKED = 2
-"""Of a step that is repeated, its first repetition and one of the others: the rest run as that."""
+"""Number of simulated repetitions of a repeated step: the first, and one that represents all others."""
 
 
 @collector_paused()
@@ -45,13 +45,16 @@ def study_time(
     is_traced: bool = False,
     warn: Callable[[str], object] = lambda text: None,
 ) -> TimeStudy:
-    """Predicted times of a graph's steps; the last one runs `steps` times, if given.
+    """Return the predicted times of a graph's steps; `steps` repeats the last step that many times.
 
-    With `is_executed` numpy executes the steps, and shapes, iterations and branches are taken as they come; else `warn` is told
-    of each loop that is taken to run once because nothing says how often.  `tells_helps` has the study say what would help
-    most, which takes several simulations more; with `is_traced` it keeps what its trace is made from.  Raises what is wrong
-    with the graph or the options, and what TensorFlow would raise but for a device that runs out of memory: that is in the
-    study, whose times are those without a limit.
+    With `is_executed`, numpy executes the steps, which determines shapes, iterations and branches. Otherwise `warn` receives a
+    message for each loop assumed to run once because its iteration count is unknown.
+
+    With `tells_helps`, the study says what would help most, which needs several more simulations. With `is_traced`, it keeps
+    the data of a trace.
+
+    Raises the errors of the graph and the options, and TensorFlow's errors except running out of memory. That error is in the
+    study, whose times are those without memory limits.
     """
     walks = _StepDryRuns(loaded, options, steps)
     walked, error = walks.settled(is_executed=is_executed)
@@ -68,7 +71,7 @@ def study_time(
 def study_dry_run(
     loaded: LoadedGraph, options: SimulationOptions, name: str, *, is_traced: bool = False
 ) -> tuple[TimeStudy, DryRunSteps]:
-    """Results of `study_time` and `dry_run_steps`, from one dry run if devices have the memory for it."""
+    """Return the results of `study_time` and `dry_run_steps`, from one dry run if devices have enough memory for it."""
     walks = _StepDryRuns(loaded, options, None)
     walked, error = walks.settled(is_executed=False)
     machine = walks.machine(walked.outcome)
@@ -80,14 +83,14 @@ def study_dry_run(
 
 
 class _StepDryRuns:
-    """Dry runs, or executions, of one graph's steps."""
+    """Dry runs, or executions, of a graph's steps."""
 
     def __init__(self, loaded: LoadedGraph, options: SimulationOptions, steps: int | None) -> None:
         self._options = options
         self._loaded, self._file, self.repeats = _with_few_repeats(loaded, options, steps)
 
     def _in_steps(self, options: SimulationOptions) -> SimulationOptions:
-        """Options without those that the steps include already."""
+        """Return the options without those that the steps already include."""
         return replace(options, fetch=None)
 
     def walked(self) -> DryRun:
@@ -107,7 +110,7 @@ class _StepDryRuns:
         return DryRun(outcome, recorder, Assumptions())
 
     def without_limit(self, walked: DryRun, *, is_executed: bool) -> DryRun:
-        """Repeat the run without memory limits."""
+        """Repeat the dry run or execution without memory limits."""
         if is_executed:
             return self.executed(has_limit=False)
         options = replace(self._in_steps(self._options), no_memory_limit=True)
@@ -116,7 +119,7 @@ class _StepDryRuns:
         return found
 
     def settled(self, *, is_executed: bool) -> tuple[DryRun, PlacesimError | None]:
-        """Run all steps to their end, and return the out-of-memory error that limits would have caused.
+        """Run all steps to their end, and return the out-of-memory error that occurs with memory limits.
 
         Raises any other error.
         """
@@ -129,7 +132,7 @@ class _StepDryRuns:
         return walked, error
 
     def machine(self, outcome: Outcome) -> SimulatedMachine:
-        """The devices of the graph's session, with its threads."""
+        """Return the devices and threads of the graph's session."""
         config = session_config(self._file, self._options)
         threads = Threads(config.inter_op_parallelism_threads, config.intra_op_parallelism_threads)
         try:
@@ -138,7 +141,7 @@ class _StepDryRuns:
             raise NoFiguresError(lack.message) from None
 
     def _work(self, walked: DryRun) -> float:
-        """The seconds that all nodes take, each on its device, and all transfers, each alone: what branches are compared by."""
+        """Return the total seconds of all nodes and transfers, each taken alone; branches are compared by this."""
         costs = StepCosts(self.machine(walked.outcome))
         return sum(costs.work_seconds(step) for step in walked.recorder.steps)
 
@@ -146,7 +149,7 @@ class _StepDryRuns:
 class DryRunSteps(NamedTuple):
     """A machine, the steps of `run:` with their steady-state executions, and the devices' peaks.
 
-    The `recorder` knows what they did to the devices' memory.
+    The `recorder` has the steps' allocations of device memory.
     """
 
     machine: SimulatedMachine
@@ -171,7 +174,7 @@ def dry_run_steps(loaded: LoadedGraph, options: SimulationOptions) -> DryRunStep
 
 
 def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
-    """Costs of the nodes in a graph's steps on each device, with unlimited memory.
+    """Return the costs of the nodes in a graph's steps on each device, with unlimited memory.
 
     Raises the errors of the graph and the options, and an error if the steps can't be dry-run to their end.
     """
@@ -182,7 +185,7 @@ def find_costs(loaded: LoadedGraph, options: SimulationOptions) -> NodeCosts:
 def _with_few_repeats(
     loaded: LoadedGraph, options: SimulationOptions, steps: int | None
 ) -> tuple[LoadedGraph, GraphFile, list[int]]:
-    """Graph with a limited number of repetitions, its file, and the true repetitions of each step."""
+    """Return the graph with a limited number of repetitions, its file, and the true repetitions of each step."""
     if loaded.error is not None:
         raise loaded.error
     assert loaded.file is not None

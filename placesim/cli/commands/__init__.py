@@ -26,11 +26,11 @@ COMMANDS = {
     "help": "Show the help of a command.",
     "completion": "Set up shell completion.",
 }
-"""Each command's line of help; it is the function of its name in the module of its name."""
+"""Line of help of each command. The command is a function in the module of its name."""
 
 
 def command_named(name: str) -> click.Command:
-    """The command of that name, one of `COMMANDS`, imported."""
+    """Import and return the command of that name, one of `COMMANDS`."""
     # by name, so that a command costs no more than its own imports
     command: click.Command = getattr(import_module(f"placesim.cli.commands.{name}"), f"{name}_command")
     return command

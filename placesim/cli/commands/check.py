@@ -84,11 +84,11 @@ FORMS: tuple[Form[Callable[[Sequence[CheckResult], Sequence[RuleUse]], Any]], ..
     *table_forms(_tables),
 )
 SHOW_ERRORS = ("github", "junit")
-"""The forms that hold the error of a graph that can't be read or placed."""
+"""Formats that include the error of a graph that can't be read or placed."""
 
 
 def _report_files(rule: str) -> list[str]:
-    """The reports that a rule names."""
+    """Return the report files that a rule names."""
     from placesim.inspection.checking.policy import reports_of_rule
 
     return reports_of_rule(rule)
@@ -195,7 +195,7 @@ def check_command(
 def _check(
     name: str, opened: Callable[[], Snapshot], uses: Sequence[RuleUse], timeout: float | None, *, raises: bool
 ) -> CheckResult:
-    """The findings of a graph, or the error that it has, which is shown; with `raises` it is raised instead."""
+    """Return the findings of a graph, or its error. The error is printed, or raised if `raises`."""
     from functools import partial
 
     from placesim.cli.output import write_error

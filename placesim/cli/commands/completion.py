@@ -51,7 +51,7 @@ def _own_shell() -> str:
 
 
 def _install(shell: str, script: str) -> list[Path]:
-    """The files that were written."""
+    """Install the completion script, and return the files that were written."""
     from placesim.cli.output import write_files
 
     if shell == "fish":

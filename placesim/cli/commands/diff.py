@@ -64,7 +64,7 @@ _SIDES = (
     ("batch", click.IntRange(1), "N", "Batch size of {}: the first dimension of placeholders, if unknown."),
 )
 _REPEATABLE = ("device",)
-"""Options of a side that add to the common ones."""
+"""Options whose values for one side are added to the common values."""
 
 
 def _side_options(command: Command) -> Command:
@@ -174,7 +174,7 @@ def diff_command(
 
 
 def _check_steps(names: tuple[str, str]) -> None:
-    """Raise UsageError for a source without steps, or one that can't be read again to simulate them."""
+    """Raise UsageError for a source that can't be read again to simulate its steps."""
     from placesim.core.files.reader import is_stream
 
     for name in names:
@@ -183,7 +183,7 @@ def _check_steps(names: tuple[str, str]) -> None:
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
-    """Write a page with the steps of both.  Raises the errors of the graphs, and of dry-running their steps."""
+    """Write a page with the steps of both graphs. Raises the errors of the graphs and of dry-running their steps."""
     from pathlib import Path
 
     from placesim.cli.graph_arguments import graph_name, load_graph
@@ -205,7 +205,7 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
 
 
 def _check_predictions(before: Snapshot, after: Snapshot) -> None:
-    """Raise UsageError if a written prediction is compared with a snapshot without times."""
+    """Raise UsageError if a report with predicted times is compared with a snapshot without times."""
     for prediction, other in ((before, after), (after, before)):
         if not prediction.holds_placement and other.step is None:
             why = other.time_note if other.error is None else other.error.summary
@@ -217,7 +217,7 @@ def _check_predictions(before: Snapshot, after: Snapshot) -> None:
 
 
 def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
-    """Options of one side: the common ones, overridden by its own."""
+    """Return the options of one side: the common ones, overridden by its own."""
     common = {name: value for name, value in values.items() if not name.startswith(("a_", "b_"))}
     own = {name.removeprefix(f"{side}_"): value for name, value in values.items() if name.startswith(f"{side}_")}
     own |= {name: (*common[name], *own[name]) for name in _REPEATABLE}
@@ -225,6 +225,6 @@ def _values_of(side: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _label(name: str, side: dict[str, Any], other: dict[str, Any]) -> str:
-    """Label of a side: its name, and the options that differ from the other side's."""
+    """Return the label of one side of a comparison: its name, and the options that differ from the other side's."""
     own = ", ".join(f"{key.replace('_', '-')}={value}" for key, value in side.items() if other.get(key) != value)
     return f"{name} ({own})" if own else name

@@ -103,6 +103,6 @@ def _pieces(topic: str, section: str) -> Iterable[str]:
 
 
 def _names(text: str, section: str) -> list[str]:
-    """Likely meanings of a section: a number if it starts with one, else a heading."""
+    """Return suggestions for a section: numbers if it starts with a number, else headings."""
     is_number = plain_number(section)[:1].isdigit()
     return [part.number if is_number else part.title for part in read_parts(text) if part.number or not is_number]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 TOP = 10
-"""Default number of holders listed for a device."""
+"""Default number of tensors listed for a device."""
 
 
 def _text(study: MemoryStudy, top: int) -> str:
@@ -73,7 +73,7 @@ EXITS = {
 
 
 class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A number, or the word for the largest."""
+    """A parameter type for a batch size: a number, or `auto` for the largest that fits."""
 
     name = "batch"
 

@@ -39,7 +39,7 @@ def place_graphs(
     log_filters: tuple[str, ...] = (),
     log_creation: bool = False,
 ) -> int:
-    """Place each graph and print its report; the worst exit code."""
+    """Place each graph and print its report. Returns the worst exit code."""
     from placesim.cli.graph_arguments import load_graphs
     from placesim.cli.output import tell, write_creation
     from placesim.cli.progress import show_stages

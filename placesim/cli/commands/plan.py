@@ -268,9 +268,10 @@ def _unwritten(*paths: str | None) -> str:
 
 
 class _BestPlanLine:
-    """The best so far, in one line on a terminal's standard error, with the time gone and left; it erases itself at the end.
+    """A line on the terminal's standard error with the best plan so far, and the time gone and left.
 
-    It takes the place of a bar that is up before the first is found.  `limit` is how many seconds the search may take.
+    It replaces the progress bar when the first plan is found, and is erased at the end. `limit` is the time limit of the search
+    in seconds.
     """
 
     def __init__(self, limit: float | None, *, is_bytes: bool) -> None:
@@ -290,7 +291,7 @@ class _BestPlanLine:
             self._write("")
 
     def show(self, planned: PlanResult) -> None:
-        """Called with each better plan, and with each better bound."""
+        """Show the best plan. The search calls this with each better plan and each better bound."""
         if planned.plan is None or not self._is_shown:
             return
         best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)

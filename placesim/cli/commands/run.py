@@ -245,7 +245,7 @@ def run_command(
 
 
 def _check_nothing_executed(values: Mapping[str, Any], **files: str | None) -> None:
-    """Raise UsageError for an option that only a run takes."""
+    """Raise UsageError for an option that needs the execution of the graph."""
     for what, path in files.items():
         if path is not None:
             raise UsageError(f"nothing to {what}: got --{what} with --no-execute, expected a graph that is executed")
@@ -254,7 +254,7 @@ def _check_nothing_executed(values: Mapping[str, Any], **files: str | None) -> N
 
 
 def _check_without_cluster() -> None:
-    """Raise UsageError for an option that only a cluster takes."""
+    """Raise UsageError for an option that needs a cluster."""
     context = click.get_current_context()
     for param in context.command.params:
         is_given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
@@ -263,7 +263,10 @@ def _check_without_cluster() -> None:
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """Factory of sessions on a cluster; devices that live elsewhere than requested are reported."""
+    """Return a factory of sessions on a cluster.
+
+    It prints each device that is on another worker than requested.
+    """
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -278,7 +281,10 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """Measurements of the run; they are written even if the run fails, from the first step on."""
+    """Measure the run inside the block.
+
+    The measurements are written even if the run fails, from the first step on.
+    """
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

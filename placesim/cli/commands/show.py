@@ -165,7 +165,10 @@ def show_command(
 
 
 def _show_signatures(graph: str, form: str, output: str | None, values: dict[str, Any]) -> int:
-    """Raises UsageError for a graph without signatures, and for a form that a table has not."""
+    """Print the signatures of a graph, and return the exit code.
+
+    Raises UsageError for a graph without signatures, and for a format without tables.
+    """
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import write_rows
     from placesim.report.text.signatures import COLUMNS, signature_rows

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from placesim.studies.sweeping.sweep import SweepRun
 
 WRITING_SECONDS = 1.0
-"""Finished rows are written no more often than this, and never for more than a tenth of the time."""
+"""Minimum seconds between two writes of finished rows. Writing also takes at most about a tenth of the time."""
 
 
 def _text(sweep: Sweep) -> str:
@@ -198,7 +198,7 @@ def sweep_command(
     run = SweepRun(job, axes, read_kept())
 
     def sweep() -> Sweep:
-        """The finished rows, and the rows of the file that another sweep may have added."""
+        """Return the finished rows, and other rows of the file, which another sweep may have added."""
         from placesim.prediction.sweep_rows import Sweep
 
         own = {row.settings for row in run.ordered}
@@ -254,7 +254,7 @@ class _RowOutput:
             raise unwritable(self.path, error) from error
 
     def _told(self) -> str:
-        """All rows in the output format."""
+        """Return all rows in the output format."""
         if not self.is_table:
             return find_form(FORMS, self._form).write(self._sweep())
         from placesim.report.terminal.sweep import styled_sweep
@@ -263,7 +263,7 @@ class _RowOutput:
 
 
 def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
-    """Processes on the cluster, if one is set and rows are left, else local ones."""
+    """Return processes on the cluster, if one is given and rows are left, else local ones."""
     from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):
@@ -307,7 +307,7 @@ def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: A
 
 
 def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
-    """Write lines in the order of combinations, each when it and those before it are finished."""
+    """Write lines in the order of combinations. Each is written when it and all before it are finished."""
     from placesim.cli.output import write
     from placesim.report.text.sweep import head_line, row_line
 

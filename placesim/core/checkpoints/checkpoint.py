@@ -1,7 +1,7 @@
-"""Reader of a checkpoint in TensorFlow's second format (a "tensor bundle"); each tensor is read and checked on demand.
+"""Reader of a checkpoint in TensorFlow's second format (a "tensor bundle"). Tensors are read and checked on demand.
 
-`PREFIX.index` is a sorted table of entries, `PREFIX.data-00000-of-00001` the tensors one behind the other.
-Source: TensorFlow's `tensor_bundle.cc` and its messages.
+`PREFIX.index` is a sorted table of entries, and `PREFIX.data-00000-of-00001` holds the tensors one after another. Source:
+TensorFlow's `tensor_bundle.cc` and its messages.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ Locate = Callable[[Path], Path]
 
 
 def index_path(prefix: str | Path) -> Path:
-    """`PREFIX.index`."""
+    """Return the path `PREFIX.index`."""
     return Path(f"{prefix}.index")
 
 
 def data_path(prefix: str | Path, shard: int, shards: int) -> Path:
-    """`PREFIX.data-00000-of-00001`."""
+    """Return the path of a data file, such as `PREFIX.data-00000-of-00001`."""
     return Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}")
 
 
 class Checkpoint:
-    """A checkpoint opened for reading.  `entries` has every key, including those of partial tensors; `prefix` is the common
-    start of its file names (`variables/variables`).
+    """A checkpoint opened for reading.
 
-    `entries` has every key, including those of partial tensors; `prefix` is the common start of its file names
+    `entries` has every key, including those of parts of tensors. `prefix` is the common start of its file names
     (`variables/variables`).
     """
 
     def __init__(self, prefix: str | Path, directory: Path | None = None, *, locate: Locate | None = None) -> None:
-        """Read the index.  Files must lie in `directory` (by default that of the prefix), or where `locate` allows them.
+        """Read the index.
 
-        Raises NotFoundError, DataLossError or InternalError for an index that is broken, InvalidArgumentError for a file that
-        is outside of the directory.
+        Files must lie in `directory`, by default that of the prefix, or at paths that `locate` allows. Raises NotFoundError,
+        DataLossError or InternalError for a missing or corrupt index, and InvalidArgumentError for a file outside of the
+        directory.
         """
         self.prefix = str(prefix)
         index = index_path(prefix)
@@ -78,14 +78,14 @@ class Checkpoint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the complete tensors, in the order of the index."""
+        """Return the names of the complete tensors, in the order of the index."""
         return tuple(key.decode(errors="surrogateescape") for key in self.entries if key[:1] != _SLICE_KEY_START)
 
     def __contains__(self, name: str) -> bool:
         return _key(name) in self.entries
 
     def entry(self, name: str) -> TensorEntry:
-        """Index entry of a tensor; NotFoundError if it has none."""
+        """Return the index entry of a tensor. Raises NotFoundError if it has none."""
         return self._entry(_key(name))
 
     def _entry(self, key: bytes) -> TensorEntry:
@@ -95,9 +95,9 @@ class Checkpoint:
         return found
 
     def read(self, name: str, region: Region | None = None) -> Array:
-        """Return a tensor, or a region of it; the array is read-only unless it is assembled from parts.
+        """Return a tensor, or a region of it. The array is read-only unless it is assembled from parts.
 
-        Raises NotFoundError, DataLossError for bytes that don't have their checksum, InvalidArgumentError for a region that
+        Raises NotFoundError for an unknown name, DataLossError for a wrong checksum, and InvalidArgumentError for a region that
         was not saved.
         """
         entry = self.entry(name)
@@ -109,7 +109,7 @@ class Checkpoint:
     # --- bytes ------------------------------------------------------------------------------------------------------
 
     def _shard(self, number: int) -> tuple[Path, int]:
-        """Path and size in bytes of a data file."""
+        """Return the path of a data file, and its size in bytes."""
         found = self._shards.get(number)
         if found is None:
             path = data_path(self.prefix, number, self.header.shards)
@@ -180,7 +180,10 @@ class Checkpoint:
         return array
 
     def _part(self, name: str, entry: TensorEntry, saved: Region, part: Bounds) -> Array:
-        """Read one saved part; its key has the extents as saved, where a whole dimension has no length."""
+        """Read one saved part.
+
+        Its key has the extents as saved; an extent for a whole dimension has no length.
+        """
         key = slice_key(_key(name), saved)
         found = self._entry(key)
         if found.dtype is not entry.dtype or found.shape != _sizes(part) or found.regions:
@@ -210,7 +213,7 @@ def _read_index(data: bytes) -> tuple[Header, dict[bytes, TensorEntry]]:
 
 
 def _check_places(entries: dict[bytes, TensorEntry]) -> None:
-    """Check that no two tensors share bytes, so that reading all tensors takes no longer than reading the files."""
+    """Raise DataLossError if two tensors share bytes. Reading all tensors then takes no longer than reading the files."""
     last_shard, last_end = -1, 0
     stored = (entry for entry in entries.values() if entry.size_bytes and not entry.regions)
     for shard, offset, size in sorted((entry.shard, entry.offset, entry.size_bytes) for entry in stored):
@@ -252,7 +255,7 @@ def _intersection(a: Bounds, b: Bounds) -> Bounds | None:
 
 
 def _within(region: Sequence[slice], outer: Sequence[slice]) -> Bounds:
-    """Coordinates of a region relative to the start of `outer`."""
+    """Return a region's coordinates relative to the start of `outer`."""
     return tuple(slice(one.start - o.start, one.stop - o.start) for one, o in zip(region, outer, strict=True))
 
 

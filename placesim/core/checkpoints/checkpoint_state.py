@@ -1,6 +1,6 @@
-"""The `checkpoint` file of a directory (text format) to the checkpoints that it names, and back.
+"""Reader and writer of a directory's `checkpoint` file, which names its checkpoints in text format.
 
-By hand, as the file has four fields.  Source: TensorFlow's `checkpoint_state.proto`; protobuf's text format.
+It needs no protobuf, as the file has only four fields. Source: TensorFlow's `checkpoint_state.proto`; protobuf's text format.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LETTERS = dict(zip(b"abfnrtv\\'\"?", b"\a\b\f\n\r\t\v\\'\"?", strict=True))
 def latest_checkpoint(directory: str | Path) -> Path:
     """Return the prefix of the newest checkpoint's files.
 
-    Raises NotFoundError if there is none, UsageError for a file that cannot be read, GraphFileError for one that is no
-    state, InvalidArgumentError for a checkpoint outside of the directory.
+    Raises NotFoundError if there is none, UsageError if the `checkpoint` file cannot be read, and GraphFileError if it is
+    invalid. Raises InvalidArgumentError for a checkpoint outside of the directory.
     """
     root = Path(directory)
     newest = _read_state_of(root).get(_PATH, ("",))[0]
@@ -48,7 +48,7 @@ def latest_checkpoint(directory: str | Path) -> Path:
 
 
 def listed_checkpoints(directory: str | Path) -> tuple[str, ...]:
-    """Return the prefixes of all checkpoints as written in the file, newest last.  Raises as `latest_checkpoint`."""
+    """Return the prefixes of all checkpoints as written in the file, newest last. Raises the errors of `latest_checkpoint`."""
     found = _read_state_of(Path(directory))
     return tuple(dict.fromkeys((*found.get(_ALL_PATHS, ()), *found.get(_PATH, ()))))
 
@@ -60,7 +60,7 @@ def write_state(directory: Path, names: Sequence[str]) -> None:
 
 
 def _escaped(name: str) -> str:
-    """Escape all bytes except ASCII letters as octal, as protobuf's text format does."""
+    """Escape a name as protobuf's text format does: quotes, backslashes and bytes that are not printable ASCII become octal."""
     raw = name.encode(errors="surrogateescape")
     return "".join(chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\{byte:03o}" for byte in raw)
 
@@ -77,7 +77,7 @@ def _read_state_of(root: Path) -> dict[str, tuple[str, ...]]:
 
 
 def read_state(data: bytes, name: str) -> dict[str, tuple[str, ...]]:
-    """Parse a state file into the values of its fields, as text.  Raises GraphFileError about the file of that name."""
+    """Parse a `checkpoint` file into the values of its fields, as text. Raises GraphFileError, which names the file `name`."""
     try:
         return _Reader(data.decode()).fields()
     except UnicodeDecodeError as error:
@@ -101,7 +101,7 @@ class _Token(NamedTuple):
 
 
 class _Reader:
-    """Tokenizer that reads a text once."""
+    """A tokenizer that reads a text once."""
 
     def __init__(self, text: str) -> None:
         self._text = text

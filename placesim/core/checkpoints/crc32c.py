@@ -1,6 +1,6 @@
-"""CRC-32C (Castagnoli) checksums, masked as tables, checkpoints and records store them.
+"""CRC-32C (Castagnoli) checksums, also in the masked form in which tables, checkpoints and records store them.
 
-Source: RFC 3720 section 12.1; the mask, LevelDB's table format.
+Source: RFC 3720 section 12.1; for the mask, LevelDB's table format.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Buffer = bytes | bytearray | memoryview | np.ndarray[Any, Any]
 
 
 def crc32c(data: Buffer) -> int:
-    """Checksum of `data`."""
+    """Return the checksum of `data`."""
     return extend(0, data)
 
 
 def extend(checksum: int, data: Buffer) -> int:
-    """Continue `checksum`, the checksum of earlier bytes, with `data`."""
+    """Return the checksum of earlier bytes followed by `data`; `checksum` is that of the earlier bytes."""
     # google-crc32c takes bytes and arrays, but no memoryview; an array of these bytes is no copy of them
     return int(google_crc32c.extend(checksum, data if isinstance(data, bytes) else _as_array(data)))
 
@@ -31,11 +31,14 @@ def _as_array(data: Buffer) -> np.ndarray[Any, Any]:
 
 
 def unmask(masked: int) -> int:
-    """Recover a checksum from its stored form."""
+    """Return the checksum that a stored form contains."""
     rotated = (masked - _MASK_DELTA) & _ALL_ONES
     return (rotated >> 17 | rotated << 15) & _ALL_ONES
 
 
 def mask(checksum: int) -> int:
-    """Return the stored form of a checksum, which keeps data that contains checksums from having trivial ones."""
+    """Return the stored form of a checksum.
+
+    It is masked because a checksum of data that contains plain checksums could be trivial.
+    """
     return ((checksum >> 15 | checksum << 17) + _MASK_DELTA) & _ALL_ONES

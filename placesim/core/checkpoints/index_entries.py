@@ -21,7 +21,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """Number of data files, and the versions of the writer."""
+    """The first entry of an index: the number of data files, and the versions of the writer."""
 
     shards: int = 1
     is_big_endian: bool = False
@@ -31,9 +31,9 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """Position of one tensor, or one part of a tensor: `size_bytes` bytes from `offset` on in data file `shard`.
+    """The position of a tensor, or of a part of one: `size_bytes` bytes from `offset` on in data file `shard`.
 
-    A tensor that was saved in parts has only their regions here; each part has an entry of its own.
+    The entry of a tensor that was saved in parts has only their regions; each part has its own entry.
     """
 
     dtype: DataType
@@ -79,7 +79,7 @@ def _encode_region(region: Region) -> bytes:
 
 
 def decode_header(data: bytes) -> Header:
-    """Parse a header.  Raises DataLossError, InvalidArgumentError for one that is newer than placesim."""
+    """Parse a header. Raises DataLossError, or InvalidArgumentError if its format is newer than placesim."""
     fields = parse(data)
     version = message(fields, 3)
     header = Header(number(fields, 1), number(fields, 2) == 1, number(version, 1), number(version, 2))

@@ -15,7 +15,7 @@ Fields = dict[int, list[Any]]
 
 @contextmanager
 def wire_errors() -> Iterator[None]:
-    """Turn WireError into DataLossError."""
+    """Raise DataLossError in place of a WireError of the block."""
     try:
         yield
     except WireError as error:
@@ -23,7 +23,7 @@ def wire_errors() -> Iterator[None]:
 
 
 def parse(data: bytes) -> Fields:
-    """Return the fields of a message.  Raises DataLossError."""
+    """Parse a message into its fields. Raises DataLossError."""
     found: Fields = {}
     with wire_errors():
         for field in fields(data):
@@ -33,7 +33,7 @@ def parse(data: bytes) -> Fields:
 
 
 def number(fields: Fields, field: int) -> int:
-    """Value of a signed integer field, 0 if it is missing."""
+    """Return the value of a signed integer field, 0 if it is missing."""
     return to_signed(fields.get(field << 3 | VARINT, (0,))[-1])
 
 
@@ -43,15 +43,15 @@ def has_number(fields: Fields, field: int) -> bool:
 
 
 def fixed32(fields: Fields, field: int) -> int:
-    """Value of a 32-bit field, 0 if it is missing."""
+    """Return the value of a 32-bit field, 0 if it is missing."""
     return int.from_bytes(fields.get(field << 3 | FIXED32, (b"",))[-1], "little")
 
 
 def messages(fields: Fields, field: int) -> list[bytes]:
-    """Serialised messages of a repeated field."""
+    """Return the serialised messages of a repeated field."""
     return fields.get(field << 3 | BYTES, [])
 
 
 def message(fields: Fields, field: int) -> Fields:
-    """Message of a field; all fields are combined if it is present more than once.  Raises DataLossError."""
+    """Parse the message in a field; all occurrences of the field are combined. Raises DataLossError."""
     return parse(b"".join(messages(fields, field)))

@@ -19,7 +19,8 @@ from placesim.core.files.writer import WholeFiles
 def merge_bundles(prefixes: Sequence[str], merged: str, allow_missing: bool = False, locate: Locate = Path) -> None:
     """Merge checkpoints into `merged`: rename data files, join the indexes and remove the old ones.
 
-    Raises InvalidArgumentError if a name comes twice (unless both are parts) or, unless allowed, a checkpoint is missing.
+    Raises InvalidArgumentError if two tensors have the same name and are not both parts. Also raises it if a checkpoint is
+    missing, unless `allow_missing`.
     """
     target = locate(index_path(merged))
     target.parent.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""The checkpoints `PREFIX-STEP` that a run writes one after another, and the `checkpoint` file that lists the complete ones.
+"""The checkpoints `PREFIX-STEP` that a run writes, and the `checkpoint` file that lists the complete ones.
 
-That file is written last, so that what was only half written when its writer died is no checkpoint of the series.  Source:
-TensorFlow's `Saver`, which names, lists and forgets them so.
+That file is written last. A checkpoint that was half written when the process died is therefore not listed. Source:
+TensorFlow's `Saver`, which names, lists and deletes them in the same way.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _FOUND = re.compile(r"(?P<prefix>.+)-(?P<step>\d{1,18})", re.DOTALL)
 
 
 class Member(NamedTuple):
-    """A checkpoint of a series: the prefix of its files, and the number of steps after which it was written."""
+    """A checkpoint of a series: the prefix of its files, and the number of steps done when it was written."""
 
     prefix: Path
     step: int
 
 
 class Series:
-    """Checkpoints of one prefix.  At most `keep` of those written or continued here are kept (0 for all)."""
+    """The checkpoints with one prefix. At most `keep` of those that this object wrote or found remain (0: all)."""
 
     def __init__(self, prefix: Path, keep: int) -> None:
         self._prefix = prefix
@@ -37,7 +37,7 @@ class Series:
         self._members: list[Member] = []
 
     def prepare(self) -> None:
-        """Create the folder.  Raises UsageError if nothing can be written there, and as `listed_checkpoints` does."""
+        """Create the folder. Raises UsageError if nothing can be written there, and the errors of `listed_checkpoints`."""
         try:
             self._prefix.parent.mkdir(parents=True, exist_ok=True)
             if not os.access(self._prefix.parent, os.W_OK | os.X_OK):
@@ -49,15 +49,16 @@ class Series:
     def resume(self) -> Member | None:
         """Return the newest complete checkpoint, from which the series continues; None if there is none.
 
-        Raises as `listed_checkpoints` does.
+        Raises the errors of `listed_checkpoints`.
         """
         self._members = [member for member in map(self._member, self._listed()) if member is not None and _is_there(member)]
         self._members.sort(key=lambda member: member.step)
         return self._members[-1] if self._members else None
 
     def add(self, step: int, write: Callable[[str], None]) -> Member:
-        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.  Raises UsageError if a file can't
-        be written.
+        """Write a checkpoint with `write`, list it in the state file, and delete the oldest.
+
+        Raises UsageError if a file can't be written.
         """
         member = Member(self._prefix.with_name(f"{self._prefix.name}-{step}"), step)
         try:
@@ -80,7 +81,7 @@ class Series:
         return listed_checkpoints(folder) if (folder / STATE_FILE).exists() else ()
 
     def _member(self, name: str) -> Member | None:
-        """Checkpoint with that name in the state file; None if it belongs to another series."""
+        """Return the checkpoint with that name in the state file; None if it belongs to another series."""
         found = _FOUND.fullmatch(Path(name).name)
         if found is None or found["prefix"] != self._prefix.name:
             return None

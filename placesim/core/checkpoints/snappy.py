@@ -36,7 +36,10 @@ def expand_snappy(data: bytes) -> bytes:
 
 
 def _element(data: bytes, position: int) -> tuple[int, int | None, int]:
-    """Return an element's length, the distance of its copy (None for a literal), and the position after its header."""
+    """Parse the header of an element.
+
+    Returns its length, the distance of its copy (None for a literal), and the position after the header.
+    """
     tag = data[position]
     kind, upper = tag & 3, tag >> 2
     position += 1

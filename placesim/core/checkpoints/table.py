@@ -1,7 +1,7 @@
-"""Table files: sorted keys and values in checked blocks, LevelDB's layout, which checkpoint indexes use.
+"""Table files in LevelDB's format, which checkpoint indexes use: sorted keys and values in blocks with checksums.
 
-A table consists of data blocks, an empty filter block, an index block with the last key of each data block, and a footer.  A
-block stores each key as its difference from the previous one, followed by restart points, the compression type and a checksum.
+A table consists of data blocks, an empty filter block, an index block with the last key of each data block, and a footer. A
+block stores each key as its difference from the previous one. Restart points, the compression type and a checksum follow.
 Source: LevelDB's `doc/table_format.md`.
 """
 
@@ -30,7 +30,7 @@ _PLAIN, _SNAPPY = 0, 1
 
 
 def read_table(data: bytes | memoryview) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the entries in key order.  Raises DataLossError, with TensorFlow's message if it has one."""
+    """Yield the entries in key order. Raises DataLossError, with TensorFlow's message if there is one."""
     view = memoryview(data)
     if len(view) < _FOOTER_BYTES:
         raise DataLossError("file is too short to be an sstable")
@@ -133,7 +133,7 @@ def _shared_length(one: bytes, two: bytes) -> int:
 
 
 def _separator(last: bytes, following: bytes) -> bytes:
-    """Shortest key that is at least `last` and less than `following`."""
+    """Return a short key that is at least `last` and less than `following`."""
     at = _shared_length(last, following)
     if at < min(len(last), len(following)) and last[at] < 0xFF and last[at] + 1 < following[at]:
         return last[:at] + bytes([last[at] + 1])
@@ -141,7 +141,7 @@ def _separator(last: bytes, following: bytes) -> bytes:
 
 
 def _successor(key: bytes) -> bytes:
-    """Short key that is not less than `key`."""
+    """Return a short key that is not less than `key`."""
     for at, byte in enumerate(key):
         if byte != 0xFF:
             return key[:at] + bytes([byte + 1])

@@ -1,7 +1,7 @@
 """Regions of partitioned tensors: their text form in a saver's graph, and their keys in a checkpoint.
 
-Source: TensorFlow's `tensor_slice.cc`, `ParseShapeAndSlice`, `EncodeTensorNameSlice` and its ordered code, in which keys sort
-as the values that they are made of.
+Keys are encoded so that they sort like the values in them. Source: TensorFlow's `tensor_slice.cc`, `ParseShapeAndSlice`,
+`EncodeTensorNameSlice` and its `OrderedCode`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FULL = -1
 
 
 class Extent(NamedTuple):
-    """Range of one dimension in a region; by default the whole dimension."""
+    """The range of one dimension in a region; by default the whole dimension."""
 
     start: int = 0
     length: int = FULL
@@ -28,14 +28,14 @@ Region = tuple[Extent, ...]
 
 
 class SliceSpec(NamedTuple):
-    """Part of a tensor as requested by a saver: the full shape and the region."""
+    """A part of a tensor that a saver requests: the full shape and the region."""
 
     shape: tuple[int, ...]
     region: Region
 
 
 def bounds(shape: tuple[int, ...], region: Region) -> tuple[slice, ...]:
-    """Return a region of a tensor of `shape` as numpy slices; raises InternalError if it lies outside."""
+    """Return a region of a tensor of `shape` as numpy slices. Raises InternalError if it lies outside."""
     shown = f"shape = [{','.join(map(str, shape))}], slice = {format_region(region)}"
     if len(shape) != len(region):
         raise InternalError(f"Mismatching ranks: {shown}")
@@ -54,7 +54,7 @@ def bounds(shape: tuple[int, ...], region: Region) -> tuple[slice, ...]:
 def parse_slice_spec(text: str) -> SliceSpec | None:
     """Parse `6 5 0,3:-` (full shape, then extents); None for an empty text, which means the whole tensor.
 
-    Raises InvalidArgumentError in TensorFlow's words.
+    Raises InvalidArgumentError with TensorFlow's message.
     """
     if not text:
         return None
@@ -91,13 +91,13 @@ def format_region(region: Region) -> str:
 
 
 def slice_key(name: bytes, region: Region) -> bytes:
-    """Key of a part of a tensor."""
+    """Return the key of a part of a tensor."""
     key = _unsigned(0) + _escaped(name) + _unsigned(len(region))
     return key + b"".join(_signed(extent.start) + _signed(extent.length) for extent in region)
 
 
 def _unsigned(value: int) -> bytes:
-    """Encode a number as its byte count followed by its bytes, highest first; zero is only the count 0."""
+    """Encode a number as its byte count followed by its bytes, highest first; zero has no bytes after the count."""
     size = (value.bit_length() + 7) // 8
     return bytes([size]) + value.to_bytes(size, "big")
 
@@ -108,7 +108,7 @@ def _escaped(text: bytes) -> bytes:
 
 
 def _signed(value: int) -> bytes:
-    """Encode a signed number so that bytes sort like numbers; the leading bits of the first byte give the length."""
+    """Encode a signed number so that encoded bytes sort like numbers. The leading bits of the first byte give the length."""
     size = (~value if value < 0 else value).bit_length() // 7 + 1
     header = (1 << size) - 1 << 7 * size
     return ((value & (1 << 8 * size) - 1) ^ header).to_bytes(size, "big")

@@ -26,7 +26,7 @@ Tensor = np.ndarray[Any, Any]
 
 
 class SavedTensor(NamedTuple):
-    """Tensor to save; with `part`, a region of a tensor of shape `whole`."""
+    """A tensor to save. With `part`, it is a region of a tensor of shape `whole`."""
 
     name: str
     dtype: DataType
@@ -36,9 +36,9 @@ class SavedTensor(NamedTuple):
 
 
 def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = Path) -> None:
-    """Write a checkpoint with one data file; raises InvalidArgumentError if two tensors have the same name.
+    """Write a checkpoint with one data file. Raises InvalidArgumentError if two tensors have the same name.
 
-    Both files appear when both are whole, so that a reader never sees half a checkpoint.
+    Both files appear only when both are complete, so that a reader never sees half a checkpoint.
     """
     entries: dict[bytes, TensorEntry] = {}
     data, target = locate(data_path(prefix, 0, 1)), locate(index_path(prefix))
@@ -58,7 +58,7 @@ def write_bundle(prefix: str, tensors: Sequence[SavedTensor], locate: Locate = P
 
 
 def _place(entries: dict[bytes, TensorEntry], tensor: SavedTensor) -> bytes:
-    """Return a tensor's key; a part is also recorded in the entry of its whole tensor."""
+    """Return a tensor's key. A part is also recorded in the entry of its whole tensor."""
     key = tensor.name.encode(errors="surrogateescape")
     if tensor.part is None or tensor.value.shape == tensor.whole:
         return key
@@ -68,7 +68,7 @@ def _place(entries: dict[bytes, TensorEntry], tensor: SavedTensor) -> bytes:
 
 
 def _content(tensor: SavedTensor) -> tuple[bytes, int]:
-    """Bytes of a tensor, and their checksum."""
+    """Return the bytes of a tensor, and their checksum."""
     if tensor.dtype is STRING:
         return encode_strings([bytes(text) for text in tensor.value.reshape(-1)])
     if tensor.dtype.size == 0:

@@ -1,7 +1,7 @@
-"""Access of a running graph to files, decided only here.
+"""Rules for the files that a running graph may access; no other module decides this.
 
-A running graph is an untrusted program.  It may read files below its own folder and paths that its user names, and write
-nothing unless its user allows more.
+A running graph is an untrusted program. It may read files below its own folder and paths that its user names. It may write only
+files that its user allows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from placesim.core.files.reader import describe_special_file
 
 _SYSTEM = tuple(map(Path, ("/dev", "/proc", "/sys")))
 _ORDINARY = Path("/dev/shm")  # files in memory: the only ordinary ones there
-"""Entries allowed inside system folders whose entries are not files."""
+"""Paths inside system folders that hold ordinary files, and are therefore allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class FileAccess:
 
     @classmethod
     def of(cls, reads: Iterable[str | PurePath] = (), writes: Iterable[str | PurePath] = (), all_files: bool = False) -> Self:
-        """Make the access record for paths given by a user.  Raises InvalidArgumentError for one that can name no file."""
+        """Return the access record for paths given by a user. Raises InvalidArgumentError for an invalid file name."""
         written = tuple(resolve_path(Path(path)) for path in writes)
         return cls((*(resolve_path(Path(path)) for path in reads), *written), written, all_files)
 
     def readable(self, name: str | Path) -> Path:
-        """Return the path with links resolved; raises PermissionDeniedError if the graph may not read it."""
+        """Return the path with links resolved. Raises PermissionDeniedError if the graph may not read it."""
         return self._allowed(name, self.reads, "read")
 
     def writable(self, name: str | Path) -> Path:
-        """Return the path with links resolved; raises PermissionDeniedError if the graph may not write it."""
+        """Return the path with links resolved. Raises PermissionDeniedError if the graph may not write it."""
         return self._allowed(name, self.writes, "write")
 
     def _allowed(self, name: str | Path, roots: Iterable[Path], verb: str) -> Path:
@@ -66,7 +66,7 @@ def _system_kind(path: Path) -> str:
 
 
 def checkpoint_files(prefix: str | Path) -> list[Path]:
-    """Files of the checkpoint named by its prefix or directory, which the graph may read."""
+    """Return the files of the checkpoint with this prefix, or its directory, so that the graph may read them."""
     path = Path(prefix)
     if path.is_dir():
         return [path]

@@ -8,7 +8,7 @@ from placesim.core.errors import InvalidArgumentError
 
 
 def resolve_path(path: Path) -> Path:
-    """Return the path with the links of its existing part resolved; raises InvalidArgumentError for an invalid file name."""
+    """Return the path with the links of its existing part resolved. Raises InvalidArgumentError for an invalid file name."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError):  # a circle of links, a name with a zero byte
@@ -25,7 +25,7 @@ def is_inside(path: Path, directory: Path) -> bool:
 
 
 def resolve_inside(path: Path, directory: Path) -> Path:
-    """Return the path with links resolved; raises InvalidArgumentError if that leads outside the directory.
+    """Return the path with links resolved. Raises InvalidArgumentError if it lies outside the directory.
 
     Files named by a model must lie in its own directory.
     """

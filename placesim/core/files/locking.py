@@ -1,4 +1,4 @@
-"""Lock on a path that several processes share."""
+"""Lock on a path for several processes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 
 @contextmanager
 def lock_path(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, which need not exist; waits while another process holds it.  Raises OSError.
+    """Hold the lock of a file, which need not exist, during the block; wait while another process holds it.
 
-    The lock is a file beside it that the holder removes; the system frees the lock of a process that dies.
+    The lock is a second file in the same folder, which is removed at the end. The system releases the lock of a process that
+    dies. Raises OSError.
     """
     target = path.resolve()
     beside = target.with_name(f".{target.name}.placesim-lock")

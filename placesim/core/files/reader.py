@@ -1,7 +1,7 @@
 """Reader of ordinary files.
 
-Files are read, not mapped: a mapped file that another program shortens ends this one.  Nothing but an ordinary file is opened,
-as a pipe would be waited for and a device need not end.
+Files are not memory-mapped, because this process would crash if another program shortened a mapped file. Only ordinary files
+are opened, as a pipe may block and a device may have no end.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FileSizeError(OSError):
 
 
 class NoFileError(OSError):
-    """A path names something other than a file; `strerror` says what."""
+    """A path names something other than a file; `strerror` names its kind."""
 
 
 class ShortenedError(OSError):
@@ -46,7 +46,7 @@ class ShortenedError(OSError):
 
 
 def open_file(path: str | Path) -> BinaryIO:
-    """Open an ordinary file for reading.  Raises OSError; NoFileError for a pipe, a socket or a device."""
+    """Open an ordinary file for reading. Raises OSError; NoFileError for a pipe, a socket or a device."""
     _check_kind(path, os.stat(path).st_mode)
     file = open(path, "rb", opener=_open_at_once)  # noqa: SIM115  # the caller's to close
     try:
@@ -70,7 +70,10 @@ def _check_kind(path: str | Path, mode: int) -> None:
 
 
 def describe_special_file(path: Path) -> str:
-    """Kind of a path that is neither a file nor a directory, such as `a pipe`; empty for those and for a missing path."""
+    """Return the kind of a path that is neither a file nor a directory, such as `a pipe`.
+
+    The result is empty for a file, a directory and a missing path.
+    """
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -83,14 +86,14 @@ def _kind(mode: int) -> str:
 
 
 def read_file(path: str | Path, most: int = sys.maxsize) -> bytes:
-    """Return the bytes of an ordinary file.  Raises as `open_file`, and FileSizeError as `check_size`."""
+    """Return the bytes of an ordinary file. Raises the errors of `open_file`, and FileSizeError as `check_size` does."""
     with open_file(path) as file:
         check_size(os.fstat(file.fileno()).st_size, path, most)
         return file.read()
 
 
 def check_size(size: int, path: str | Path, most: int = sys.maxsize) -> None:
-    """Raise FileSizeError if `size` exceeds `most` or the machine's free memory; called before reading."""
+    """Raise FileSizeError if `size` exceeds `most` or the machine's free memory. Called before a file is read."""
     if size > most:
         raise FileSizeError(errno.EFBIG, f"{size} bytes, expected at most {most}", str(path))
     if size > _FEW_BYTES and size > (free := free_bytes()):
@@ -98,14 +101,15 @@ def check_size(size: int, path: str | Path, most: int = sys.maxsize) -> None:
 
 
 def file_size(path: str | Path) -> int:
-    """The size of an ordinary file.  Raises as `open_file`."""
+    """Return the size of an ordinary file in bytes. Raises the errors of `open_file`."""
     with open_file(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def read_part(path: str | Path, offset: int, size: int) -> bytes:
-    """Read `size` bytes of an ordinary file from an offset on.  Raises as `read_file`, and ShortenedError if there are
-    fewer.
+    """Read `size` bytes of an ordinary file, starting at `offset`.
+
+    Raises the errors of `read_file`, and ShortenedError if the file has fewer bytes.
     """
     found = b""
     with open_file(path) as file:
@@ -120,7 +124,7 @@ def read_part(path: str | Path, offset: int, size: int) -> bytes:
 
 
 def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
-    """Return the bytes of an ordinary file, or of a stream inherited by this process, such as a shell's `<(...)`."""
+    """Return the bytes of an ordinary file, or of a stream that this process inherited, such as a shell's `<(...)`."""
     if not is_stream(path):
         return read_file(path, most)
     with open(path, "rb") as stream:
@@ -128,7 +132,7 @@ def read_stream_path(path: str | Path, most: int = sys.maxsize) -> bytes:
 
 
 def read_to_end(stream: IO[Any], name: str | Path, most: int = sys.maxsize) -> Any:
-    """Read the rest of a stream of bytes or text, piece by piece.  Raises FileSizeError as `check_size`."""
+    """Read the rest of a stream of bytes or text, piece by piece. Raises FileSizeError as `check_size` does."""
     pieces = [stream.read(_PIECE)]
     size = len(pieces[0])
     while pieces[-1]:

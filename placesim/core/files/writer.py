@@ -1,4 +1,4 @@
-"""Writer of files: each is written under a temporary name and renamed when all are complete.
+"""Writer of files: each gets a temporary name, and all are renamed when all are complete.
 
 If writing fails (full disk, interrupt), the old files remain and no temporary file is left.
 """
@@ -19,11 +19,11 @@ _NEW_FILE_MODE = 0o666
 
 
 PIECE_LETTERS = 1 << 16
-"""Characters written at a time when generating text is faster than checking the clock."""
+"""Number of characters that `join_pieces` joins, as producing many small pieces costs time."""
 
 
 def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
-    """Join a text's pieces into larger ones that are each worth a call."""
+    """Join the pieces of a text into larger ones, to save calls."""
     some: list[str] = []
     letters = 0
     for piece in pieces:
@@ -37,10 +37,10 @@ def join_pieces(pieces: Iterable[str]) -> Iterator[str]:
 
 
 class WholeFiles:
-    """Several files that appear together when the `with` block ends, or not at all if it raises.
+    """Files that appear together when the `with` block ends, or not at all if it raises.
 
-    Files are renamed in the given order.  Special files (`/dev/stdout`, a pipe) are written directly.  All methods and the end
-    of the block raise OSError.
+    Files are renamed in the given order. Special files (`/dev/stdout`, a pipe) are written directly. All methods and the end of
+    the block raise OSError.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,10 @@ class WholeFiles:
             self._clear()
 
     def open(self, path: Path, makes_folders: bool = False) -> BinaryIO:
-        """Open a file for writing; it is closed with the block.  For a link, its target is written and the link stays."""
+        """Open a file for writing; the end of the block closes it.
+
+        If the path is a link, its target is written and the link stays.
+        """
         target = Path(os.path.realpath(path))
         if makes_folders:
             self._make_folders(target.parent)
@@ -88,7 +91,7 @@ class WholeFiles:
         file.flush()  # an error is told at the file that it belongs to
 
     def move(self, source: Path, target: Path) -> None:
-        """Rename a file before the written ones get their names."""
+        """Rename a file when the block ends, before the written files get their names."""
         self._moved.append((source, target))
 
     def _make_folders(self, folder: Path) -> None:
@@ -124,7 +127,7 @@ class WholeFiles:
 
 
 def _mode_of(target: Path) -> int | None:
-    """Mode of an existing file, None if there is none; raises OSError for a directory or a read-only file."""
+    """Return the mode of an existing file, None if there is none. Raises OSError for a directory or a read-only file."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:
@@ -136,6 +139,6 @@ def _mode_of(target: Path) -> int | None:
 
 
 def write_whole(path: Path, content: bytes, makes_folders: bool = False) -> None:
-    """Write one file completely, or leave the old one.  Raises OSError."""
+    """Write one file completely, or leave the old file unchanged. Raises OSError."""
     with WholeFiles() as files:
         files.write(path, (content,), makes_folders)

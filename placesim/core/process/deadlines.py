@@ -1,7 +1,7 @@
-"""Time limits for work that does not check the clock: it runs in a thread of its own, which is interrupted.
+"""Time limits for work that does not check the clock: it runs in its own thread, which is interrupted.
 
-Python code is ended wherever it is; code that does not return to Python within a moment (a large product) is left to itself,
-in a thread that ends when it returns, or with the process.
+Python code is interrupted at any point. Code that does not return to Python soon, such as a large matrix product, is not waited
+for. Its thread ends when it returns, or with the process.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ TURN_SECONDS = 0.1
 
 
 class ThreadInterruption(SystemExit):
-    """Raised in a thread to cancel its work; kernels do not treat it as an error, and the thread ends quietly."""
+    """Exception raised in a thread to cancel its work. Kernels do not treat it as an error, and the thread ends quietly."""
 
 
 class _Work(Generic[Found]):
-    """One piece of work, and its result."""
+    """A function to call once, and its result."""
 
     def __init__(self, work: Callable[[], Found]) -> None:
         self._work = work
@@ -47,7 +47,7 @@ class _Work(Generic[Found]):
         self._ended.set()
 
     def wait(self, seconds: float, watch: Callable[[], object] = bool) -> bool:
-        """Whether the work ended within `seconds`; `watch` is called from time to time."""
+        """Return whether the work ended within `seconds`; `watch` is called from time to time."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and not self._ended.wait(min(left, TURN_SECONDS)):
             watch()
@@ -60,7 +60,7 @@ class _Work(Generic[Found]):
 
 
 class _Worker:
-    """Thread that does one piece of work after another until it is interrupted."""
+    """A thread that performs one task after another until it is interrupted."""
 
     def __init__(self) -> None:
         self._is_interrupted = False
@@ -77,7 +77,7 @@ class _Worker:
         self._waiting.put(work)
 
     def interrupt(self) -> None:
-        """Raise `ThreadInterruption` in the thread as soon as it runs Python; it accepts no more work."""
+        """Raise `ThreadInterruption` in the thread as soon as it runs Python. The thread accepts no more work."""
         self._is_interrupted = True
         interrupt(self._thread)
 
@@ -94,15 +94,15 @@ _given_up = Event()
 
 
 def has_abandoned_work() -> bool:
-    """Whether this process gave up any work, so that its threads may still be running."""
+    """Whether this process abandoned any work, so that its threads may still be running."""
     return _given_up.is_set()
 
 
 def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable[[], object] | None = None) -> Found:
-    """Return the result of `work`.  With neither a limit nor a `watch` (which may raise to cancel the work), it runs in this
-    thread.
+    """Return the result of `work`, and cancel the work after a time limit.
 
-    Raises DeadlineExceededError once the time has passed, and whatever the work or the watch raises.
+    `watch` is called from time to time, and may raise an exception to cancel the work. Without a limit or `watch`, the work
+    runs in this thread. Raises DeadlineExceededError once the time has passed, and any exception of `work` or `watch`.
     """
     if seconds is None and watch is None:
         return work()
@@ -122,7 +122,7 @@ def run_within(seconds: float | None, work: Callable[[], Found], watch: Callable
 
 
 def _give_up(worker: _Worker, work: _Work[Any]) -> None:
-    """Interrupt the work repeatedly, since a callback may swallow the first exception."""
+    """Interrupt the work repeatedly, since a callback may suppress the first exception."""
     _given_up.set()
     for _ in range(round(GRACE_SECONDS / TURN_SECONDS)):
         worker.interrupt()

@@ -7,7 +7,10 @@ from pathlib import Path
 
 
 def free_bytes() -> int:
-    """Free bytes of the machine and the process's control group; a huge number if neither is known."""
+    """Return the free bytes of the machine or the process's control group, whichever are fewer.
+
+    The result is a huge number if neither is known.
+    """
     return min(_available_bytes(), _group_bytes())
 
 
@@ -22,7 +25,7 @@ def _available_bytes() -> int:
 
 
 def _group_bytes() -> int:
-    """Unused part of the control group's limit (cgroup version 2 or 1)."""
+    """Return the unused bytes of the control group's limit (cgroup version 2 or 1)."""
     root = Path("/sys/fs/cgroup")
     for group, limit, used in (
         (root, "memory.max", "memory.current"),
@@ -37,6 +40,6 @@ def _group_bytes() -> int:
 
 
 def _cached_bytes(group: Path) -> int:
-    """Bytes of cached files in a control group that it would release at once."""
+    """Return the bytes of cached files in a control group, which the system would release at once."""
     lines = map(str.split, (group / "memory.stat").read_text().splitlines())
     return sum(int(words[1]) for words in lines if words[0] in ("inactive_file", "active_file"))

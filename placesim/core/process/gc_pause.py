@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """Pause the collector until the block ends; does nothing inside another such block."""
+    """Pause the garbage collector until the block ends; does nothing inside another such block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

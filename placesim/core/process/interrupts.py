@@ -1,7 +1,7 @@
 """Ctrl-C in the command-line process: it always ends the process with exit code 130 and no message.
 
-Until the command line is there, and after it has ended, the process just ends.  In between the command is interrupted, so that
-it can clean up behind itself; one that does not come back to Python within a moment is ended as well.
+Before a command starts and after it has ended, the process just ends. While it runs, the command is interrupted, so that it can
+clean up. If it does not return to Python soon, the process ends anyway.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class InterruptGrace:
 
 
 class InterruptDelay:
-    """Context that completes before Ctrl-C takes effect, for output that must not be half written."""
+    """Context in which output is completed before Ctrl-C takes effect, so that it is never half written."""
 
     def __enter__(self) -> None:
         self._before = len(_seen)
@@ -88,7 +88,7 @@ class InterruptDelay:
 class LastWords:
     """Context during which a kernel may block the main thread; `say` is called before Ctrl-C ends the process.
 
-    It is called in its own thread, never inside an InterruptDelay or after the block has ended.
+    The call happens in another thread. There is no call inside an InterruptDelay or after the block has ended.
     """
 
     def __init__(self, say: Callable[[], object]) -> None:
@@ -107,18 +107,18 @@ class LastWords:
             _unhurried.append(True)  # the command writes what it has, and ends
 
     def speak(self) -> None:
-        """Call `say`, unless the main thread has come back."""
+        """Call `say`, unless the main thread responds again."""
         if not _held and self._lock.acquire(blocking=False):
             self._say()
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed; an interrupted import may raise another error instead."""
+    """Whether Ctrl-C was pressed. It must be asked, as an interrupted import may raise another error instead."""
     return bool(_seen)
 
 
 def leave(code: int) -> NoReturn:
-    """End the process without waiting for threads that are still running."""
+    """End the process with an exit code, without waiting for threads that are still running."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -158,6 +158,6 @@ def _watch(reader: int) -> None:
 
 
 def _pass_over(problem: Any) -> None:
-    """Suppress the traceback of an interrupt inside a callback; the watcher ends the process."""
+    """Suppress the traceback of an interrupt inside a callback; the thread of `_watch` ends the process."""
     if not isinstance(problem.exc_value, KeyboardInterrupt | SystemExit):
         sys.__unraisablehook__(problem)

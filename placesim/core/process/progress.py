@@ -1,4 +1,4 @@
-"""Progress of long work: the work registers its counters once, so reading them does not slow it."""
+"""Progress of long work. The work registers functions that read its counters, so that reporting does not slow it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 Look = Callable[[], tuple[int, int | None]]
-"""Returns the completed count and the total if known; may be called from another thread at any time."""
+"""Function that returns the completed count, and the total if known. It may be called from another thread at any time."""
 
 
 class ProgressStage(NamedTuple):
@@ -21,18 +21,21 @@ class ProgressStage(NamedTuple):
 
 
 class ProgressWatcher:
-    """Observer of the work in its context, as nested stages."""
+    """An observer of the work inside `watch_progress`, as nested stages."""
 
     def __init__(self) -> None:
         self.stages: list[ProgressStage] = []
         self._last: tuple[float, dict[str, tuple[int, int | None]]] | None = None
 
     def keep(self) -> None:
-        """Freeze the current values after an interrupt."""
+        """Keep the current counts, after an interrupt."""
         self._last = self._last or self.counts()
 
     def counts(self) -> tuple[float, dict[str, tuple[int, int | None]]]:
-        """Start time and current counts, outermost first; without counts, the current action."""
+        """Return the start time and the counts of all stages with a known total, outermost first.
+
+        If no total is known, only the innermost stage is returned.
+        """
         if self._last is not None:
             return self._last
         found = [(stage, stage.look()) for stage in list(self.stages)]
@@ -44,13 +47,13 @@ _current: ContextVar[ProgressWatcher | None] = ContextVar("watcher", default=Non
 
 
 def current_watcher() -> ProgressWatcher | None:
-    """Watcher of this thread's work."""
+    """Return the watcher of this thread's work; None if there is none."""
     return _current.get()
 
 
 @contextmanager
 def watch_progress(watcher: ProgressWatcher) -> Iterator[None]:
-    """Context whose work `watcher` observes."""
+    """Let `watcher` observe the work inside the block."""
     token = _current.set(watcher)
     try:
         yield
@@ -64,7 +67,7 @@ def _uncounted() -> tuple[int, int | None]:
 
 @contextmanager
 def report_stage(what: str, look: Look = _uncounted) -> Iterator[None]:
-    """Context for a stage that takes a noticeable time."""
+    """Register a stage of work that takes a noticeable time; it lasts until the block ends."""
     watcher = _current.get()
     if watcher is None:
         yield

@@ -1,7 +1,7 @@
 """Worker processes that run a module of placesim and exchange pickles over their standard streams.
 
-A process knows nothing of the caller's `__main__`, which multiprocessing would import again: a script without a guard would run
-once more in each of them.
+Unlike with multiprocessing, a worker does not import the caller's `__main__`. A script without a `__main__` guard would
+otherwise run again in each worker.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _PACKAGE_PARENT = str(Path(__file__).parents[3])
 DONE = None
 """Marks the last of several answers to one question."""
 _END_SECONDS = 5.0
-"""Time within which a process that stopped answering ends."""
+"""Time limit for the end of a process that stopped answering."""
 
 
 class Process(Protocol):
-    """Protocol of a module running in another process; `Worker` is one on this machine."""
+    """Protocol of a module running in another process; `Worker` implements it on this machine."""
 
     def tell(self, question: Any) -> None: ...
 
@@ -37,7 +37,7 @@ class Process(Protocol):
 
 
 class Worker:
-    """Process that runs a module which ends with a call of `serve`.  Raises OSError if none can be started any more."""
+    """A process that runs a module that calls `serve`. Raises OSError if no process can be started."""
 
     def __init__(self, module: str) -> None:
         paths = [_PACKAGE_PARENT, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -67,7 +67,7 @@ class Worker:
         self._process.stdin.close()
 
     def answer(self) -> Any:
-        """Return the next answer.  Raises EOFError if the process has ended, and any error from an unreadable answer."""
+        """Return the next answer. Raises EOFError if the process has ended, and any error of unpickling."""
         assert self._process.stdout is not None
         return pickle.load(self._process.stdout)
 
@@ -76,7 +76,7 @@ class Worker:
         self._process.kill()
 
     def how_it_ended(self) -> str:
-        """Describe the end: `signal 9` or `exit code 1`.  Raises TimeoutError if the process is still running."""
+        """Return how the process ended: `signal 9` or `exit code 1`. Raises TimeoutError if it is still running."""
         try:
             code = self._process.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:

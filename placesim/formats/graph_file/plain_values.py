@@ -1,6 +1,6 @@
 """Conversion of a YAML tree to types, shapes, sizes, numbers, texts and tensors, from which `node_attrs` makes attrs.
 
-Every function raises `InvalidValue` with the found and the expected value.
+Functions raise `InvalidValue` with the found and the expected value, unless they return None for an invalid text.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 _SECONDS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0}
 _AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµμ/]*)\s*")
 INT64_END = 1 << 63
-"""The first number that has no place in an int64."""
+"""The first number that does not fit into an int64."""
 
 
 _OTHER_NAMES = {
@@ -50,7 +50,7 @@ _OTHER_NAMES = {
 
 
 def dtype_value(value: Any) -> DataType:
-    """`float32`, `float`, `DT_FLOAT`."""
+    """Return the type called `float32`, `float` or `DT_FLOAT`."""
     if isinstance(value, DataType):
         return value
     try:
@@ -62,7 +62,7 @@ def dtype_value(value: Any) -> DataType:
 
 
 def shape_value(value: Any) -> Shape:
-    """A list of dimensions, -1 or null an unknown one; `unknown` an unknown rank."""
+    """Return a shape from a list of dimensions or `unknown`. A dimension of -1 or null is unknown."""
     if isinstance(value, Shape):
         return value
     if value == "unknown":
@@ -77,7 +77,7 @@ def shape_value(value: Any) -> Shape:
 
 
 def known_shape(value: Any) -> tuple[int, ...]:
-    """Fully known shape of a tensor."""
+    """Return the fully known shape of a tensor."""
     dims = shape_value(value).dims
     if dims is None or -1 in dims:
         raise InvalidValue(
@@ -87,7 +87,7 @@ def known_shape(value: Any) -> tuple[int, ...]:
 
 
 def size_value(value: Any) -> int:
-    """Bytes: a number, or a text with a unit (`4800MiB`, `12 GiB`, `80GB`)."""
+    """Return a number of bytes from a number, or a text with a unit (`4800MiB`, `12 GiB`, `80GB`)."""
     if type(value) is int:
         return _checked_size(value, value)
     found = _SIZE.fullmatch(value) if isinstance(value, str) else None
@@ -104,19 +104,19 @@ def _checked_size(size: float, value: Any) -> int:
 
 
 def read_amount(text: str, units: Mapping[str, float]) -> float | None:
-    """A number times the factor of its unit ("" for none); None for a text of another form."""
+    """Return a number times the factor of its unit ("" for none); None for a text of another form."""
     found = _AMOUNT.fullmatch(text)
     factor = None if found is None else units.get(found[2])
     return None if found is None or factor is None else float(found[1]) * factor
 
 
 def read_seconds(text: str) -> float | None:
-    """Seconds of a text such as `5ms`, `1.5 s` or `200us`; None for another form."""
+    """Return the seconds of a text such as `5ms`, `1.5 s` or `200us`; None for another form."""
     return read_amount(text, _SECONDS)
 
 
 def seconds_value(value: Any) -> float:
-    """Seconds: a number, or a text with a unit (`5ms`, `1.5 s`, `200us`)."""
+    """Return seconds from a number, or a text with a unit (`5ms`, `1.5 s`, `200us`)."""
     seconds = read_seconds(value) if isinstance(value, str) else None
     if type(value) in (int, float):
         seconds = float(value) if abs(value) < INT64_END else float("inf")
@@ -128,7 +128,7 @@ def seconds_value(value: Any) -> float:
 
 
 def int_value(value: Any, low: int, high: int, what: str) -> int:
-    """A whole number within bounds."""
+    """Return a whole number within bounds."""
     if type(value) is not int:
         raise InvalidValue(f"wrong type of {what}: got {spell(value)}, expected a whole number from {low} to {high}")
     if not low <= value <= high:
@@ -149,7 +149,7 @@ def text_value(value: Any, what: str) -> str:
 
 
 def line_value(value: Any, what: str) -> str:
-    """A text that reports print within a line: InvalidValue where a control character in it would end or hide that."""
+    """Return a text that reports print within a line. Raises InvalidValue if it has control characters."""
     text = text_value(value, what)
     if escape_line(text) != text:
         raise InvalidValue(f"bad {what}: got {spell(text)}, expected a text without control characters")
@@ -166,13 +166,13 @@ def number_value(value: Any, what: str) -> float:
 
 
 def figure_value(value: Any, what: str) -> int | float:
-    """A number, an integer if written as one."""
+    """Return a number; an integer if it is written as one."""
     number = number_value(value, what)
     return value if type(value) is int else number
 
 
 def bytes_value(value: Any) -> bytes:
-    """The text under `bytes:`, in base64."""
+    """Return the bytes of a text in base64, the value of `bytes:`."""
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError, ValueError):
@@ -183,7 +183,7 @@ def bytes_value(value: Any) -> bytes:
 
 
 def literal(value: Any) -> Any:
-    """A literal with its `{bytes: ...}` in place; a `{tensor: ...}` is a TensorValue."""
+    """Return a literal with `{bytes: ...}` replaced by bytes; a `{tensor: ...}` becomes a TensorValue."""
     if isinstance(value, list | tuple):
         return [literal(part) for part in value] if any(isinstance(part, dict | list | tuple) for part in value) else value
     if not isinstance(value, dict):
@@ -198,7 +198,7 @@ def literal(value: Any) -> Any:
 
 
 def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorValue:
-    """Tensor of a `Const` from `value`, `dtype` and `shape`; None for a missing one."""
+    """Return the tensor of a `Const` from `value`, `dtype` and `shape`; None for a missing one."""
     if value.__class__ is float and dtype is None and not shape and shape.__class__ is not str:
         return make_constant(value)
     value = literal(value)
@@ -217,7 +217,7 @@ def constant_value(value: Any, dtype: Any = None, shape: Any = None) -> TensorVa
 
 
 def tensor_value(value: Any) -> TensorValue:
-    """`{dtype, shape, value}`."""
+    """Return the tensor of a mapping `{dtype, shape, value}`."""
     if isinstance(value, TensorValue):
         return value
     if not isinstance(value, dict):

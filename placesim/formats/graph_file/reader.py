@@ -1,7 +1,7 @@
-"""A graph file's text, or a Python mapping of the same form -> GraphFile.
+"""Reader of a graph file from text, or from a Python mapping of the same form.
 
-Entries of `nodes` become builder calls while the text is still being read, so that the tree of a large file never exists at
-once.  Where `raw` or `functions` turn out to follow `nodes`, the file is read again.
+Entries of `nodes` become nodes while the text is still being read, so that the tree of a large file never exists as a whole. If
+`raw` or `functions` follow `nodes`, the file is read again.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _INT32 = 1 << 31
 
 
 def read_graph_file(source: str | bytes, name: str | None = None, registry: Registry | None = None) -> GraphFile:
-    """The text of a graph file; `name` is the file's, for locations.
+    """Read the text of a graph file; `name` is the file's name, for locations.
 
-    Raises GraphFileError with everything that is wrong with it.
+    Raises GraphFileError with all problems.
     """
     file = name or "<text>"
     text = yaml_tree.decode_utf8(source, file) if isinstance(source, bytes) else source
@@ -68,9 +68,9 @@ def read_graph_file(source: str | bytes, name: str | None = None, registry: Regi
 
 
 def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>", registry: Registry | None = None) -> GraphFile:
-    """A graph file as Python has it: dicts and lists; tensors and feeds may be numpy arrays.
+    """Read a graph file as a Python mapping of dicts and lists; tensors and feeds may be numpy arrays.
 
-    Raises GraphFileError with everything that is wrong with it.
+    Raises GraphFileError with all problems.
     """
     with collector_paused():
         content = _Content(name, registry)
@@ -78,7 +78,7 @@ def graph_file_from_mapping(mapping: Mapping[str, Any], name: str = "<mapping>",
 
 
 class _EntryStream(yaml_tree.Sequence):
-    """The sequence under `nodes`, which hands each entry on instead of keeping it."""
+    """The sequence under `nodes`, which passes on each entry instead of storing it."""
 
     __slots__ = ("_take", "alike")
 
@@ -97,7 +97,7 @@ class _EntryStream(yaml_tree.Sequence):
 
 
 class _TextReader:
-    """Reads a text once, or twice if keys after `nodes` change the meaning of `nodes`."""
+    """A reader of a text, which reads it again if keys after `nodes` change the meaning of `nodes`."""
 
     def __init__(self, text: str, file: str, registry: Registry | None) -> None:
         self._text = text
@@ -122,12 +122,12 @@ class _TextReader:
 
 
 def _seems_raw(text: str) -> bool:
-    """Guess whether a file is raw, to avoid reading a converted graph, where `raw` is last, twice."""
+    """Whether a file seems to be raw, so that a converted graph, in which `raw` is last, need not be read twice."""
     return "\nraw: true" in text or '"raw": true' in text
 
 
 class _Content:
-    """Content read from one file; without a `registry` the file names the release of its ops."""
+    """The content read from one file. Without a `registry`, the file names the release of its ops."""
 
     def __init__(self, file: str, registry: Registry | None) -> None:
         self._file = file
@@ -145,7 +145,7 @@ class _Content:
         return found == (self._is_raw, self._has_functions, self._leaves_marks, self._registry)
 
     def _registry_of(self, tree: dict[Any, Any]) -> Registry:
-        """The given registry, else that of the release in `tensorflow`, else the current release's."""
+        """Return the given registry, else that of the release in `tensorflow`, else the current release's."""
         if self._given is not None:
             return self._given
         try:
@@ -154,7 +154,7 @@ class _Content:
             return load_registry()
 
     def begin(self, head: dict[Any, Any], is_raw: bool) -> None:
-        """Determine the settings for `nodes`: release and library in `head`, and whether they are raw."""
+        """Determine the settings for `nodes`: whether they are raw, and the release and library from `head`."""
         self._registry = self._registry_of(head)
         self.is_begun, self._is_raw, self._has_functions = True, is_raw, "functions" in head
         self._leaves_marks = head.get("marks") is True
@@ -168,7 +168,7 @@ class _Content:
         self.taker = RawNodes(self.graph, self._problems) if is_raw else Entries(builder, self._problems, limits=limits)
 
     def finish(self, tree: Any) -> GraphFile:
-        """Finish the file after its whole tree is read; raises GraphFileError with all problems."""
+        """Finish the file after its whole tree is read. Raises GraphFileError with all problems."""
         problems = self._problems
         self._check_root(tree)
         if not self.is_begun:

@@ -1,7 +1,7 @@
 """JSON Schema of a graph file for editors, generated from the readers' tables.
 
-It covers keys and the types of their values.  Checks that need the whole graph (ops, attrs, names, shapes) are left to
-`placesim check`.
+It covers keys and the types of their values. Checks that need the whole graph (ops, attrs, names, shapes) are left to `placesim
+check`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _COUNT = integer_schema(0, MAX_COUNT)
 _INT64 = integer_schema(-(1 << 63), (1 << 63) - 1)
 _SIZE = union_schema({"type": "integer", "minimum": 1}, TEXT)
 _FIGURE = union_schema(NUMBER, TEXT)
-"""A text too: YAML 1.1 reads `67e12` as one."""
+"""Schema of a measured number. It may be text, as YAML 1.1 reads `67e12` as text."""
 _DIMS = list_schema(union_schema({"type": "integer", "minimum": -1}, _NULL))
 _LITERAL = {"$ref": "#/$defs/literal"}
 _TEXTS = list_schema(TEXT)
@@ -69,7 +69,7 @@ _DEVICE = union_schema(TEXT, _NULL, closed_schema({"text": TEXT}, ["text"]))
 
 
 def graph_file_schema() -> Schema:
-    """The schema of a whole file; `$defs` are its parts."""
+    """Return the schema of a whole file; `$defs` has its parts."""
     known: dict[str, Schema] = {
         "name": TEXT,
         "description": TEXT,
@@ -109,7 +109,7 @@ def graph_file_schema() -> Schema:
 
 
 def _entry(kinds: list[str]) -> Schema:
-    """Schema of an entry of `nodes`, whose kind is given by its first identifying key."""
+    """Return the schema of an entry of `nodes`, whose kind is given by its first identifying key."""
     first, *others = kinds
     kind = {"$ref": f"#/$defs/{first}"}
     return {"if": {"type": "object", "required": [first]}, "then": kind, "else": _entry(others) if others else kind}
@@ -120,7 +120,7 @@ def _entry_of(kind: str, more: Mapping[str, Schema] = {}) -> Schema:
 
 
 def _literal() -> Schema:
-    """Schema of a tensor's elements; numpy's own types too, in a mapping of Python's."""
+    """Return the schema of a tensor's elements. In a Python mapping, they may have numpy's own types."""
     of_mapping = {"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {"bytes": TEXT, "tensor": {}}}
     return union_schema(
         {"type": ["number", "boolean", "string", "null"]}, list_schema(_LITERAL), of_mapping | {"additionalProperties": False}
@@ -128,7 +128,7 @@ def _literal() -> Schema:
 
 
 def _attr() -> Schema:
-    """Schema of an attr's value: by its definition, or in a self-describing form."""
+    """Return the schema of an attr's value: by its definition, or in a self-describing form."""
     kinds: dict[str, Schema] = {
         "type": _TYPE,
         "shape": union_schema(_DIMS, {"const": "unknown"}),
@@ -145,7 +145,7 @@ def _attr() -> Schema:
 
 
 def _train() -> Schema:
-    """Schema of `train`, with the parameters of each optimizer."""
+    """Return the schema of `train`, with the parameters of each optimizer."""
     training = make_training(ScopedGraphBuilder(load_registry()))
     of_kinds: dict[str, Schema] = {}
     alone: list[str] = []
@@ -174,7 +174,7 @@ def _step(keys: Collection[str]) -> Schema:
 
 
 def _generated() -> Schema:
-    """A feed that is made, or read from a file."""
+    """Return the schema of a feed that is generated, or read from a file."""
     made = [
         closed_schema({kind: {}, **dict.fromkeys(figures, NUMBER), "seed": union_schema(_INT64, _NULL)}, [kind])
         for kind, figures in GENERATORS.items()
@@ -183,7 +183,7 @@ def _generated() -> Schema:
 
 
 def _config() -> Schema:
-    """Of each field the types that its reader takes."""
+    """Return the schema of `config`, with the types that each field's reader accepts."""
     known = {name: accepted_schema(partial(_read_field, name)) for name in FIELD_READERS}
     experimental = mapping_schema(EXPERIMENTAL_GPU_OPTIONS, known)
     optimizer = mapping_schema(OPTIMIZER_OPTIONS, known)
@@ -195,14 +195,14 @@ def _config() -> Schema:
 
 
 def _read_field(name: str, value: Any) -> Any:
-    """Value read from a field; None if its reader reports a problem."""
+    """Return the value read from a field; None if its reader reports a problem."""
     problems = FileProblems("config")
     found = FIELD_READERS[name](value, name, {name: value}, problems)
     return None if problems else (True if found is None else found)
 
 
 def _initializer() -> Schema:
-    """An initializer by name, or with its figures."""
+    """Return the schema of an initializer: its name, or a mapping with its parameters."""
     figures = {"seed": union_schema(_INT64, list_schema(_INT64), _NULL)}
     of_names = {
         kind: union_schema(mapping_schema(keys, {key: figures.get(key, NUMBER) for key in keys}), _NULL)

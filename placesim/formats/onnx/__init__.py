@@ -1,8 +1,9 @@
-"""ONNX models -> GraphFile.  Importing this room's `reader` imports the `onnx` package, an extra.
+"""Reader of ONNX models, and writer of their device annotations. Importing `reader` imports the optional package `onnx`.
 
-- `reader` reads a model; `weights` takes its large tensors out of the bytes before `onnx` parses the rest, `messages` is that
-  parse, `tensors` makes arrays of TensorProtos, also of those beside the model, `element_types` names types on both sides
-- `graph_reading` walks the nodes of a graph, body or function; `onnx_node` is a node as its row meets it; `names` makes names
-  that TensorFlow allows; `known_values` is what is known of tensors before anything runs
-- `families` joins the rows (`ONNX op, since version -> ops`), a module for each family of ops in `rows/`
+`reader` reads a model. `weights` separates its large tensors from the bytes before `messages` parses the rest. `tensors` makes
+arrays of TensorProtos, including those in other files. `element_types` maps the element types.
+
+`graph_reading` reads the nodes of a graph, body or function. `onnx_node` is a node as its converter sees it. `names` makes
+names that TensorFlow allows, and `known_values` finds values of tensors before execution. `families` collects the converters of
+`rows/`, one module for each family of ops.
 """

@@ -1,7 +1,7 @@
 """Bodies of ONNX conditionals and loops as TensorFlow functions.
 
-The functions are made by the makers of a graph file's `cond` and `while` (`formats/graph_file/entries/node_makers.py`); this
-module adds their nodes and captures outer values.
+The makers of a graph file's `cond` and `while` create the functions (`formats/graph_file/entries/node_makers.py`). This module
+adds their nodes and captures outer values.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape, TensorValue
 _MOST_COPIED_BYTES = 256
 """Constants up to this size are copied into a body, where their content is known; larger ones become arguments."""
 _MOST_TRIALS = 4
-"""Number of times that a loop's body is read to find the constant sizes, before all are taken as open."""
+"""Maximum number of times that a loop's body is read to find constant sizes; after that, all are unknown."""
 _MOST_NESTED_TRIALS = 3
-"""Maximum depth of nested loops whose sizes are learned, since each level reads its content again."""
+"""Maximum depth of nested loops whose sizes are found, since each level reads its content again."""
 
 
 _TRUE = TensorValue(BOOL, np.array(True))
@@ -50,7 +50,7 @@ _ZERO = TensorValue(INT64, np.array(0, np.int64))
 
 
 class BodyReader(GraphReader):
-    """Reads the nodes of a body: values of the graphs around it come in as arguments of the function."""
+    """A reader of the nodes of a body. Values of enclosing graphs become arguments of the function."""
 
     trials = 0
 
@@ -61,14 +61,14 @@ class BodyReader(GraphReader):
         self.trials = getattr(outer, "trials", 0)
 
     def captured(self, name: str) -> Value | None:
-        """Value of an enclosing graph, captured in this one."""
+        """Return a value of an enclosing graph, captured in this one."""
         assert self.outer is not None
         found = self.outer.lookup(name)
         self.names[name] = found if found is None else self.brought_in(found)
         return self.names[name]
 
     def brought_in(self, value: Value) -> Value:
-        """Value of the directly enclosing graph, captured in this one."""
+        """Return a value of the directly enclosing graph, captured in this one."""
         if value.items is not None:
             return Value(None, value.type, None, tuple(map(self.brought_in, value.items)))
         assert value.ref is not None
@@ -81,7 +81,7 @@ class BodyReader(GraphReader):
         return found
 
     def argument(self, value: Value) -> TensorRef:
-        """The argument that brings in a tensor of the graph around this one."""
+        """Return the argument that passes in a tensor of the enclosing graph."""
         assert value.ref is not None
         assert self.outer is not None
         assert self.maker is not None
@@ -94,7 +94,7 @@ class BodyReader(GraphReader):
 
 
 class TrialReader(BodyReader):
-    """Reads a body into a scratch graph to learn its result types."""
+    """A reader of a body into a temporary graph, to find its result types."""
 
     def __init__(self, outer: GraphReader) -> None:
         builder = ScopedGraphBuilder(outer.builder.registry)
@@ -103,12 +103,12 @@ class TrialReader(BodyReader):
         self.trials = getattr(outer, "trials", 0) + 1
 
     def argument(self, value: Value) -> TensorRef:
-        """A Placeholder in the place of a tensor of the graph around this one."""
+        """Return a Placeholder that replaces a tensor of the enclosing graph."""
         assert self.outer is not None
         return cast("TensorRef", self.given(value, type_of(emitter_of(self.outer), value)).ref)
 
     def given(self, value: Value, kind: Any) -> Value:
-        """Argument of a type without further facts."""
+        """Return an argument of a type, without further facts."""
         dims = _handle_dims(kind)
         dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if kind.WhichOneof("value") == "tensor_type" else VARIANT
         shape = UNKNOWN_RANK if dims is None else Shape(open_sizes(dims))
@@ -118,20 +118,20 @@ class TrialReader(BodyReader):
 
 
 def emitter_of(reading: GraphReader) -> OnnxNode:
-    """Factory of ops in the graph that is being read."""
+    """Return an object that adds ops to the graph of a reader."""
     from onnx import NodeProto
 
     return OnnxNode(reading, NodeProto(), "", 0, (), {})
 
 
 def reader_of(node: OnnxNode) -> GraphReader:
-    """The reader of the graph that a node is in."""
+    """Return the reader of a node's graph."""
     assert isinstance(node.reading, GraphReader)
     return node.reading
 
 
 def maker_of(reading: GraphReader) -> FunctionMaker:
-    """Factory of conditionals and loops in the graph that is being read."""
+    """Return the maker of conditionals and loops in the graph of a reader."""
     if reading.maker is None:
         reading.maker = make_functions(reading.builder)
     return cast("FunctionMaker", reading.maker)
@@ -153,7 +153,7 @@ def read_body(reading: GraphReader, graph: Any, arguments: Sequence[Value] = ())
 
 
 def inline_body(node: OnnxNode, graph: Any) -> list[Value]:
-    """A body's nodes as nodes of the graph that its node is in."""
+    """Add a body's nodes to the graph of its node, and return the results."""
     outer = reader_of(node)
     inner = GraphReader(outer.model, outer.builder, outer, outer.opsets, outer.given_attrs, outer.depth + 1)
     inner.left_out, inner.maker = outer.left_out, outer.maker
@@ -161,7 +161,7 @@ def inline_body(node: OnnxNode, graph: Any) -> list[Value]:
 
 
 def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> list[Value]:
-    """`tf.cond` of two GraphProtos, with sequences and optionals returned as single tensors."""
+    """Add a `tf.cond` of two GraphProtos, and return its results; sequences and optionals are single tensors."""
     given: list[list[Value]] = []
 
     def writer(graph: Any) -> Any:
@@ -184,7 +184,7 @@ def conditional(node: OnnxNode, pred: TensorRef, then: Any, otherwise: Any) -> l
 
 
 class IterationResult(NamedTuple):
-    """Result of a loop's iteration: whether it continues (None: always), values for the next one, values to be collected."""
+    """The result of an iteration: whether the loop continues (None: always), values for the next one, and collected values."""
 
     goes_on: Value | None
     carried: list[Value]
@@ -192,20 +192,23 @@ class IterationResult(NamedTuple):
 
 
 Turn = Callable[[OnnxNode, Value, Value, list[Value]], IterationResult]
-"""Adds one iteration's ops, given its number (an int64 scalar), the loop condition, and the carried values."""
+"""Function that adds the ops of an iteration.
+
+Its arguments are the node, the iteration's number (an int64 scalar), the loop condition, and the carried values.
+"""
 
 
 class Loop(NamedTuple):
-    """Result of a loop: the final values of loop-carried variables, and the collected values along a new first axis."""
+    """The result of a loop: the final values of carried variables, and the collected values along a new first axis."""
 
     carried: list[Value]
     gathered: list[Value]
 
 
 def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, first: Sequence[Value], turn: Turn) -> Loop:
-    """`tf.while_loop` over turns: at most `count` of them (an int64 scalar), while `goes_on`, a bool that turns may change.
+    """Add a `tf.while_loop` of at most `count` iterations (an int64 scalar), as long as `goes_on` is true.
 
-    `first` are the values that are carried from turn to turn.
+    `goes_on` is a bool that iterations may change. `first` are the values that are carried to the first iteration.
     """
     outer = reader_of(node)
     types, trial = _learned(node, first, turn, goes_on is None or _holds(node.reading.by_ref.get(goes_on) or Value(goes_on)))
@@ -259,7 +262,7 @@ def repeat(node: OnnxNode, count: TensorRef | None, goes_on: TensorRef | None, f
 
 
 def _always(node: OnnxNode) -> Value:
-    """Condition known to be true."""
+    """Return a condition that is known to be true."""
     return node.reading.by_ref[node.constant(np.bool_(True))]
 
 
@@ -274,18 +277,20 @@ def _counter(node: OnnxNode, ref: TensorRef) -> Value:
 
 
 def _handle_dims(kind: Any) -> Dims | None:
-    """The shape of a tensor of this type; a list or an optional is one tensor."""
+    """Return the shape of a tensor of this type; a list or an optional is a scalar tensor."""
     return dims_of(kind) if kind.WhichOneof("value") == "tensor_type" else ()
 
 
 def scalar(node: OnnxNode, value: Value) -> TensorRef:
-    """Single element of a tensor; exporters also write it as a list of one."""
+    """Return the single element of a tensor, which exporters may also write as a vector of one element."""
     assert value.ref is not None
     return value.ref if value.shape == () else node.emit("Reshape", value.ref, np.zeros(0, np.int32))
 
 
 class _Trial(NamedTuple):
-    """Knowledge of iterations: whether all continue, so that their count alone ends the loop; the element types of collected
+    """Facts about iterations.
+
+    `is_counted` says that all continue, so that only their count ends the loop. `gathered` are the element types of collected
     values.
     """
 
@@ -294,7 +299,10 @@ class _Trial(NamedTuple):
 
 
 def _learned(node: OnnxNode, first: Sequence[Value], turn: Turn, is_counted: bool) -> tuple[list[Any], _Trial]:
-    """Types of carried values in all iterations, and known facts of iterations; with `is_counted`, the first always runs."""
+    """Return the types of carried values in all iterations, and known facts about iterations.
+
+    With `is_counted`, the first iteration always runs.
+    """
     kinds = [type_of(node, value) for value in first]
     is_deep = getattr(node.reading, "trials", 0) >= _MOST_NESTED_TRIALS
     types = [_without_shape(kind) for kind in kinds] if is_deep else kinds
@@ -332,7 +340,7 @@ def _holds(value: Value) -> bool:
 
 
 def _without_shape(kind: Any) -> Any:
-    """The type of tensors of any shape, or of sequences of them."""
+    """Return the type of tensors of any shape, or of sequences of them."""
     if kind.WhichOneof("value") == "tensor_type":
         return tensor_type(kind.tensor_type.elem_type, None)
     if kind.WhichOneof("value") == "sequence_type":

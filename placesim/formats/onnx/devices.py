@@ -1,9 +1,9 @@
-"""Device requests of an ONNX model's nodes, from its device annotations.
+"""Device requests of an ONNX model's nodes, from annotations.
 
-Two sources: ONNX's own annotations of a model for several devices (IR version 11: `configuration` of the model,
-`device_configurations` of its nodes; the ONNX Multi-Device Proposal among onnx/onnx's documents), and the layers that the key
-`layer_ann` of nodes' metadata names, once rules tell their devices, as ONNX Runtime's `session.layer_assignment_settings` does
-(its page on partitioning with annotations and memory constraints).
+There are two sources. One is ONNX's own annotations for several devices (IR version 11): `configuration` of the model and
+`device_configurations` of its nodes. They are described in the ONNX Multi-Device Proposal in the repository onnx/onnx. The
+other is layers, named by the key `layer_ann` in nodes' metadata, with rules for their devices. ONNX Runtime's
+`session.layer_assignment_settings` defines such rules (see its page on partitioning with annotations and memory constraints).
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from placesim.machine.device_names import DeviceName, format_spec, parse_python_
 
 LAYER_KEY = "layer_ann"
 CONFIGURATION_FIELD, DEVICE_CONFIGURATIONS_FIELD = 26, 10
-"""Of ModelProto and of NodeProto."""
+"""Field numbers in ModelProto and in NodeProto."""
 DeviceOf = Callable[[Any], str | None]
-"""Requested device of a NodeProto; None if it has none."""
+"""Function that returns the requested device of a NodeProto; None if it has none."""
 
 
 # --- configurations -------------------------------------------------------------------------------------------------
 
 
 class NodeDevices:
-    """Requests of nodes under a model's first configuration.
+    """The requests of nodes under a model's first configuration.
 
-    A node whose tensors are all on one device requests that device; tensors that are split over devices, or on several, give no
-    request, since a TensorFlow op runs on one device.  A node with only a pipeline stage requests the device with that stage's
-    index.
+    A node whose tensors are all on one device requests that device. Tensors on several devices give no request, since a
+    TensorFlow op runs on one device. A node with only a pipeline stage requests the device with that stage's index.
     """
 
     def __init__(self, configurations: Sequence[Any], nodes: Iterable[Any]) -> None:
@@ -42,7 +41,10 @@ class NodeDevices:
         self._places = {stage: place for place, stage in enumerate(stages)}
 
     def device_of(self, node: Any) -> str | None:
-        """Raises GraphBuildError for a device that the configuration does not have."""
+        """Return the device of a node; None if it has none.
+
+        Raises GraphBuildError for a device that the configuration does not have.
+        """
         found = self._own(node)
         if found is None:
             return None
@@ -64,14 +66,14 @@ class NodeDevices:
 
 
 def _numbers(spec: Any) -> Iterator[int]:
-    """Devices of a tensor, by number."""
+    """Yield the numbers of a tensor's devices."""
     groups = {entry.key: entry.value for entry in spec.index_to_device_group_map}
     for number in spec.device:
         yield from groups.get(number, (number,))
 
 
 def _devices(configuration: Any) -> tuple[str, ...]:
-    """The devices of a configuration; those without names are the GPUs."""
+    """Return the devices of a configuration; a configuration without names has GPUs."""
     if not configuration.device:
         return tuple(f"/device:GPU:{number}" for number in range(configuration.num_devices))
     if len(configuration.device) != configuration.num_devices:
@@ -84,7 +86,7 @@ _SHORT = re.compile(r"(cpu|gpu|cuda)(?:[:_ ]?(\d+))?", re.IGNORECASE)
 
 
 def _named_device(text: str, where: str) -> str:
-    """Device of `cuda:1`, `GPU1` or a name that `tf.device` accepts."""
+    """Return the device of `cuda:1`, `GPU1` or a name that `tf.device` accepts."""
     short = _SHORT.fullmatch(text)
     if short is not None:
         kind = "CPU" if short[1].lower() == "cpu" else "GPU"
@@ -103,7 +105,10 @@ def _named_device(text: str, where: str) -> str:
 
 
 class LayerRule(NamedTuple):
-    """Nodes whose layer begins with a text, or is it, ask for a device; None: for one that no machine of TensorFlow's has."""
+    """A rule that gives nodes a device if their layer begins with `layer`, or equals it if `is_exact`.
+
+    The device is None if TensorFlow has no such device.
+    """
 
     device: str | None
     layer: str
@@ -111,7 +116,7 @@ class LayerRule(NamedTuple):
 
 
 _ELSEWHERE = ("npu", "fpga", "dml")
-"""Designators of ONNX Runtime's for what is no device of TensorFlow's: a rule for one is skipped, as ONNX Runtime skips it."""
+"""ONNX Runtime's designators of devices that TensorFlow lacks. Rules for them are skipped, as in ONNX Runtime."""
 _GPUS = ("gpu", "cuda", "accelerator", "gpu:nvidia", "gpu:amd", "gpu:intel")
 
 
@@ -152,7 +157,7 @@ def _designated(text: str) -> str | None:
 
 
 def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
-    """First rule whose layer is a prefix of this one; else the one that names it exactly."""
+    """Return the first rule whose layer is a prefix of this one; else the one that names it exactly; else None."""
     return next(
         (rule for rule in rules if not rule.is_exact and layer.startswith(rule.layer)),
         next((rule for rule in rules if rule.is_exact and layer == rule.layer), None),
@@ -160,7 +165,10 @@ def rule_of(layer: str, rules: Sequence[LayerRule]) -> LayerRule | None:
 
 
 def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
-    """Requested device of each node of a ModelProto: that of its layer, else that of the model's first configuration."""
+    """Return a function that returns the requested device of a node in a ModelProto.
+
+    The device is that of the node's layer, else that of the model's first configuration.
+    """
     configured = NodeDevices(proto.configuration, proto.graph.node)
 
     def device_of(node: Any) -> str | None:
@@ -175,12 +183,12 @@ def find_requested_devices(proto: Any, rules: Sequence[LayerRule]) -> DeviceOf:
 
 
 def drop_device(node: Any) -> str | None:
-    """Request of a model's node when requests are dropped."""
+    """Return None: the request of a node when requests are dropped."""
     return None
 
 
 def ask_where_possible(graph: Graph, start: int, device: str) -> None:
-    """Have nodes from a number on ask for a device, unless they ask for one, or have no kernel there, as some of a row."""
+    """Set the requested device of nodes from id `start` on, except nodes with a request and nodes without a kernel there."""
     kind = parse_python_spec(device).type
     for node in graph.nodes[start:]:
         if not node.device and (kind is None or _has_kernel(graph, node, kind)):

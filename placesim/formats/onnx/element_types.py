@@ -1,4 +1,4 @@
-"""ONNX's element types <-> TensorFlow's.  Source of the numbers: `TensorProto.DataType` of `onnx.proto`."""
+"""Mapping between ONNX's and TensorFlow's element types. Source of the numbers: `TensorProto.DataType` of `onnx.proto`."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ _NAMES = {
     25: "uint2",
     26: "int2",
 }
-"""Types by ONNX's number; 24 is FLOAT8E8M0, which TensorFlow lacks."""
+"""Types by ONNX's number. The missing 24 is FLOAT8E8M0, which TensorFlow lacks."""
 BY_ONNX_NUMBER: dict[int, DataType] = {number: DTYPES[name] for number, name in _NAMES.items()}
 ONNX_NUMBER: dict[DataType, int] = {dtype: number for number, dtype in BY_ONNX_NUMBER.items()}

@@ -9,12 +9,12 @@ from typing import Any
 from placesim.formats.onnx.graph_reading import DEFAULT_DOMAINS, MOST_NESTED
 
 MOST_EXPANDED = 100_000
-"""More is no model, but a small file that would make a huge graph: functions that each call the next one twice."""
+"""Maximum number of nodes. A small file whose functions each call the next one twice would otherwise make a huge graph."""
 FunctionKey = tuple[str, str, str]
 
 
 def expansion_problem(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]) -> str:
-    """Reason not to read these nodes with the functions that they call; empty if they may."""
+    """Return the reason not to read these nodes with the functions that they call; empty if there is none."""
     if not functions:
         return ""
     called = {key: _calls(function.node, functions) for key, function in functions.items()}
@@ -31,7 +31,10 @@ def expansion_problem(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]
 
 
 def _calls(nodes: Iterable[Any], functions: Mapping[FunctionKey, Any]) -> Counter[FunctionKey]:
-    """Count of each op among nodes and in the bodies in their attributes; all ops that are not functions count as one."""
+    """Return the number of each op among nodes and in the bodies in their attributes.
+
+    All ops that are not functions are counted as one.
+    """
     found: Counter[FunctionKey] = Counter()
     waiting = [nodes]
     while waiting:

@@ -1,4 +1,4 @@
-"""The rows of all families: which turns an ONNX op, since a version, into ops of TensorFlow."""
+"""The converters ("rows") of all families, which turn an ONNX op, since a version, into TensorFlow ops."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FAMILIES = (
 
 @cache
 def rows() -> dict[tuple[str, str], dict[int, Row]]:
-    """By domain and op, then by the version since which the op is as its row takes it."""
+    """Return the converters by domain and op, and then by the version of the op's definition."""
     found: dict[tuple[str, str], dict[int, Row]] = {}
     for family in _FAMILIES:
         for (op, *versions), row in family.ROWS.items():
@@ -50,10 +50,10 @@ def rows() -> dict[tuple[str, str], dict[int, Row]]:
 
 
 def find_row(domain: str, op: str, since: int) -> Row | None:
-    """Row of an op; None if there is none for this version."""
+    """Return the converter of an op; None if there is none for this version."""
     return rows().get((domain, op), {}).get(since)
 
 
 def known_versions(domain: str, op: str) -> list[int]:
-    """The versions of an op that have rows."""
+    """Return the versions of an op that have converters."""
     return sorted(rows().get((domain, op), ()))

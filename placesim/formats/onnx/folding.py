@@ -1,7 +1,7 @@
-"""Ops computed while the graph is read, if all inputs are known: sizes, coordinates, sample weights.
+"""Computation of ops while the graph is read, if all inputs are known: sizes, coordinates, sample weights.
 
-Known values are numpy arrays, others are tensors of the graph; `ConstantFolder` accepts both and returns an array if possible.
-Types are the operands', without promotion, as in TensorFlow.
+Known values are numpy arrays, others are tensors of the graph. `ConstantFolder` accepts both and returns an array if possible.
+Results have the operands' types, without promotion, as in TensorFlow.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _COMPUTED: dict[str, Callable[..., Any]] = {
 
 
 def int32(value: Any) -> Known:
-    """Known numbers as int32, like TensorFlow's sizes and indices.  Raises UnsupportedNodeError for one that is too large."""
+    """Return known numbers as int32, like TensorFlow's sizes.  Raises UnsupportedNodeError for a number that is too large."""
     try:
         return np.array(value, np.int32)
     except OverflowError:
@@ -58,16 +58,16 @@ def int32(value: Any) -> Known:
 
 
 def float32(value: Any) -> Known:
-    """Known numbers as float32, like coordinates."""
+    """Return known numbers as float32, like coordinates."""
     return np.array(value, np.float32)
 
 
 MOST_KNOWN = 1 << 20
-"""Maximum elements of a folded constant (our choice); larger ones are computed at run time."""
+"""Maximum number of elements of a folded constant, chosen for placesim; larger ones are computed at run time."""
 
 
 def _size(op: str, inputs: Sequence[Any]) -> int:
-    """Number of elements that an op returns, or takes."""
+    """Return the number of elements that an op returns or takes."""
     if op == "Range":
         start, end, step = (item.item() for item in inputs)
         return int(max((end - start) // step, 0)) if step else 0
@@ -78,13 +78,13 @@ def _size(op: str, inputs: Sequence[Any]) -> int:
 
 
 class ConstantFolder:
-    """The ops of a node that is being read: called with an op's name and its inputs, arrays or tensors."""
+    """The ops of the current node. It is called with an op's name and its inputs, which are arrays or tensors."""
 
     def __init__(self, node: OnnxNode) -> None:
         self.node = node
 
     def __call__(self, op: str, *inputs: Value) -> Value:
-        """The op's one output."""
+        """Return the op's output."""
         if all(isinstance(given, np.ndarray) for given in inputs):
             if _size(op, inputs) <= MOST_KNOWN:
                 with np.errstate(all="ignore"):
@@ -94,39 +94,42 @@ class ConstantFolder:
         return self.node.emit(op, *inputs)
 
     def value(self, tensor: Tensor) -> Value:
-        """A tensor's elements if known, else the tensor."""
+        """Return a tensor's elements if known, else the tensor."""
         content = self.node.content(tensor)
         return tensor if content is None else np.asarray(content)
 
     def shape(self, value: Value) -> Value:
-        """An int32 vector."""
+        """Return a shape as an int32 vector."""
         return np.array(value.shape, np.int32) if isinstance(value, np.ndarray) else self.node.emit("Shape", value)
 
     def cast(self, value: Value, dtype: DataType) -> Value:
-        """`Cast`, left out for equal types.  Raises UnsupportedNodeError for known integers that are too large."""
+        """Return the value cast to another type, unless the types are equal.
+
+        Raises UnsupportedNodeError for known integers that are too large.
+        """
         if not isinstance(value, np.ndarray):
             return self.node.cast(value, dtype)
         check_range(value, dtype)
         return value.astype(dtype.numpy)
 
     def narrow(self, value: Value, what: str) -> Value:
-        """An integer scalar or vector as `int32`; a value that is too large is an error."""
+        """Return an integer scalar or vector as `int32`. A value that is too large is an error."""
         return self.cast(value, INT32) if isinstance(value, np.ndarray) else self.node.narrow(value, what)
 
     def pack(self, values: Sequence[Value], axis: int = 0) -> Value:
-        """`Pack`: the values, of one shape and type, stacked along a new axis."""
+        """Return the values, which have one shape and type, stacked along a new axis (`Pack`)."""
         if all(isinstance(value, np.ndarray) for value in values):
             return np.stack([np.asarray(value) for value in values], axis)
         return self.node.emit("Pack", list(values), axis=axis)
 
     def concat(self, values: Sequence[Value], axis: int = 0) -> Value:
-        """`ConcatV2` of values of one type."""
+        """Return the values of one type, concatenated (`ConcatV2`)."""
         if all(isinstance(value, np.ndarray) for value in values):
             return np.concatenate([np.asarray(value) for value in values], axis)
         return self.node.emit("ConcatV2", list(values), np.int32(axis)) if len(values) > 1 else values[0]
 
     def sizes(self, tensor: Tensor) -> list[Value]:
-        """Size of each axis as an int32 scalar.  Raises UnsupportedNodeError for an unknown rank."""
+        """Return the size of each axis as an int32 scalar. Raises UnsupportedNodeError for an unknown rank."""
         self.node.known_rank(tensor)
         shape: Tensor | None = None
         found: list[Value] = []

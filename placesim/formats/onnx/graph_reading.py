@@ -1,4 +1,4 @@
-"""The nodes of an ONNX graph, or of a function, one after another, into a graph that is built."""
+"""Reader of the nodes of an ONNX graph or function, which adds TensorFlow ops to a graph."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ from placesim.ops.attributes import TensorValue
 
 DEFAULT_DOMAINS = ("", "ai.onnx")
 MOST_NESTED = 50
-"""Functions within functions: a function that calls itself is no ONNX."""
+"""Maximum depth of nested functions. ONNX does not allow a function to call itself."""
 _MOST_KNOWN = 4096
-"""Maximum elements of a constant that is passed to type inference."""
+"""Maximum number of elements of a constant that is passed to type inference."""
 
 
 FindRow = Callable[[str, str, int], Row | None]
-"""Finds the row of `(domain, op, version of its definition)`."""
+"""Function that returns the converter for a domain, an op, and the version of its definition; None if there is none."""
 KnownVersions = Callable[[str, str], Sequence[int]]
-"""The versions of an op that have rows: `(domain, op)`."""
+"""Function that returns the versions with converters for a domain and an op."""
 
 
 @dataclass
 class Model:
-    """Common part of all graphs of a model: opsets by domain, functions by domain, name and overload, tensors, problems."""
+    """The common part of all graphs of a model.
+
+    It has opsets by domain, functions by domain, name and overload, the tensors, and the problems.
+    """
 
     opsets: Mapping[str, int]
     functions: Mapping[tuple[str, str, str], Any]
@@ -53,10 +56,10 @@ class Model:
 
 
 class GraphReader:
-    """Reads the nodes of one graph: `names` are its readable values so far; those of `outer` graphs are visible too.
+    """A reader of the nodes of one graph. `names` has its values so far; those of `outer` graphs are visible too.
 
-    `inferred` are the inferred types of values, `declared` those in the file; `by_ref` has known facts of the built graph's
-    tensors, and `given_attrs` the attributes of a function call.
+    `inferred` are the inferred types of values, and `declared` those in the file. `by_ref` has known facts about the built
+    graph's tensors. `given_attrs` are the attributes of a function call.
     """
 
     def __init__(
@@ -75,11 +78,11 @@ class GraphReader:
         self.given_attrs = given_attrs or {}
         self.depth = depth
         self.device: str | None = None if outer is None else outer.device
-        """Request of the node that is being read; nested nodes request the same, unless they have their own."""
+        """Request of the current node. Nested nodes have the same request, unless they have their own."""
         self.made: dict[str, tuple[int, int]] = {}
-        """The nodes that each of ONNX's became, the first one and the one after the last, by the first of its outputs."""
+        """Ids of the nodes made from each ONNX node: the first, and the one after the last, by the node's first output."""
         self.maker: Any = None
-        """Factory of conditionals and loops in the builder's graph (see `bodies`), once it is needed."""
+        """Maker of conditionals and loops in the builder's graph (see `bodies`), once it is needed."""
         self.names: dict[str, Value | None] = {}
         self.inferred: dict[str, Any] = {}
         self.declared: dict[str, Any] = {}
@@ -88,9 +91,9 @@ class GraphReader:
     # --- values -----------------------------------------------------------------------------------------------------
 
     def lookup(self, name: str) -> Value | None:
-        """The value of a name, here or in a graph around this one; None for one whose node was refused.
+        """Return the value of a name in this or an enclosing graph; None if its node had a problem.
 
-        Raises UnsupportedNodeError if there is none.  A body that is a function of its own overrides `captured`.
+        Raises UnsupportedNodeError for an unknown name. The reader of a function's body overrides `captured`.
         """
         if name in self.names:
             return self.names[name]
@@ -101,7 +104,7 @@ class GraphReader:
         )
 
     def captured(self, name: str) -> Value | None:
-        """A value of the graph around this one."""
+        """Return a value of the enclosing graph."""
         assert self.outer is not None
         return self.outer.lookup(name)
 
@@ -116,7 +119,7 @@ class GraphReader:
             self.inferred[name] = value.type
 
     def know(self, ref: TensorRef, tensor: TensorValue) -> Value:
-        """Note the content of a constant."""
+        """Record the content of a constant."""
         from onnx import helper
 
         number = ONNX_NUMBER.get(tensor.dtype, 0)
@@ -125,7 +128,7 @@ class GraphReader:
         return value
 
     def add_initializer(self, name: str, tensor: TensorValue) -> None:
-        """A Const of an initializer's name."""
+        """Add a Const with an initializer's name."""
         full = self.builder.claim_name("Const", scope_name(name, "Const"))
         made = self.builder.add_constant(full, tensor, {}, (), 0)
         self.define(name, self.know(TensorRef(made.id, 0), tensor))
@@ -145,7 +148,7 @@ class GraphReader:
         return found
 
     def attribute(self, proto: Any) -> Any:
-        """An AttributeProto's value as rows take it."""
+        """Return an AttributeProto's value in the form that converters take."""
         from onnx import AttributeProto
 
         kind = proto.type
@@ -176,9 +179,9 @@ class GraphReader:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def read_nodes(self, nodes: Iterable[Any]) -> None:
-        """Add the ops of nodes in topological order; problems go to the model's problems.
+        """Add the ops of nodes in topological order. Problems are added to the model's problems.
 
-        Raises UnsupportedNodeError if nodes read each other in a circle, and for what is wrong in a body.
+        Raises UnsupportedNodeError if nodes form a cycle, and for any problem in a body.
         """
         for index, proto in in_order(list(nodes)):
             try:
@@ -220,7 +223,7 @@ class GraphReader:
                 self.define(name, value)
 
     def _given(self, attr: Any) -> Any:
-        """Value of an attribute, which inside a function may refer to the call's attribute."""
+        """Return an attribute. Inside a function it may refer to an attribute of the call."""
         if not attr.ref_attr_name:
             return attr
         found = self.given_attrs.get(attr.ref_attr_name)
@@ -256,7 +259,7 @@ class GraphReader:
         return [self._value(node, index, item, known) for index, item in enumerate(made)]
 
     def _resolved(self, proto: Any, attrs: dict[str, Any]) -> Any:
-        """The node with the attributes that its function was called with."""
+        """Return the node with the attributes of the call of its function."""
         if not any(attr.ref_attr_name for attr in proto.attribute):
             return proto
         found = type(proto)()
@@ -266,7 +269,7 @@ class GraphReader:
         return found
 
     def _value(self, node: OnnxNode, index: int, made: Any, known: Sequence[Any] | None) -> Value | None:
-        """Value of an output made by a row, with its known facts."""
+        """Return the value of an output that a converter made, with its known facts."""
         if made is None:
             return None
         value = made if isinstance(made, Value) else Value(made)
@@ -296,7 +299,7 @@ class GraphReader:
     # --- what ONNX says of an op ------------------------------------------------------------------------------------
 
     def _schema(self, proto: Any, domain: str) -> Any:
-        """ONNX's definition of the op in the version that the model imports; None for an op of another's domain."""
+        """Return ONNX's definition of the op in the version that the model imports; None for an op of another domain."""
         from onnx import defs
 
         version = self.opsets.get(domain)
@@ -313,7 +316,7 @@ class GraphReader:
         return self.model.schemas[key]
 
     def _infer(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> dict[str, Any]:
-        """The types of a node's outputs, as ONNX infers them; none if it cannot."""
+        """Return the types of a node's outputs that ONNX infers; none if inference fails."""
         from onnx import helper, shape_inference
 
         pairs = [(name, value) for name, value in zip(proto.input, values, strict=True) if value is not None]
@@ -342,7 +345,7 @@ class GraphReader:
         return found
 
     def composition(self, node: OnnxNode) -> list[Value | None]:
-        """Outputs of a node by ONNX's composition of its op.  Raises UnsupportedNodeError if there is none."""
+        """Return the outputs of a node by ONNX's composition of its op. Raises UnsupportedNodeError if there is none."""
         domain = "" if node.proto.domain in DEFAULT_DOMAINS else node.proto.domain
         schema = self._schema(node.proto, domain)
         body = None if schema is None else self._body(schema, node.proto, node.values)
@@ -352,7 +355,7 @@ class GraphReader:
         return self.expand(body, node.values, {**_defaults(schema), **attrs})
 
     def _body(self, schema: Any, proto: Any, values: Sequence[Value | None]) -> Any:
-        """ONNX's composition of an op as a FunctionProto with opsets; None if there is none."""
+        """Return ONNX's composition of an op as a FunctionProto with opsets; None if there is none."""
         import onnx
 
         depends = schema.has_context_dependent_function
@@ -391,7 +394,7 @@ class GraphReader:
         return [inner.names.get(name) for name in function.output]
 
     left_out: frozenset[str] | set[str] = frozenset()
-    """Inputs of a function that its caller left out: its nodes have none there either."""
+    """Inputs of a function that its caller omitted, and that its nodes therefore lack too."""
 
     def _unknown(self, proto: Any, domain: str, since: int) -> str:
         full = f"{domain}::{proto.op_type}" if domain else proto.op_type
@@ -403,7 +406,7 @@ class GraphReader:
 
 
 REFUSED = UnsupportedNodeError("an input was refused")
-"""Marker for a node whose problem is reported already."""
+"""Marker of a node whose problem has been reported."""
 _WAY_OUT = "; --allow-unknown cpu,gpu places it on these devices without computing it"
 _DATA = {
     "float32": 1,
@@ -423,7 +426,7 @@ _DATA = {
 
 
 def _applied(row: Row, node: OnnxNode) -> Outputs:
-    """Outputs of a row; Unsupported if the node's attributes and constants make no sense to it."""
+    """Return the outputs of a converter. Raises UnsupportedNodeError if it rejects the node's attributes or constants."""
     try:
         return row(node)
     except GraphBuildError:
@@ -437,7 +440,7 @@ def _defaults(schema: Any) -> dict[str, Any]:
 
 
 def _refined(inferred: Any, declared: Any) -> Any:
-    """Inferred type, with a declared shape where none could be inferred."""
+    """Return the inferred type, with the declared shape if none could be inferred."""
     dims, said = dims_of(inferred), dims_of(declared)
     if said is None or (dims is not None and (len(dims) != len(said) or None not in dims)):
         return inferred
@@ -463,6 +466,6 @@ def _text(value: bytes) -> str | bytes:
 
 
 def _place(proto: Any, index: int) -> str:
-    """`node 'conv1' (Conv, node 3)`."""
+    """Return the place of a node for messages: `node 'conv1' (Conv, node 3)`."""
     name = f"node {spell(proto.name)}" if proto.name else "node without a name"
     return f"{name} ({proto.op_type}, node {index})"

@@ -1,7 +1,7 @@
 """A model's inputs and outputs as tensors that can be fed and fetched.
 
-A sequence is fed as one tensor, its members along the first axis; it is fetched as its members where their number is known,
-else as one tensor too, which wants members of one shape.  An optional that is fed is there.
+A sequence is fed as one tensor with its members along the first axis. It is fetched as separate members if their number is
+known; else as one tensor, which requires members of one shape. An optional that is fed has a value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from placesim.ops.attributes import UNKNOWN_RANK, Shape
 
 
 def model_input(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Value]:
-    """Add an input as a fed Placeholder of its name, and return it with its value.  Raises UnsupportedNodeError."""
+    """Add an input as a Placeholder with its name, and return the Placeholder and the value. Raises UnsupportedNodeError."""
     which = kind.WhichOneof("value")
     if which == "optional_type":
         ref, content = model_input(reading, name, kind.optional_type.elem_type)
@@ -59,7 +59,7 @@ def _sequence(reading: GraphReader, name: str, kind: Any) -> tuple[TensorRef, Va
 
 
 def model_outputs(reading: GraphReader, name: str, value: Value) -> dict[str, TensorRef]:
-    """Fetches for an output, by their names then: `y`, or `y[0]`, `y[1]` for members of `y`."""
+    """Return the fetches for an output by name: `y`, or `y[0]` and `y[1]` for the members of `y`."""
     if value.items is not None:
         found: dict[str, TensorRef] = {}
         is_optional = value.type.WhichOneof("value") == "optional_type"

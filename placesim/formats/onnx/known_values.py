@@ -1,6 +1,6 @@
-"""Known values of a node's outputs before execution: the shape arithmetic of exported models.
+"""Values of a node's outputs that are known before execution, from the shape arithmetic of exported models.
 
-Elements that are unknown, such as a size that is open, are None among others that are.
+Unknown elements, such as an unknown size, are None among known ones.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from placesim.formats.onnx.onnx_node import OnnxNode
 
 _MOST = 4096
-"""Tensors of more elements are no shapes."""
+"""Maximum number of elements of a tensor that is treated as a shape."""
 Array = np.ndarray[Any, Any]
 
 
 def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
-    """Known content of a node's outputs, from its inputs; None if nothing is known."""
+    """Return the known content of a node's outputs, from its inputs; None if nothing is known."""
     rule = _RULES.get(node.op)
     if rule is None:
         return None
@@ -41,7 +41,7 @@ def known_outputs(node: OnnxNode) -> Sequence[Array | None] | None:
 
 
 def shape_of_outputs(proto: Any, values: Sequence[Value | None]) -> dict[str, Dims]:
-    """Shapes of outputs from a partly known size list, for which ONNX's inference needs all sizes."""
+    """Return the shapes of outputs from a partly known list of sizes. ONNX's inference needs all sizes."""
     place = {"Reshape": 1, "Expand": 1, "ConstantOfShape": 0}.get(proto.op_type)
     value = values[place] if place is not None and place < len(values) else None
     if value is None or value.known is None or value.known.ndim != 1:
@@ -70,7 +70,7 @@ def _joined(one: int | None, other: int | None) -> int | None:
 
 
 def _typed(node: OnnxNode, found: Array) -> Array:
-    """Array of the output's type, unless elements are unknown."""
+    """Return an array of the output's type, unless elements are unknown."""
     if any(item is None for item in found.flat):
         return found.astype(object)
     dtype = node.output_dtype()

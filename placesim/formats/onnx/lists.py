@@ -1,7 +1,7 @@
-"""Sequences and optionals of ONNX as tensors of type variant: TensorFlow's lists and optionals.
+"""Conversion of ONNX's sequences and optionals to TensorFlow's lists and optionals, which are tensors of type variant.
 
-A sequence whose members are known when it is read has them as `items` of its Value, so that nothing of it is in the graph;
-where it comes out of a body or goes through a loop it is a TensorList.  An optional is `items` of none or one, or an Optional.
+If all members of a sequence are known when it is read, its Value has them as `items`, and the graph has no list. A sequence
+that leaves a body or goes through a loop is a TensorList. An optional has no item or one, or is an Optional.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ BOOL, INT64, VARIANT = DTYPES["bool"], DTYPES["int64"], DTYPES["variant"]
 
 
 def tensor_type(number: int, dims: Dims | None) -> Any:
-    """The TypeProto of a tensor of an element type of ONNX's."""
+    """Return the TypeProto of a tensor with this ONNX element type."""
     from onnx import helper
 
     return helper.make_tensor_type_proto(number, dims)
 
 
 def tensor_value(node: OnnxNode, tensor: TensorRef, dims: Dims | None) -> Value:
-    """A tensor with its shape."""
+    """Return the Value of a tensor with its shape."""
     return Value(tensor, tensor_type(ONNX_NUMBER.get(node.dtype(tensor), 0), dims))
 
 
 def open_sizes(dims: Dims) -> tuple[int, ...]:
-    """A shape in TensorFlow's form, with -1 for an unknown size."""
+    """Return a shape in TensorFlow's form, with -1 for an unknown size."""
     return tuple(-1 if size is None else size for size in dims)
 
 
 def type_of(node: OnnxNode, value: Value) -> Any:
-    """A value's TypeProto."""
+    """Return a value's TypeProto."""
     if value.items is not None:
         return items_type(value.items, value.type)
     if value.type is not None and (kind_of(value) != "tensor_type" or value.known is None):
@@ -49,7 +49,10 @@ def type_of(node: OnnxNode, value: Value) -> Any:
 
 
 def items_type(items: Sequence[Value], kind: Any) -> Any:
-    """Type of a sequence or optional of these items; `kind` gives the container, and the element type if there are none."""
+    """Return the type of a sequence or optional of these items.
+
+    `kind` gives the container, and the element type if there are no items.
+    """
     if not items:
         return kind
     found = items[0].type
@@ -59,26 +62,26 @@ def items_type(items: Sequence[Value], kind: Any) -> Any:
 
 
 def kind_of(value: Value) -> str:
-    """`tensor_type`, `sequence_type` or `optional_type`."""
+    """Return the kind of a value: `tensor_type`, `sequence_type` or `optional_type`."""
     return "tensor_type" if value.type is None else value.type.WhichOneof("value") or "tensor_type"
 
 
 def sequence_type(element: Any) -> Any:
-    """The TypeProto of a sequence."""
+    """Return the TypeProto of a sequence."""
     from onnx import helper
 
     return helper.make_sequence_type_proto(element)
 
 
 def optional_type(element: Any) -> Any:
-    """The TypeProto of an optional."""
+    """Return the TypeProto of an optional."""
     from onnx import helper
 
     return helper.make_optional_type_proto(element)
 
 
 def element_type(value: Value) -> Any:
-    """The TypeProto of a sequence's members; of an optional's content."""
+    """Return the TypeProto of a sequence's members, or of an optional's content."""
     kind = kind_of(value)
     if kind == "tensor_type":
         raise UnsupportedNodeError("not a sequence: got a tensor, expected a sequence")
@@ -86,7 +89,7 @@ def element_type(value: Value) -> Any:
 
 
 def element_dtype(value: Value) -> DataType:
-    """The element type of a sequence's members.  Raises UnsupportedNodeError for members that are no tensors."""
+    """Return the element type of a sequence's members. Raises UnsupportedNodeError if they are not tensors."""
     found = element_type(value)
     dtype = BY_ONNX_NUMBER.get(found.tensor_type.elem_type) if found.WhichOneof("value") == "tensor_type" else None
     if dtype is None:
@@ -95,14 +98,14 @@ def element_dtype(value: Value) -> DataType:
 
 
 def common_dims(one: Dims | None, other: Dims | None) -> Dims | None:
-    """Shape that covers both shapes."""
+    """Return the shape that covers both shapes."""
     if one is None or other is None or len(one) != len(other):
         return None
     return tuple(a if a == b else None for a, b in zip(one, other, strict=True))
 
 
 def common_type(one: Any, other: Any) -> Any:
-    """Type that covers both types.  Raises UnsupportedNodeError if they have nothing in common."""
+    """Return the type that covers both types. Raises UnsupportedNodeError if they have nothing in common."""
     from onnx import helper
 
     if one is None or other is None:
@@ -124,7 +127,7 @@ def common_type(one: Any, other: Any) -> Any:
 
 
 def as_tensor(node: OnnxNode, value: Value) -> Value:
-    """A sequence as a TensorList, or an optional as an Optional."""
+    """Return a sequence as a TensorList, or an optional as an Optional."""
     if value.ref is not None:
         return value
     assert value.items is not None
@@ -143,27 +146,27 @@ def _tensor(value: Value) -> TensorRef:
 
 
 def empty_list(node: OnnxNode, dtype: DataType) -> TensorRef:
-    """A TensorList without members, which may have any shape."""
+    """Add an empty TensorList, whose members may have any shape."""
     return node.emit("EmptyTensorList", np.int32(-1), np.int32(-1), element_dtype=dtype)
 
 
 def pushed(node: OnnxNode, handle: TensorRef, item: TensorRef) -> TensorRef:
-    """A TensorList with one more member."""
+    """Add a TensorList with one more member than `handle`."""
     return node.emit("TensorListPushBack", handle, item)
 
 
 def shape_operand(dims: Dims | None) -> Any:
-    """Value of `element_shape`."""
+    """Return the value of `element_shape`."""
     return np.int32(-1) if dims is None else np.array(open_sizes(dims), np.int32)
 
 
 def list_length(node: OnnxNode, handle: TensorRef) -> TensorRef:
-    """Number of members of a TensorList: an int32 scalar."""
+    """Return the number of members of a TensorList, as an int32 scalar."""
     return node.emit("TensorListLength", handle)
 
 
 def list_item(node: OnnxNode, value: Value, index: TensorRef) -> Value:
-    """A member of a TensorList, by an int32 scalar from 0 on."""
+    """Return a member of a TensorList; `index` is an int32 scalar from 0 on."""
     kind = element_type(value)
     dims = dims_of(kind)
     made = node.emit("TensorListGetItem", value.ref, index, shape_operand(dims), element_dtype=element_dtype(value))
@@ -171,7 +174,7 @@ def list_item(node: OnnxNode, value: Value, index: TensorRef) -> Value:
 
 
 def stacked(node: OnnxNode, handle: TensorRef, dtype: DataType, dims: Dims | None, length: int | None = None) -> Value:
-    """All members of a TensorList, which have one shape, along a new first axis."""
+    """Return all members of a TensorList, which have one shape, stacked along a new first axis."""
     counted = -1 if length is None else length
     made = node.emit("TensorListStack", handle, shape_operand(dims), element_dtype=dtype, num_elements=counted)
     return tensor_value(node, made, None if dims is None else (length, *dims))
@@ -188,7 +191,7 @@ def _optional(node: OnnxNode, value: Value) -> TensorRef:
 
 
 def optional_content(node: OnnxNode, value: Value) -> Value:
-    """Content of an Optional."""
+    """Return the content of an Optional."""
     kind = element_type(value)
     is_tensor = kind.WhichOneof("value") == "tensor_type"
     dtype = BY_ONNX_NUMBER[kind.tensor_type.elem_type] if is_tensor else VARIANT

@@ -1,4 +1,4 @@
-"""The `onnx` package, which an extra brings, and a model's bytes as its message."""
+"""The optional package `onnx`, and the parser of a model's bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def import_onnx() -> Any:
 
 
 def parse_model(data: bytes, name: str) -> Message:
-    """A ModelProto.  Raises GraphFileError for bytes that are none."""
+    """Parse a ModelProto. Raises GraphFileError for invalid bytes."""
     onnx = import_onnx()
     from google.protobuf.message import DecodeError
 

@@ -1,4 +1,4 @@
-"""Names of ONNX, which may hold anything, -> names that TensorFlow allows."""
+"""Conversion of ONNX's names, which may have any characters, to names that TensorFlow allows."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ def check_names(*names: Any) -> None:
 
 
 def scope_name(name: str, otherwise: str) -> str:
-    """Node name for `/layer1/conv/Conv`: `layer1/conv/Conv`, with `_` for invalid characters; `otherwise` if nothing is
-    left.
+    """Return a node name with `_` for invalid characters, such as `layer1/conv/Conv` for `/layer1/conv/Conv`.
+
+    Returns `otherwise` if nothing is left.
     """
     kept = _NO_START.sub("", _SLASHES.sub("/", _NOT_ALLOWED.sub("_", name))).rstrip("/")
     return kept or otherwise

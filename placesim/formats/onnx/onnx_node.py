@@ -1,4 +1,4 @@
-"""A node of an ONNX graph for its row: inputs as tensors, and methods that add ops to the graph being built."""
+"""A node of an ONNX graph for its converter: inputs as tensors, and methods that add ops to the graph."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def describe_row(row: Row, text: str) -> Row:
 
 
 class UnsupportedNodeError(GraphBuildError):
-    """Feature that a row cannot convert to ops, in a sentence."""
+    """A feature of a node that its converter does not support, described in a sentence."""
 
 
 def check_range(content: np.ndarray, dtype: DataType) -> None:
-    """Raises UnsupportedNodeError for integers that are too large for another integer type."""
+    """Raise UnsupportedNodeError for integers that are too large for another integer type."""
     if not content.size or content.dtype.kind not in "iu" or dtype.numpy.kind not in "iu":
         return
     limits = np.iinfo(dtype.numpy)
@@ -46,7 +46,7 @@ def check_range(content: np.ndarray, dtype: DataType) -> None:
 
 
 class NodeReading(Protocol):
-    """Graph around a node while it is read (`GraphReader`), with the same fields."""
+    """Protocol of the reader of a node's graph (`GraphReader`), with the same fields."""
 
     builder: ScopedGraphBuilder
     by_ref: dict[TensorRef, Value]
@@ -54,20 +54,20 @@ class NodeReading(Protocol):
     inferred: dict[str, Any]
 
     def attribute(self, proto: Any) -> Any:
-        """An AttributeProto's value as rows take it."""
+        """Return an AttributeProto's value in the form that converters take."""
 
     def know(self, ref: TensorRef, tensor: TensorValue) -> Value:
-        """Note the content of a constant."""
+        """Record the content of a constant."""
 
     def composition(self, node: OnnxNode) -> Outputs:
-        """Outputs of a node by ONNX's composition of its op.  Raises UnsupportedNodeError if there is none."""
+        """Return the outputs of a node by ONNX's composition of its op. Raises UnsupportedNodeError if there is none."""
 
     def has_kernel(self, op: str, attrs: Mapping[str, DataType]) -> bool:
         """Whether an op is defined, and has a kernel on a CPU, for these types."""
 
 
 class OnnxNode:
-    """A node: `op`, `since` (version of its op's definition), and `inputs`, None for an omitted one."""
+    """A node: `op`, `since` (the version of its op's definition), and `inputs`, with None for an omitted one."""
 
     __slots__ = ("_attrs", "inputs", "name", "op", "proto", "reading", "since", "values")
 
@@ -86,18 +86,18 @@ class OnnxNode:
     # --- what the node says -----------------------------------------------------------------------------------------
 
     def __getitem__(self, index: int) -> TensorRef:
-        """Required input.  Raises UnsupportedNodeError if it is missing or not a tensor."""
+        """Return a required input. Raises UnsupportedNodeError if it is missing or not a tensor."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
             raise UnsupportedNodeError(f"no input {index}: got {len(self.inputs)} inputs, expected a tensor there")
         return found
 
     def input(self, index: int) -> TensorRef | None:
-        """Optional input; None if omitted."""
+        """Return an optional input; None if omitted."""
         return self.inputs[index] if index < len(self.inputs) else None
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """Attribute: an int, float, str (bytes if not UTF-8), tuple of these, TensorValue or GraphProto."""
+        """Return an attribute: an int, float, str (bytes if not UTF-8), tuple of these, TensorValue or GraphProto."""
         found = self._attrs.get(name)
         return default if found is None else self.reading.attribute(found)
 
@@ -107,71 +107,74 @@ class OnnxNode:
 
     @property
     def outputs(self) -> int:
-        """Number of listed outputs."""
+        """Return the number of listed outputs."""
         return len(self.proto.output)
 
     # --- what is known ----------------------------------------------------------------------------------------------
 
     def dtype(self, tensor: TensorRef) -> DataType:
-        """A tensor's element type."""
+        """Return a tensor's element type."""
         found: DataType = self.reading.builder.graph.nodes[tensor.node].signature.output_dtypes[tensor.slot]
         return found
 
     def shape(self, tensor: TensorRef) -> Dims | None:
-        """Known shape of a tensor, None for an unknown rank; of tensors emitted by rows, only constants are known."""
+        """Return the known shape of a tensor; None for an unknown rank.
+
+        Of tensors that converters add, only the shapes of constants are known.
+        """
         value = self.reading.by_ref.get(tensor)
         return None if value is None else value.shape
 
     def rank(self, tensor: TensorRef) -> int | None:
-        """Number of dimensions of a tensor; None if it is unknown."""
+        """Return the number of dimensions of a tensor; None if it is unknown."""
         shape = self.shape(tensor)
         return None if shape is None else len(shape)
 
     def known_rank(self, tensor: TensorRef) -> int:
-        """Rank of a tensor, for rows that need it.  Raises UnsupportedNodeError if it is unknown."""
+        """Return the rank of a tensor, for converters that need it. Raises UnsupportedNodeError if it is unknown."""
         rank = self.rank(tensor)
         if rank is None:
             raise UnsupportedNodeError("unknown rank: expected an input whose rank can be inferred before the model runs")
         return rank
 
     def content(self, tensor: TensorRef | None) -> np.ndarray[Any, Any] | None:
-        """Elements of a tensor known before the graph runs, else None."""
+        """Return the elements of a tensor if they are known before the graph runs, else None."""
         value = None if tensor is None else self.reading.by_ref.get(tensor)
         return None if value is None else value.content
 
     def sizes_known(self, vector: TensorRef) -> list[int | None] | None:
-        """Elements of a shape vector, None for unknown ones; None if even their number is unknown."""
+        """Return the elements of a shape vector, None for unknown ones; None if even their number is unknown."""
         value = self.reading.by_ref.get(vector)
         if value is None or value.known is None:
             return None
         return [None if size is None else int(size) for size in value.known.reshape(-1).tolist()]
 
     def output_type(self, index: int = 0) -> Any:
-        """Inferred TypeProto of an output, else None."""
+        """Return the inferred TypeProto of an output; None if it is unknown."""
         return self.reading.inferred.get(self.proto.output[index]) if self.has_output(index) else None
 
     def output_dtype(self, index: int = 0) -> DataType | None:
-        """Element type of a tensor output, if it can be inferred."""
+        """Return the element type of a tensor output; None if it is unknown."""
         found = self.output_type(index)
         return None if found is None else BY_ONNX_NUMBER.get(found.tensor_type.elem_type)
 
     # --- what is added ----------------------------------------------------------------------------------------------
 
     def emit(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> TensorRef:
-        """Add an op and return its first output.  Inputs are tensors, lists of them (for list arguments) and literals.
+        """Add an op and return its first output.
 
-        Attrs have the forms of `ops/attributes.py`; types and counts implied by inputs may be left out.  The default name is
-        the op's, in the node's scope.
+        Inputs are tensors, lists of them (for list arguments) and literals. Attrs have the forms of `ops/attributes.py`; types
+        and counts implied by inputs may be left out. The default name is the op's, in the node's scope.
         """
         return self.emit_all(op, *inputs, name=name, **attrs)[0]
 
     def emit_all(self, op: str, *inputs: Any, name: str | None = None, **attrs: Any) -> tuple[TensorRef, ...]:
-        """Like `emit`, returning all outputs."""
+        """Add an op like `emit`, and return all outputs."""
         made = self.reading.builder.add(op, list(_flat(inputs)), name=name, attrs=attrs)
         return tuple(TensorRef(made.id, slot) for slot in range(len(made.signature.output_dtypes)))
 
     def constant(self, value: Any, dtype: DataType | None = None, name: str | None = None) -> TensorRef:
-        """A Const of a literal, an array or a TensorValue; its content is known."""
+        """Add a Const of a literal, an array or a TensorValue; its content is known."""
         made = self.reading.builder.constant(value, dtype, name=name)
         ref = TensorRef(made.id, 0)
         tensor: TensorValue = made.attrs["value"]
@@ -179,9 +182,9 @@ class OnnxNode:
         return ref
 
     def cast(self, tensor: TensorRef, dtype: DataType) -> TensorRef:
-        """A tensor as another type; the tensor itself where it has that.
+        """Return a tensor cast to another type; the tensor itself if it has that type.
 
-        Raises UnsupportedNodeError for integers that are known and too large for a narrower integer type.
+        Raises UnsupportedNodeError for known integers that are too large for a narrower integer type.
         """
         own = self.dtype(tensor)
         if own is dtype:
@@ -192,7 +195,10 @@ class OnnxNode:
         return self.emit("Cast", tensor, DstT=dtype)
 
     def narrow(self, tensor: TensorRef, what: str) -> TensorRef:
-        """Cast an integer scalar or vector to `int32`; too large a value is an error, now if known, else by an Assert."""
+        """Return an integer scalar or vector cast to `int32`.
+
+        A value that is too large is an error: at once if it is known, else by an Assert.
+        """
         found = self.cast(tensor, INT32)
         if found == tensor or self.content(tensor) is not None:
             return found
@@ -204,16 +210,16 @@ class OnnxNode:
         return TensorRef(self.reading.builder.add("Identity", [found], control_inputs=[check]).id, 0)
 
     def like(self, value: Any, tensor: TensorRef) -> TensorRef:
-        """A scalar Const of a tensor's type."""
+        """Add a scalar Const of a tensor's type."""
         dtype = self.dtype(tensor)
         return self.constant(np.asarray(value).astype(dtype.numpy), dtype)
 
     def vector(self, values: Sequence[int], name: str | None = None) -> TensorRef:
-        """Const of `int64` numbers, ONNX's type for shapes and axes."""
+        """Add a Const of `int64` numbers, ONNX's type for shapes and axes."""
         return self.constant(np.asarray(values, np.int64).reshape(-1), INT64, name)
 
     def sizes(self, tensor: TensorRef) -> TensorRef:
-        """Shape of a tensor as an `int64` vector: a Const if known, else by Shape."""
+        """Return the shape of a tensor as an `int64` vector: a Const if known, else from a Shape op."""
         shape = self.shape(tensor)
         if shape is not None and None not in shape:
             return self.vector([size for size in shape if size is not None], "shape")
@@ -221,7 +227,7 @@ class OnnxNode:
         return found if shape is None else self.know_shape(found, (len(shape),))
 
     def size(self, tensor: TensorRef, axis: int) -> int | TensorRef:
-        """One size of a tensor: a number if known, else an `int64` scalar."""
+        """Return one size of a tensor: a number if known, else an `int64` scalar."""
         shape = self.shape(tensor)
         known = None if shape is None or not -len(shape) <= axis < len(shape) else shape[axis]
         if known is not None:
@@ -229,30 +235,30 @@ class OnnxNode:
         return self.part(self.emit("Shape", tensor, out_type=INT64), axis)
 
     def part(self, vector: TensorRef, index: int) -> TensorRef:
-        """A scalar of a vector."""
+        """Return an element of a vector as a scalar."""
         end = self.vector([0 if index == -1 else index + 1])
         mask: dict[str, Any] = {"end_mask": 1} if index == -1 else {}
         return self.emit("StridedSlice", vector, self.vector([index]), end, self.vector([1]), shrink_axis_mask=1, **mask)
 
     def range_of(self, vector: TensorRef, start: int | None, end: int | None) -> TensorRef:
-        """`vector[start:end]`."""
+        """Return `vector[start:end]`."""
         masks: dict[str, Any] = {**({"begin_mask": 1} if start is None else {}), **({"end_mask": 1} if end is None else {})}
         bounds = [self.vector([start or 0]), self.vector([end or 0]), self.vector([1])]
         return self.emit("StridedSlice", vector, *bounds, **masks)
 
     def scalar(self, size: int | TensorRef) -> TensorRef:
-        """A size as a scalar tensor of `int64`."""
+        """Return a size as a scalar tensor of `int64`."""
         return self.constant(size, INT64) if isinstance(size, int) else size
 
     def pack(self, sizes: Sequence[int | TensorRef]) -> TensorRef:
-        """Vector of sizes; a Const if all are numbers."""
+        """Return a vector of sizes; a Const if all are numbers."""
         numbers = [size for size in sizes if isinstance(size, int)]
         if len(numbers) == len(sizes):
             return self.vector(numbers, "shape")
         return self.emit("Pack", [self.scalar(size) for size in sizes], axis=0)
 
     def permuted(self, tensor: TensorRef, order: Sequence[int]) -> TensorRef:
-        """Transpose; returns the tensor itself for the identity order."""
+        """Return a transposed tensor; the tensor itself for the identity order."""
         if list(order) == list(range(len(order))):
             return tensor
         made = self.emit("Transpose", tensor, self.constant(np.asarray(order, np.int32), name="perm"))
@@ -260,7 +266,10 @@ class OnnxNode:
         return made if shape is None else self.know_shape(made, tuple(shape[axis] for axis in order))
 
     def axis(self, axis: int, tensor: TensorRef) -> int:
-        """Axis as a number from 0 on.  Raises UnsupportedNodeError if it is out of range, or negative with an unknown rank."""
+        """Return an axis as a number from 0 on.
+
+        Raises UnsupportedNodeError if it is out of range, or negative with an unknown rank.
+        """
         if axis >= 0 and self.rank(tensor) is None:
             return axis
         rank = self.known_rank(tensor)
@@ -269,7 +278,10 @@ class OnnxNode:
         return axis % rank
 
     def aligned(self) -> tuple[TensorRef, TensorRef]:
-        """Both inputs reshaped for opset 7's broadcasting; before, `axis` gave the position of the second one's axes."""
+        """Return both inputs, reshaped for the broadcasting of opset 7.
+
+        Before opset 7, `axis` gave the position of the second input's axes.
+        """
         a, b = self[0], self[1]
         axis = self.attr("axis")
         if self.since >= 7 or axis is None or not self.attr("broadcast", 0):
@@ -287,9 +299,9 @@ class OnnxNode:
         return self.reading.has_kernel(op, attrs)
 
     def emit_widened(self, op: str, *inputs: Any, type_attr: str = "T", **attrs: Any) -> TensorRef:
-        """Like `emit`, computed in a wider type and cast back if no CPU kernel exists for the inputs' type.
+        """Add an op like `emit`, in a wider type with a cast back if no CPU kernel exists for the inputs' type.
 
-        All tensors among the inputs have the one type, that of `type_attr`.
+        All tensors among the inputs have the same type, that of `type_attr`.
         """
         tensors = [item for item in _flat(inputs) if isinstance(item, TensorRef)]
         own = self.dtype(tensors[0])
@@ -301,7 +313,7 @@ class OnnxNode:
         return self.cast(made, own) if self.dtype(made) is wide else made
 
     def wider(self, op: str, dtype: DataType, type_attr: str = "T") -> DataType:
-        """The type, or the nearest type with a CPU kernel for the op that holds all its values.
+        """Return the type, or the nearest type with a CPU kernel for the op that can hold all its values.
 
         Raises UnsupportedNodeError if there is none.
         """
@@ -311,14 +323,14 @@ class OnnxNode:
         raise UnsupportedNodeError(f"no kernel of {op} for {dtype.name}: expected a supported type")
 
     def same_shape(self, tensor: TensorRef, like: TensorRef) -> TensorRef:
-        """Record that a tensor has the known shape of another; returns the tensor."""
+        """Record that a tensor has the known shape of another. Returns the tensor."""
         value = self.reading.by_ref.get(like)
         if value is not None and value.shape is not None:
             self.know_shape(tensor, value.shape)
         return tensor
 
     def know_shape(self, tensor: TensorRef, dims: Dims) -> TensorRef:
-        """Record the shape of an emitted tensor for other rows' helpers; returns the tensor."""
+        """Record the shape of an added tensor for other converters. Returns the tensor."""
         from onnx import helper
 
         number = ONNX_NUMBER.get(self.dtype(tensor), 0)
@@ -365,4 +377,4 @@ def _wider() -> dict[str, tuple[DataType, ...]]:
 
 
 _WIDER = _wider()
-"""Fallback types; for `int64` and `uint64`, `double` can't represent the largest values, which is better than no kernel."""
+"""Wider types to use instead. `double` can't hold the largest `int64` and `uint64`, but this is better than no kernel."""

@@ -1,6 +1,6 @@
 """Placement of unknown ops: each becomes an op of the registry, with kernels for the requested device types.
 
-Nothing computes it, so that it is placed, explained and shown, and neither run nor simulated.
+It has no numpy kernel, so that it can be placed, explained and shown, but neither run nor simulated.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class OpaqueOps:
 
 
 def op_name(domain: str, op: str) -> str:
-    """`com.microsoft`, `FusedConv` -> `ComMicrosoft>FusedConv`, as TensorFlow names others' ops; ONNX's own get `Onnx>`."""
+    """Return an op's name in TensorFlow's form: `ComMicrosoft>FusedConv` for `FusedConv` of `com.microsoft`.
+
+    ONNX's own ops get the prefix `Onnx>`.
+    """
     words = [word[0].upper() + word[1:] for word in _NOT_ALLOWED.split(domain or "onnx") if word]
     return f"{''.join(words) or 'Other'}>{_NOT_ALLOWED.sub('_', op)}"

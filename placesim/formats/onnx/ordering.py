@@ -1,4 +1,4 @@
-"""Topological order of nodes, the file's own order if that is valid."""
+"""Topological order of nodes; the file's own order if that is valid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.formats.problems import spell
 
 
 def read_names(proto: Any) -> Iterator[str]:
-    """The names that a node reads: its inputs, and what the bodies in its attributes read from around them."""
+    """Yield the names that a node reads: its inputs, and the outer names that the bodies in its attributes read."""
     yield from (name for name in proto.input if name)
     for attr in proto.attribute:
         for graph in (*((attr.g,) if attr.HasField("g") else ()), *attr.graphs):
@@ -19,7 +19,7 @@ def read_names(proto: Any) -> Iterator[str]:
 
 
 def outer_names(graph: Any) -> dict[str, None]:
-    """Names that a body reads from outside, in order of use."""
+    """Return the names that a body reads from outside, in order of use."""
     own = {given.name for given in graph.input} | {tensor.name for tensor in graph.initializer}
     own |= {tensor.values.name for tensor in graph.sparse_initializer}
     own |= {name for node in graph.node for name in node.output}
@@ -28,7 +28,7 @@ def outer_names(graph: Any) -> dict[str, None]:
 
 
 def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
-    """Nodes with their positions in the file.  Raises UnsupportedNodeError for a cycle."""
+    """Return the nodes in topological order, with their positions in the file. Raises UnsupportedNodeError for a cycle."""
     makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
     waits = [{makers[name] for name in read_names(node) if name in makers} for node in nodes]
     if all(maker < index for index, needed in enumerate(waits) for maker in needed):
@@ -53,7 +53,7 @@ def in_order(nodes: Sequence[Any]) -> list[tuple[int, Any]]:
 
 
 def _circle(nodes: Sequence[Any], waits: Sequence[set[int]], left: set[int]) -> str:
-    """Message about the remaining nodes: the cycle that is reached from the first of them against their edges."""
+    """Return the message about a cycle among the remaining nodes."""
     seen: dict[int, int] = {}
     index = min(left)
     while index not in seen:

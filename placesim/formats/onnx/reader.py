@@ -1,4 +1,4 @@
-"""Reader of ONNX models: a graph file, and the names of the model's inputs and outputs."""
+"""Reader of ONNX models, which returns a graph file and the names of the model's inputs and outputs."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from placesim.graph.session_steps import Fetch, GraphFile, GraphStep
 from placesim.ops.registry import Registry, load_registry
 
 MAX_PROBLEMS = 100
-"""A model with more is not read to its end."""
+"""Maximum number of problems in a model; reading ends there."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxFile:
-    """Content of an ONNX file: `inputs` and `outputs` map ONNX's names to tensors, `annotations` devices to their number of
-    nodes.
+    """The content of an ONNX file.
 
-    `made` is which nodes each of ONNX's became, as `GraphReader.made` has it; `data` the model's bytes,
-    `tensor_files` those beside it that hold tensors.
+    `inputs` and `outputs` map ONNX's names to tensors. `annotations` maps devices to their numbers of nodes. `made` has the
+    nodes made from each ONNX node, as in `GraphReader.made`. `data` is the model's bytes, and `tensor_files` are other files
+    with tensors.
     """
 
     file: GraphFile
@@ -58,12 +58,13 @@ def read_onnx(
     unknown_devices: Sequence[str] = (),
     layers: Sequence[LayerRule] | None = (),
 ) -> OnnxFile:
-    """A ModelProto's bytes; large weights become views of them.
+    """Read a ModelProto's bytes; large weights become views of them.
 
-    `name` is the file's, for messages; weights of other files are looked for in `directory` alone.  With `unknown_devices`,
-    such as `("CPU", "GPU")`, an op that nothing here knows is placed there.  Nodes ask for the devices of their `layers`, else
-    of the model's own annotations; with None for no device.  Raises GraphFileError with
-    all that is wrong, UsageError if the `onnx` package is not installed.
+    `name` is the file's name, for messages. Weights in other files must lie in `directory`. With `unknown_devices`, such as
+    `("CPU", "GPU")`, an unknown op can be placed on these device types.
+
+    Nodes request the devices of their `layers`, else those of the model's own annotations; with None they request no device.
+    Raises GraphFileError with all problems, and UsageError if the `onnx` package is not installed.
     """
     try:
         rest, views = lift_weights(data)
@@ -105,7 +106,7 @@ def _read(
 
 
 def _read_graph(reading: GraphReader, graph: Any, problems: FileProblems) -> tuple[dict[str, TensorRef], dict[str, TensorRef]]:
-    """Adds a graph's nodes; its inputs and outputs by name."""
+    """Add a graph's nodes, and return its inputs and outputs by name."""
     initializers = {tensor.name for tensor in graph.initializer}
     inputs: dict[str, TensorRef] = {}
     for index, given in enumerate(graph.input):
@@ -134,7 +135,7 @@ def _read_graph(reading: GraphReader, graph: Any, problems: FileProblems) -> tup
 
 
 def _check_model(proto: Any, problems: FileProblems) -> None:
-    """Report facts that a model lacks and its nodes need."""
+    """Report missing information that the model's nodes need."""
     from onnx import defs
 
     if not proto.HasField("graph"):
@@ -164,7 +165,7 @@ def _text(builder: ScopedGraphBuilder, ref: TensorRef) -> str:
 
 
 class _problem_reporter:  # noqa: N801 - a context manager, as a function would be
-    """Turns GraphBuildError into a problem of the model."""
+    """Context that records a GraphBuildError as a problem of the model."""
 
     def __init__(self, problems: FileProblems, index: int, what: str) -> None:
         self._problems, self._index, self._what = problems, index, what

@@ -12,7 +12,7 @@ from placesim.formats.problems import one_of, spell
 
 
 class _FormalInput(NamedTuple):
-    """Definition of an op's input."""
+    """The definition of an op's input."""
 
     name: str
     is_required: bool
@@ -20,7 +20,7 @@ class _FormalInput(NamedTuple):
 
 
 class _Rules(NamedTuple):
-    """Checks of a node, in the form in which they are applied."""
+    """The checks of a node, made from its op's definition."""
 
     inputs: tuple[_FormalInput, ...]
     is_variadic: bool
@@ -99,7 +99,7 @@ def _attribute_type(number: int) -> str:
 
 
 def type_text(kind: Any) -> str:
-    """A TypeProto in the notation of op definitions, such as `seq(tensor(float))`; empty if unset."""
+    """Return a TypeProto in the notation of op definitions, such as `seq(tensor(float))`; empty if unset."""
     if kind is None:
         return ""
     which = kind.WhichOneof("value")

@@ -1,4 +1,4 @@
-"""TensorProtos to constants; large arrays are views of the model or of files beside it."""
+"""Conversion of TensorProtos to constants. Large arrays are views of the model or of other files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Message = Any
 
 
 class TensorReader:
-    """Makes constants of a model's tensors.
+    """A maker of constants from a model's tensors.
 
-    `views` is the content that `weights` took out; `directory` is the model's, in which alone further files are looked for;
-    None if the model came from no file.
+    `views` is the content that `weights` separated. Other files must lie in `directory`, the model's; it is None if the model
+    came from no file.
     """
 
     def __init__(self, views: list[memoryview], directory: Path | None) -> None:
@@ -37,7 +37,7 @@ class TensorReader:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """External data files that were read."""
+        """Return the external data files that were read."""
         return (
             ()
             if self._directory is None
@@ -69,7 +69,10 @@ class TensorReader:
             raise GraphBuildError(f"invalid tensor: {error}") from None
 
     def read_sparse(self, tensor: Message) -> TensorValue:
-        """A SparseTensorProto, whose indices are numbers of elements or `[n, rank]`, as a dense constant.  Raises as `read`."""
+        """Read a SparseTensorProto as a dense constant. Raises the errors of `read`.
+
+        Its indices are numbers of elements, or have shape `[n, rank]`.
+        """
         dims = tuple(tensor.dims)
         values, indices = self.read(tensor.values), self.read(tensor.indices).array
         check_size(dims, values.dtype)
@@ -91,7 +94,7 @@ class TensorReader:
         return self._external(entries, size)
 
     def _external(self, entries: dict[str, str], expected: ContentSize) -> bytes:
-        """Part of an external data file; no more is read than type and shape need."""
+        """Return the part of an external data file that type and shape need."""
         location = entries.get("location", "")
         if self._directory is None:
             raise GraphBuildError(f"no weights file: got location '{location}' in a model not read from a file")
@@ -130,7 +133,7 @@ class TensorReader:
 
 
 class ContentSize(NamedTuple):
-    """Number of bytes of a tensor's content, and its reason: type and shape."""
+    """The number of bytes of a tensor's content, with the type and shape that determine it."""
 
     num_bytes: int
     reason: str

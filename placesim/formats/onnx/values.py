@@ -1,4 +1,4 @@
-"""Value of an ONNX name while a graph is read: a tensor of the graph being built, with its known facts."""
+"""The value of an ONNX name while a graph is read: a tensor of the built graph, with known facts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Dims = tuple[int | None, ...]
 class Value:
     """A value of an ONNX graph.
 
-    `ref` is the tensor, None for what is none (a sequence, see `items`); `type` is ONNX's TypeProto as far as it could be
-    inferred; `known` its elements where they are known before anything runs, as an array, whose elements are objects and None
-    where only some are known; `items` are the members of a sequence whose length is known.
+    `ref` is the tensor; None for a value that is no tensor, such as a sequence. `type` is ONNX's TypeProto as far as it could
+    be inferred. `known` has the elements that are known before execution. If only some are known, it is an array of objects,
+    with None for unknown elements. `items` are the members of a sequence of known length.
     """
 
     ref: TensorRef | None
@@ -29,20 +29,20 @@ class Value:
 
     @property
     def shape(self) -> Dims | None:
-        """Known shape; None for an unknown rank."""
+        """Return the known shape; None for an unknown rank."""
         if self.known is not None:
             return tuple(self.known.shape)
         return dims_of(self.type)
 
     @property
     def content(self) -> np.ndarray[Any, Any] | None:
-        """Elements if all are known, else None."""
+        """Return the elements if all are known, else None."""
         known = self.known
         return None if known is None or (known.dtype == object and any(item is None for item in known.flat)) else known
 
 
 def dims_of(type_proto: Any) -> Dims | None:
-    """Shape in a tensor's TypeProto; None if it has none."""
+    """Return the shape in a tensor's TypeProto; None if it has none."""
     if type_proto is None or not type_proto.HasField("tensor_type") or not type_proto.tensor_type.HasField("shape"):
         return None
     return tuple(dim.dim_value if dim.HasField("dim_value") else None for dim in type_proto.tensor_type.shape.dim)

@@ -1,6 +1,6 @@
 """Separation of a model's large tensors from its bytes, as views, before `onnx` parses the rest.
 
-Weights are therefore never copied.  A separated tensor has `data_location: EXTERNAL` and the number of its view under the key
+Weights are therefore never copied. A separated tensor has `data_location: EXTERNAL`, and the number of its view under the key
 LIFTED. Source of the field numbers: `onnx.proto`.
 """
 
@@ -11,13 +11,13 @@ from typing import NamedTuple
 from placesim.core.protobuf_wire import BYTES, field_head, fields, message_field, number_field
 
 LIFTED = "placesim:lifted"
-"""The key of `external_data` under which the number of a view stands."""
+"""Key of `external_data` with the number of a view."""
 _LARGE_BYTES = 1024
-"""Size below which tensors stay in the model: shapes and axes are read while rows are applied."""
+"""Size in bytes below which tensors stay in the model, because converters read shapes and axes."""
 _RAW, _FLOATS, _DOUBLES = 9, 4, 10
 _EXTERNAL_DATA, _DATA_LOCATION = 13, 14
 _CONTENT = (_RAW, _FLOATS, _DOUBLES)
-"""Fields of a TensorProto that hold its elements as numpy would, one after another."""
+"""Fields of a TensorProto that hold its elements consecutively, as numpy does."""
 _PARTS = {
     "ModelProto": {7: "GraphProto", 25: "FunctionProto"},
     "GraphProto": {1: "NodeProto", 5: "TensorProto"},
@@ -27,7 +27,7 @@ _PARTS = {
 }
 """Messages that can contain tensors, by field number."""
 _MOST_NESTED = 100
-"""As deep as protobuf itself parses messages."""
+"""Maximum depth of nested messages, which is that of protobuf's parser."""
 
 
 class WeightsExtract(NamedTuple):
@@ -38,7 +38,7 @@ class WeightsExtract(NamedTuple):
 
 
 def lift_weights(data: bytes) -> WeightsExtract:
-    """Take the content of large tensors out of a ModelProto.  Raises WireError for bytes that are no message."""
+    """Separate the content of large tensors from a ModelProto. Raises WireError for invalid bytes."""
     views: list[memoryview] = []
     return WeightsExtract(b"".join(_without(memoryview(data), 0, len(data), "ModelProto", views, 0)), views)
 
@@ -46,7 +46,7 @@ def lift_weights(data: bytes) -> WeightsExtract:
 def _without(
     data: memoryview, start: int, end: int, message: str, views: list[memoryview], depth: int
 ) -> list[bytes | memoryview]:
-    """Bytes of a message in pieces, with everything between large parts in one piece."""
+    """Return the bytes of a message in pieces, with everything between large parts in one piece."""
     if message == "TensorProto":
         return _tensor(data, start, end, views)
     parts = _PARTS[message]

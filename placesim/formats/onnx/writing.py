@@ -1,7 +1,7 @@
-"""An ONNX model's bytes with the devices of its nodes in them, as annotations of IR version 11; all else stays byte for byte.
+"""Writer of device annotations (IR version 11) into the bytes of an ONNX model; all other bytes stay the same.
 
-Each node gets an entry of the configuration WRITTEN, which says of each of its outputs that it lies on one device; entries of
-other configurations stay.  Source of the field numbers: `onnx.proto`.
+Each node gets an entry of the configuration WRITTEN, which puts each of its outputs on one device. Entries of other
+configurations stay. Source of the field numbers: `onnx.proto`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from placesim.formats.onnx.devices import CONFIGURATION_FIELD, DEVICE_CONFIGURAT
 from placesim.formats.onnx.reader import OnnxFile
 
 WRITTEN = "placesim"
-"""The name of the configuration."""
+"""Name of the configuration."""
 _IR_VERSION, _GRAPH, _NODE, _OUTPUT = 1, 7, 1, 2
 _NAME, _DEVICE_COUNT, _DEVICE = 1, 2, 3
 _ID, _SHARDING, _TENSOR, _ON = 1, 2, 1, 2
@@ -25,9 +25,10 @@ Pieces = Iterator[bytes | memoryview]
 
 
 def annotate_model(data: bytes, devices: Mapping[str, str]) -> Pieces:
-    """A ModelProto with devices for nodes of its graph, each by the name of the first of its outputs that has one.
+    """Return a ModelProto with devices for nodes of its graph.
 
-    The configuration comes before others, as the first one counts when it is read again.
+    `devices` has the device of each node by the name of its first named output. The configuration is the first, because a
+    reader uses the first one.
     """
     view = memoryview(data)
     names = list(dict.fromkeys(devices.values()))
@@ -68,7 +69,7 @@ def _graph(view: memoryview, graph: Field, devices: Mapping[str, str], numbers: 
 
 
 def _node(view: memoryview, node: Field) -> tuple[list[str], list[memoryview]]:
-    """Names of a node's outputs, and its bytes without earlier device annotations."""
+    """Return the names of a node's outputs, and its bytes without earlier device annotations."""
     outputs: list[str] = []
     kept: list[memoryview] = []
     for field in fields(view, node.value_start, node.end):
@@ -80,14 +81,14 @@ def _node(view: memoryview, node: Field) -> tuple[list[str], list[memoryview]]:
 
 
 def _entry(outputs: list[str], number: int) -> bytes:
-    """A NodeDeviceConfigurationProto with each output unsplit on one device."""
+    """Return a NodeDeviceConfigurationProto that puts each output unsplit on one device."""
     on = number_field(_ON, number, is_written=True)
     specs = [message_field(_SHARDING, message_field(_TENSOR, name.encode()) + on) for name in outputs if name]
     return message_field(DEVICE_CONFIGURATIONS_FIELD, message_field(_ID, WRITTEN.encode()) + b"".join(specs))
 
 
 def _text_in(view: memoryview, message: Field, number: int) -> str:
-    """The text of a field in a message."""
+    """Return the text of a field in a message."""
     if message.wire_type != BYTES:
         return ""
     found = (field for field in fields(view, message.value_start, message.end) if field.number == number)
@@ -95,9 +96,9 @@ def _text_in(view: memoryview, message: Field, number: int) -> str:
 
 
 def node_devices(found: OnnxFile, nodes: Mapping[str, str]) -> dict[str, str]:
-    """Device of each ONNX node: that of most nodes made from it, given by its first output.
+    """Return the device of each ONNX node, by its first output: the device of most nodes made from it.
 
-    `nodes` are these nodes' devices, by name; of as many on two devices the one of the last node counts.
+    `nodes` has the devices of the graph's nodes by name. If two devices have equally many, that of the last node is taken.
     """
     graph = found.file.graph
     devices = {}

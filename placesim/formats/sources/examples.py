@@ -1,4 +1,4 @@
-"""The graph files that come with placesim: those of `graphs/`, in a clone and in an installation."""
+"""The example graph files of placesim, in `graphs/` of a clone or of an installation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _INSTALLED = Path("share") / "placesim" / "graphs"
 
 
 def titles() -> dict[str, str]:
-    """The first sentence of each, by its name."""
+    """Return the first sentence of each example, by name."""
     return {name: _title(path.read_text(encoding="utf-8")) for name, path in sorted(_paths().items())}
 
 
 def read_example(name: str) -> str:
-    """Text of an example, by name with or without extension.  Raises UsageError for an unknown one."""
+    """Return the text of an example, by name with or without extension. Raises UsageError for an unknown one."""
     name, known = name.removesuffix(ENDING), _paths()
     if name not in known:
         listed = ", ".join(sorted(known)) or "none, as graphs/ was not installed"
@@ -38,7 +38,7 @@ def _paths() -> dict[str, Path]:
 
 
 def _title(text: str) -> str:
-    """The first sentence of the comment that a file begins with."""
+    """Return the first sentence of the comment at the start of a file."""
     words = []
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -1,6 +1,6 @@
-"""A graph built in Python, node by node, as the entries of a graph file are: `placesim.GraphBuilder`.
+"""The builder of a graph in Python, node by node, like the entries of a graph file: `placesim.GraphBuilder`.
 
-Nothing heavy is imported before a builder is made, so that the package starts as fast as a shell tool.
+Large modules are imported only when a builder is made, so that `import placesim` is as fast as a shell tool.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class NodeHandle:
-    """A node of a builder, or a variable: an input of other nodes, by its first output, or with `[i]` by another.
+    """A node or variable of a builder, as an input of other nodes. It is the first output; `[i]` selects another.
 
-    `name` is the full name of the node, as fetches and feeds have it; in the body of a function it is its name there.
+    `name` is the full name of the node for fetches and feeds; in the body of a function, it is the name there.
     """
 
     __slots__ = ("_builder", "_item", "name")
@@ -34,7 +34,7 @@ class NodeHandle:
         return f"<placesim node {self.name}>"
 
     def __getitem__(self, index: int) -> NodeHandle:
-        """Another output of the node.  Raises TypeError for a variable's value, which is one tensor."""
+        """Return another output of the node. Raises TypeError for a variable, whose value is a single tensor."""
         from placesim.graph.graph import Node, TensorRef
 
         if not isinstance(self._item, Node):
@@ -42,24 +42,24 @@ class NodeHandle:
         return NodeHandle(f"{self.name}:{index}", TensorRef(self._item.id, index), self._builder)
 
     def __iter__(self) -> Iterator[Any]:
-        """None: how many outputs a node has is not asked by unpacking it.  Raises TypeError."""
+        """Raise TypeError, because the number of outputs can't be found by unpacking a node."""
         raise TypeError(f"{self!r} is not iterable: select an output with [i]")
 
 
 class _Level:
-    """A graph that nodes are added to: the file's, that of a function, or the body of a conditional or loop."""
+    """A graph that nodes are added to: that of the file, of a function, or of the body of a conditional or loop."""
 
     def __init__(self, builder: NodeBuilder, functions: FunctionMaker | None = None, open_types: Any = None) -> None:
         self.builder = builder
         self.is_body = functions is not None
         self.open_types: Mapping[str, Any] = open_types or {}
         self.error: Exception | None = None
-        """Error that rejected a body: it cannot continue, as its nodes have been counted."""
+        """The error that rejected a node of the body. The body can't continue, because its nodes have been numbered."""
         self._functions = functions
 
     @property
     def functions(self) -> FunctionMaker:
-        """Factory of conditionals and loops for this graph."""
+        """Return the maker of conditionals and loops for this graph."""
         from placesim.formats.graph_file.entries.node_makers import make_functions
 
         if self._functions is None:
@@ -68,7 +68,7 @@ class _Level:
 
 
 class _BodyExit(Exception):
-    """A body's Python was left by an error of its own."""
+    """An exception of the caller's own code ended a body."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -76,7 +76,7 @@ class _BodyExit(Exception):
 
 
 class GraphBuilder:
-    """Adds nodes in scopes, by the rules of TensorFlow's Python and with the builder that reads graph files.
+    """A builder that adds nodes in scopes, by the rules of TensorFlow's Python and of graph files.
 
         builder = placesim.GraphBuilder()
         with builder.device("/gpu:0"), builder.name_scope("tower"):
@@ -84,8 +84,9 @@ class GraphBuilder:
             y = builder.add("MatMul", x, builder.variable("w", [4, 2]), name="y")
         placesim.place(builder, gpu=1)
 
-    It is a source wherever a path is one.  Every method that adds a node raises GraphBuildError if TensorFlow's Python, or
-    a graph file, would refuse it, and then adds nothing.  `tensorflow` is the release whose ops it has, such as "1.15".
+    All functions that take a path take a builder too.  Every method that adds a node raises GraphBuildError if TensorFlow's
+    Python, or a graph file, would refuse the node, and then adds nothing.  `tensorflow` is the release that provides the ops,
+    such as "1.15".
     """
 
     def __init__(self, name: str = "<builder>", tensorflow: Any = None) -> None:
@@ -100,14 +101,14 @@ class GraphBuilder:
 
     @property
     def _builder(self) -> NodeBuilder:
-        """Of the graph that nodes are added to now: the file's, or the innermost body's."""
+        """Return the builder of the current graph: that of the file, or of the innermost body."""
         return self._levels[-1].builder
 
     def __repr__(self) -> str:
         return f"<placesim.GraphBuilder {self.name}: {len(self)} nodes>"
 
     def __len__(self) -> int:
-        """Number of nodes outside functions."""
+        """Return the number of nodes outside functions."""
         return len(self._file.graph)
 
     def add(
@@ -120,13 +121,12 @@ class GraphBuilder:
         attrs: Mapping[str, Any] | None = None,
         **more_attrs: Any,
     ) -> NodeHandle:
-        """A node of a registered op.
+        """Add a node of a registered op.
 
-        `inputs` are what this builder has made, lists of it, or literals (numbers, texts, lists, arrays), which become
-        constants.
-        Attrs are given by name, with values as a graph file has them (`dtype="float32"`, `shape=[None, 4]`), or under `attrs`
-        where a name is a parameter's; type and count attrs may be left to be inferred.  `device` is merged into that of the
-        scopes; None leaves the scopes' aside.
+        `inputs` are results of this builder, lists of them, or literals (numbers, texts, lists, arrays), which become
+        constants. Attrs are given by name, with values as in a graph file (`dtype="float32"`, `shape=[None, 4]`). An attr with
+        the name of a parameter goes into `attrs`. Type and count attrs may be left out; they are inferred. `device` is merged
+        into that of the scopes; None ignores that of the scopes.
         """
         controls = self._controls(control_inputs)
         builder = self._builder
@@ -142,7 +142,7 @@ class GraphBuilder:
     def constant(
         self, value: Any, dtype: str | None = None, shape: Sequence[int] | None = None, name: str | None = None
     ) -> NodeHandle:
-        """Add a `Const` as `tf.constant` does; the default dtype is the value's."""
+        """Add a `Const` as `tf.constant` does. By default, the value determines the dtype."""
         from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import constant_value
         from placesim.formats.problems import InvalidValue
@@ -163,10 +163,10 @@ class GraphBuilder:
         initializer: Any = None,
         kind: str = "ref",
     ) -> NodeHandle:
-        """A variable with its initializer; as an input it is its value.  It stands outside of functions and bodies.
+        """Add a variable with its initializer. As an input, it is its value. It is always outside functions and bodies.
 
-        `initializer` is what a graph file's is (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`),
-        whose value may say shape and dtype; `kind` is `ref` or `resource`.
+        `initializer` is as in a graph file (`"zeros"`, `{"random_normal": {"stddev": 0.1}}`, `{"value": [1.0, 2.0]}`); a value
+        may determine shape and dtype. `kind` is `ref` or `resource`.
         """
         from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.entries.variable_entries import initializer_value, kind_value
@@ -192,7 +192,10 @@ class GraphBuilder:
         return NodeHandle(self._builder.graph.nodes[made.node].name, made, self._builder)
 
     def initializer(self, name: str = "init") -> NodeHandle:
-        """A node that runs the initializers of all variables made before it; in a body its calls wait for these."""
+        """Add a node that runs the initializers of all variables made so far.
+
+        In a body, the node's calls wait for these initializers.
+        """
         from placesim.core.errors import GraphBuildError
         from placesim.graph.variables import add_global_initializer
 
@@ -216,9 +219,9 @@ class GraphBuilder:
     ) -> str:
         """Add a function to the library and return its name, for use as an `op` or in attrs as `{"func": name}`.
 
-        `inputs` are arguments with their types, as in a graph file (`{"x": "float32"}`, `{"x": {"type_attr": "T"}}`).  `body`
-        is called with them, and adds its nodes to this builder; it gives `{NAME: node}`, or a node, or a list of nodes, which
-        are named `output`, or `output_0` and so on.
+        `inputs` are arguments with their types, as in a graph file (`{"x": "float32"}`, `{"x": {"type_attr": "T"}}`). `body` is
+        called with them, and adds its nodes to this builder. It returns `{NAME: node}`, a node, or a list of nodes. Unnamed
+        results are called `output`, or `output_0` and so on.
         """
         from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.entries.function_bodies import function_builder, write_body_function
@@ -248,10 +251,10 @@ class GraphBuilder:
         return name
 
     def cond(self, pred: Any, then: Callable[[], Any], otherwise: Callable[[], Any], name: str | None = None) -> Any:
-        """`tf.cond` of version 2: the results of `then` if `pred` is true, else those of `otherwise`.
+        """Add a `tf.cond` of version 2, and return the results of `then` if `pred` is true, else those of `otherwise`.
 
-        Both are called here, and add their nodes to this builder; what they use from outside comes in as an argument.  They
-        give a node each, or lists of as many; so does this.
+        Both functions are called at once, and add their nodes to this builder. Nodes from outside that they use become
+        arguments. Both return a node, or lists of the same length, and so does this method.
         """
         single: list[bool] = []
         with self._making("cond") as functions:
@@ -269,11 +272,11 @@ class GraphBuilder:
         parallel_iterations: int = 10,
         name: str | None = None,
     ) -> list[NodeHandle]:
-        """`tf.while_loop` of version 2: what the loop variables are at its end.
+        """Add a `tf.while_loop` of version 2, and return the final values of the loop variables.
 
-        `cond` and `body` are called here with the variables, and add their nodes to this builder: `cond` gives whether there
-        is another turn, `body` a list of what the variables are then.  `shape_invariants` are shapes of variables whose shape
-        changes, None for those whose does not, "unknown" where not even the rank stays.
+        `cond` and `body` are called at once with the variables, and add their nodes to this builder. `cond` returns whether
+        another iteration follows, and `body` a list of the variables' new values. `shape_invariants` has the shape of each
+        variable whose shape changes. An item is None if the shape stays, and "unknown" if even the rank changes.
         """
         from placesim.core.errors import GraphBuildError
         from placesim.formats.graph_file.plain_values import shape_value
@@ -293,7 +296,7 @@ class GraphBuilder:
 
     @contextmanager
     def _making(self, what: str) -> Iterator[FunctionMaker]:
-        """Context with the factory of a conditional or loop; if it is rejected, none of its nodes remain."""
+        """Yield the maker of a conditional or loop; if that is rejected, none of its nodes remain."""
         from placesim.core.errors import GraphBuildError
 
         level = self._levels[-1]
@@ -311,7 +314,7 @@ class GraphBuilder:
             raise
 
     def _writer(self, body: Callable[..., Any], single: list[bool] | None = None) -> Callable[..., list[Any]]:
-        """Function that calls a body's Python in its graph."""
+        """Return a function that calls the caller's Python code of a body, and adds its nodes to the body's graph."""
 
         def write(functions: FunctionMaker, nodes: Sequence[int]) -> list[Any]:
             from placesim.core.errors import GraphBuildError
@@ -344,7 +347,7 @@ class GraphBuilder:
 
     @contextmanager
     def _adding(self) -> Iterator[None]:
-        """Context that removes rejected nodes; a body in which that happened is rejected itself."""
+        """Remove the nodes of the block if they are rejected; a body in which this happens is rejected too."""
         level = self._levels[-1]
         if level.error is not None:
             raise level.error
@@ -360,19 +363,19 @@ class GraphBuilder:
 
     @contextmanager
     def device(self, device: str | None) -> Iterator[None]:
-        """`tf.device`: merged into the enclosing device, the inner winning field by field; None clears it (2.1)."""
+        """Open a `tf.device` scope: its fields override those of the enclosing device; None clears the device (2.1)."""
         with self._builder.device(device):
             yield
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """`tf.name_scope`: made unique; gives the scope with its trailing slash (2.3.3)."""
+        """Open a `tf.name_scope` with a unique name, and yield the scope with its trailing slash (2.3.3)."""
         with self._builder.name_scope(name) as scope:
             yield scope
 
     @contextmanager
     def colocate_with(self, *made: NodeHandle, ignore_existing: bool = False) -> Iterator[None]:
-        """`tf.colocate_with` around each node in turn (2.2.1)."""
+        """Open a `tf.colocate_with` scope for each node, the last one innermost (2.2.1)."""
         from placesim.formats.graph_file.entries.scope_entries import enter_colocation
 
         builder = self._builder
@@ -385,14 +388,14 @@ class GraphBuilder:
 
     @contextmanager
     def control_dependencies(self, made: Iterable[NodeHandle] | None) -> Iterator[None]:
-        """`tf.control_dependencies`; None clears the enclosing ones."""
+        """Open a `tf.control_dependencies` scope; None clears the enclosing ones."""
         with self._builder.control_dependencies(None if made is None else self._controls(made)):
             yield
 
     # --- what was built ---------------------------------------------------------------------------------------------
 
     def graph_file(self) -> GraphFile:
-        """Current graph as a graph file."""
+        """Return the current graph as a graph file."""
         from placesim.graph.session_steps import GraphFile
 
         return GraphFile(self.name, self._file.graph)
@@ -400,7 +403,7 @@ class GraphBuilder:
     # --- what stands around -----------------------------------------------------------------------------------------
 
     def _level_of(self, made: NodeHandle) -> _Level:
-        """The graph that something was made in.  Raises GraphBuildError for what can't be seen from here."""
+        """Return the graph that a node was made in. Raises GraphBuildError if it can't be used in the current graph."""
         from placesim.core.errors import GraphBuildError
 
         for level in reversed(self._levels):
@@ -414,11 +417,11 @@ class GraphBuilder:
         raise GraphBuildError(f"node from elsewhere: got {made!r}, expected a node of this {where}, not of a finished body")
 
     def _node_id(self, made: NodeHandle) -> int:
-        """The node of something that was made in the graph that is being built."""
+        """Return the id of a node of the current graph."""
         return self._level_of(made).builder.graph.ids[made.name.partition(":")[0]]
 
     def _controls(self, awaited: Iterable[NodeHandle]) -> tuple[int, ...]:
-        """The nodes among these of the graph that is being built; the calls of a body wait for the others."""
+        """Return those of the nodes that are in the current graph. For the others, the calls of the body wait."""
         level, found = self._levels[-1], []
         for made in awaited:
             outside = self._level_of(made)
@@ -429,7 +432,7 @@ class GraphBuilder:
         return tuple(found)
 
     def _operands(self, op: str, full_name: str, inputs: Iterable[Any]) -> list[Any]:
-        """Inputs for the inner builder; variables from outside are read before other tensors are captured."""
+        """Convert inputs for the inner builder. Variables from outside are read before other tensors are captured."""
         from placesim.formats.graph_file.entries.references import takes_handle
 
         level, items = self._levels[-1], list(_flat(inputs))
@@ -451,7 +454,7 @@ class GraphBuilder:
         return capture_outer(level.functions, outside.functions, _tensor_of(item), full_name, as_handle)
 
     def _outer(self, item: Any) -> Any:
-        """Input or output of conditionals and loops: a tensor, a variable, an op without outputs, or a literal."""
+        """Convert an input or output of a conditional or loop: a tensor, a variable, an op without outputs, or a literal."""
         from placesim.formats.graph_file.entries.control_flow_entries import OP_ITSELF, capture_outer
         from placesim.graph.graph import Node, TensorRef
 
@@ -465,7 +468,7 @@ class GraphBuilder:
         return item._item
 
     def _result_ref(self, item: Any) -> TensorRef:
-        """The tensor that a function gives.  Raises GraphBuildError for anything else."""
+        """Return the tensor of a function's result. Raises GraphBuildError for anything else."""
         from placesim.core.errors import GraphBuildError
         from placesim.graph.graph import TensorRef
 
@@ -498,7 +501,7 @@ class GraphBuilder:
 
 
 def _flat(inputs: Iterable[Any]) -> Iterator[Any]:
-    """Lists of nodes one after another, as a NodeDef has them; literals as they are."""
+    """Yield the inputs with lists of nodes flattened, as in a NodeDef; literals are unchanged."""
     for item in inputs:
         if isinstance(item, list | tuple) and any(isinstance(part, NodeHandle) for part in item):
             yield from _flat(item)
@@ -521,7 +524,7 @@ def _node_name(made: NodeHandle) -> str:
 
 
 def _named(given: Any) -> list[tuple[str, Any]]:
-    """Outputs of a function's body, each by its name."""
+    """Return the results of a function's body with their names."""
     if isinstance(given, Mapping):
         return list(given.items())
     if isinstance(given, list | tuple):

@@ -1,6 +1,6 @@
 """Loader of graphs from YAML, JSON, mappings and TensorFlow's files, recognised by their content.
 
-A Python script, which its name tells, is run in a process of its own, and what it built is read.
+A Python script, recognised by its name, runs in a separate process, and its graph is loaded.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True, slots=True)
 class LoadedGraph:
-    """A graph file, or why it could not be read; feeds from files are relative to `directory`.
+    """A graph file, or the error that prevented reading it. Feeds from files are relative to `directory`.
 
-    `folder` is the graph's own, all of which it may read: that of its file, or a SavedModel's directory.
+    `folder` is the graph's own folder, from which it may read: that of its file, or a SavedModel's directory. `inputs` and
+    `outputs` map the arguments of a model's signature to tensors. `annotations` maps the devices requested in TensorFlow's file
+    to the numbers of nodes; it is None for a graph file.
 
-    `inputs` and `outputs` map the arguments of a model's signature to tensors; `annotations` the devices that the nodes of
-    TensorFlow's own file ask for to their number (None for a file of ours); `needs_fetch` says why there is nothing to run
-    until something is asked for.  `text` is that of a file of ours, None of any other; `signatures` are all that a model has;
-    `onnx` is what was read of an ONNX model.
+    `needs_fetch` says why there is nothing to run unless the user names a fetch. `text` is the text of a graph file, and None
+    for other sources. `signatures` are all signatures of a model. `onnx` has the ONNX model, if it is one.
     """
 
     file: GraphFile | None
@@ -68,7 +68,7 @@ class LoadedGraph:
 
 
 def load(source: Source, name: str | None = None, options: SimulationOptions | None = None) -> LoadedGraph:
-    """Load a graph from any source; its problems are in the result.  `name` is used in locations."""
+    """Load a graph from any source. The result includes its problems. `name` is used in locations."""
     from placesim.formats.recognition import is_script
 
     place = Path(source) if isinstance(source, str | Path) and not is_stream(source) else None
@@ -87,7 +87,7 @@ def load(source: Source, name: str | None = None, options: SimulationOptions | N
 
 
 def _import_readers(name: str, options: SimulationOptions) -> None:
-    """Import the modules and tables that reading a file of that name needs; their time does not count as the graph's."""
+    """Import the modules and tables for reading a file of that name, outside the time limit of the graph."""
     import placesim.formats.graph_file.reader
     from placesim.ops.registry import load_registry
 
@@ -103,9 +103,9 @@ def _import_readers(name: str, options: SimulationOptions) -> None:
 
 
 def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found]) -> Found:
-    """Result of reading a file, within the time and the memory that the options allow.
+    """Return the result of reading a file, within the time and the memory that the options allow.
 
-    Raises DeadlineExceededError or ResourceExhaustedError if it takes more, and whatever the work raises.
+    Raises DeadlineExceededError or ResourceExhaustedError beyond these limits, and any error of the work.
     """
     limit = memory_limit(options)
     if limit is None and options.timeout is None:
@@ -125,7 +125,7 @@ def read_limited(options: SimulationOptions, name: str, work: Callable[[], Found
 
 
 def memory_limit(options: SimulationOptions) -> int | None:
-    """`memory_limit`, bytes or a text with a unit, as a number of bytes; UsageError for what is no size."""
+    """Return `memory_limit`, a number of bytes or a text with a unit, in bytes. Raises UsageError for an invalid size."""
     from placesim.formats.graph_file.plain_values import size_value
     from placesim.formats.problems import InvalidValue
 
@@ -183,7 +183,7 @@ _BINARY_NAMES = {
 
 
 def _check_content(content: bytes, name: str) -> None:
-    """Raise GraphFileError for a file without a graph whose name implies a format."""
+    """Raise GraphFileError for a file without a graph whose extension implies a format."""
     from placesim.formats.recognition import is_text
 
     expected = _BINARY_NAMES.get(os.path.splitext(name)[1].lower())
@@ -209,7 +209,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _registry_of(options: SimulationOptions) -> Registry | None:
-    """Registry of the release that the options name; None if the file may name it."""
+    """Return the registry of the release in the options; None if the file may name the release."""
     if options.tensorflow is None:
         return None
     from placesim.ops.registry import load_registry
@@ -218,7 +218,7 @@ def _registry_of(options: SimulationOptions) -> Registry | None:
 
 
 def _check_release(builder: GraphBuilder, options: SimulationOptions) -> None:
-    """UsageError for another release than the one whose nodes a builder makes."""
+    """Raise UsageError if the options name another release than that of the builder's nodes."""
     if options.tensorflow is not None and options.release is not builder.release:
         raise UsageError(
             f"release differs from the builder's: got tensorflow={options.release.name}, expected {builder.release.name}, "
@@ -246,7 +246,7 @@ def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
 
 
 def _nearest_file(path: str | Path) -> str:
-    """`; did you mean 'graphs/towers.yaml'?` for a similar file name in the folder."""
+    """Return `; did you mean 'graphs/towers.yaml'?` for a similar file name in the folder, else an empty text."""
     folder, name = os.path.split(path)
     try:
         near = did_you_mean(name, sorted(os.listdir(folder or ".")))
@@ -256,9 +256,10 @@ def _nearest_file(path: str | Path) -> str:
 
 
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
-    """Run a Python script as far as `options` say, and return its graph for `load`.
+    """Run a Python script as far as the options say, and return its graph for `load`.
 
-    `tell` is told how far it ran.  Raises GraphFileError if there is no such file, and what `scripts.record_script` raises.
+    `tell` receives a message about how far it ran. Raises GraphFileError if there is no such file, and the errors of
+    `scripts.record_script`.
     """
     from placesim.formats.sources.scripts import record_script
 
@@ -269,7 +270,7 @@ def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str
 
 
 def read_stream(stream: IO[Any], name: str) -> Any:
-    """Rest of an open file. Raises GraphFileError if it cannot be read, such as a standard input that is closed."""
+    """Read the rest of an open file. Raises GraphFileError if that fails, as for a closed standard input."""
     try:
         return read_to_end(stream, name, GRAPH_BYTES)
     except OSError as error:
@@ -278,9 +279,9 @@ def read_stream(stream: IO[Any], name: str) -> Any:
 
 
 def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[tuple[str, LoadedGraph]]:
-    """The graph files of a `.jsonl` file, one a line, each with its name `FILE:LINE`; empty lines are left out.
+    """Yield the graph on each line of a `.jsonl` file, with its name `FILE:LINE`; empty lines are left out.
 
-    What is wrong with the file or with one of its lines is in the results.
+    The results include the problems of the file and its lines.
     """
     try:
         lines = list(named_lines(path))
@@ -292,13 +293,13 @@ def read_lines(path: str, options: SimulationOptions | None = None) -> Iterator[
 
 
 def named_lines(path: str) -> Iterator[tuple[str, bytes]]:
-    """Non-empty lines of a `.jsonl` file, each with its name.  Raises GraphFileError if it can't be read."""
+    """Return the non-empty lines of a `.jsonl` file, each with its name. Raises GraphFileError if it can't be read."""
     lines = read_bytes(path).splitlines()
     return ((f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip())
 
 
 def load_line(path: str, name: str, line: bytes, options: SimulationOptions | None = None) -> LoadedGraph:
-    """The graph file that a line of a `.jsonl` file is; its folder is that file's."""
+    """Load the graph on a line of a `.jsonl` file; its folder is that of the file."""
     from io import BytesIO
 
     return replace(load(BytesIO(line), name, options), directory=Path(path).parent, folder=Path(path).parent)
@@ -308,7 +309,10 @@ def load_line(path: str, name: str, line: bytes, options: SimulationOptions | No
 
 
 def kept_source(source: Any, options: SimulationOptions) -> Any:
-    """Source that `source_again` can load any number of times: the bytes of an open file, and a script's graph."""
+    """Return a source that `source_again` can load any number of times.
+
+    An open file is replaced by its bytes, and a script by its graph.
+    """
     if not hasattr(source, "read"):
         is_path = isinstance(source, str) or hasattr(source, "__fspath__")
         return run_script(source, options) if is_path and str(source).endswith(".py") else source
@@ -317,7 +321,7 @@ def kept_source(source: Any, options: SimulationOptions) -> Any:
 
 
 def source_again(kept: Any) -> Any:
-    """Source to load again from kept data."""
+    """Return a source to load from the result of `kept_source`."""
     from io import BytesIO
 
     from placesim.formats.recognition import ScriptGraph
@@ -326,7 +330,7 @@ def source_again(kept: Any) -> Any:
 
 
 def source_name(source: Any) -> str:
-    """Name of a graph in reports."""
+    """Return the name of a graph in reports."""
     if isinstance(source, GraphBuilder):
         return source.name
     if isinstance(source, Mapping):
@@ -355,14 +359,14 @@ def _check_no_model(options: SimulationOptions, got: str) -> None:
 
 
 def _check_no_onnx(options: SimulationOptions, got: str) -> None:
-    """UsageError for options of ONNX models."""
+    """Raise UsageError for options of ONNX models."""
     for option, value in (("allow-unknown", options.unknown_devices), ("layer-assignment", options.layer_assignment)):
         if value:
             raise UsageError(f"--{option} does not apply: got {got}, expected an ONNX model")
 
 
 def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGraph:
-    """The same under `clear_devices` and `device`; UsageError for a pattern that no node has."""
+    """Apply `clear_devices` and `device` to the graph. Raises UsageError for a pattern that no node matches."""
     patterns = options.device_patterns
     file = loaded.file
     if file is None or not (options.clear_devices or patterns):
@@ -384,7 +388,7 @@ def _with_devices(loaded: LoadedGraph, options: SimulationOptions) -> LoadedGrap
 
 
 def _device_text(pattern: str, device: str) -> str:
-    """Request of the pattern's nodes, in their notation; UsageError for an invalid device."""
+    """Return the device of the pattern's nodes in their notation. Raises UsageError for an invalid device."""
     from placesim.machine.device_names import format_spec, parse_python_spec
 
     try:
@@ -445,9 +449,9 @@ def _load_tensorflow(
 
 
 def _steps_of(found: TensorFlowFile, meta_graph: MetaGraph, initialises: bool) -> tuple[GraphStep, ...]:
-    """Steps of a model: a loader's initialization, once, then the signature.
+    """Return the steps of a model: once the initialization of a loader, then the signature.
 
-    Where no values came with the model, its variables' own initializers run first.
+    If the model has no values, the variables' own initializers run first.
     """
     from placesim.graph.session_steps import Feed, Fetch, GraphStep
 

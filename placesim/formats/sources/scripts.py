@@ -1,7 +1,7 @@
-"""Runs a Python script in a process of its own, where `import tensorflow` gives `placesim.tf1`, and returns its graph.
+"""Execution of a Python script in a separate process, in which `import tensorflow` imports `placesim.tf1`.
 
-No code of the script's runs in the process that asks: what it built comes back as bytes (`formats/script_graph`), and how it
-ended as plain values.  It runs with its user's rights, as any program does.
+The calling process runs no code of the script. The graph comes back as bytes (`formats/script_graph`), and an error as plain
+values. Like any program, the script runs with its user's rights.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from placesim.machine.options import MACHINE, SimulationOptions
 
 _BOOT = "import sys; sys.path.insert(0, sys.argv.pop(1)); import placesim; del sys.path[0]; \
 from placesim.tf1.running.process import main; main()"
-"""Start of the process: this installation of the package, and nothing else of ours on the path."""
+"""Code that starts the process. It adds only this installation of the package to the path."""
 _PACKAGE_PARENT = str(Path(__file__).parents[3])
 _END_SECONDS = 1.0
 
 
 class ScriptFailedError(PlacesimError):
-    """An exception that a script did not catch, by the name of its class."""
+    """An exception that a script did not catch, with the name of its class."""
 
     def __init__(self, kind: str, message: str, location: Location) -> None:
         super().__init__(message, location=location)
@@ -39,25 +39,25 @@ class ScriptFailedError(PlacesimError):
 
 
 class ScriptRefusedError(ScriptFailedError):
-    """One that TensorFlow raises."""
+    """An uncaught exception that TensorFlow raises."""
 
     exit_code = 1
 
 
 def script_command(path: str | Path, job: Mapping[str, Any], arguments: Sequence[str]) -> list[str]:
-    """The command line of a process that runs a script; `job` says what for, in plain values."""
+    """Return the command line of a process that runs a script; `job` has the settings of the run in plain values."""
     return [sys.executable, "-P", "-c", _BOOT, _PACKAGE_PARENT, json.dumps(job, default=str), str(path), *arguments]
 
 
 MACHINE_OPTIONS = (*MACHINE, "tensorflow", "link", "environment")
-"""Options of a command that its script sees: the machine."""
+"""Options of a command that affect its script: the machine, the release and the environment."""
 
 
 def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:
     """Run a script on the options' machine up to their `until`, and return the graph built so far.
 
-    What it prints goes to standard error.  `tell` is told how far it ran.  Raises ScriptFailedError for an exception of the
-    script's, DeadlineExceededError after `timeout` seconds, and UnavailableError if its process is lost.
+    The script's prints go to standard error. `tell` receives a message about how far it ran. Raises ScriptFailedError for an
+    exception of the script, DeadlineExceededError after `timeout` seconds, and UnavailableError if its process is lost.
     """
     with tempfile.TemporaryDirectory(prefix="placesim-") as folder:
         answer = Path(folder, "answer")
@@ -77,7 +77,7 @@ def record_script(path: str | Path, options: SimulationOptions, tell: Callable[[
 
 
 def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int:
-    """Exit code of the script's process, which is killed if this one is interrupted."""
+    """Return the exit code of the script's process, which is killed if this one is interrupted."""
     sys.stdout.flush()
     process = subprocess.Popen(command, stdout=_standard_error())
     try:
@@ -97,7 +97,7 @@ def _run(command: Sequence[str], path: str | Path, timeout: float | None) -> int
 
 
 def _standard_error() -> int:
-    """Destination of a script's prints, so that standard output holds the result alone."""
+    """Return the file descriptor for a script's prints, so that standard output has only the result."""
     try:
         return sys.stderr.fileno()
     except (OSError, ValueError, AttributeError):  # a test or a notebook has its own
@@ -112,7 +112,7 @@ def _read(answer: Path) -> bytes | None:
 
 
 def _ended(path: str | Path, code: int) -> PlacesimError:
-    """Error for a script whose process returned nothing."""
+    """Return the error for a script whose process returned nothing."""
     if code < 0:
         return UnavailableError(f"the process of {path} died of signal {-code}, perhaps out of memory")
     found = ScriptFailedError("SystemExit", str(code), Location(str(path), 0, 0))

@@ -1,6 +1,6 @@
-"""AttrValue messages <-> attr values.
+"""Conversion between AttrValue messages and attr values.
 
-A float is read as the shortest decimal that stands for the same float32, as a person would have written it.
+A float32 is read as the shortest decimal with the same value, as a person would have written it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from placesim.formats.tensorflow.tensor_proto import read_tensor, write_tensor
 from placesim.ops.attributes import UNKNOWN_RANK, AttrValue, FunctionName, Placeholder, Shape, TensorValue
 
 LARGE_BYTES = 1 << 14
-"""A node or an attr of more bytes than this is not parsed before its tensor's content has been set aside."""
+"""Size in bytes above which the tensor's content is removed from a node or attr before it is parsed."""
 _LIST_FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
 _TENSOR_CONTENT = 4
 
 
 class UnrepresentableValue(Exception):  # never seen outside: the reader keeps the bytes instead
-    """A value without an attr value: an empty one, or a type without a number here."""
+    """A value that attr values can't hold: an empty one, or a type with an unknown number."""
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
 def read_attr(message: Message) -> AttrValue:
-    """Convert an AttrValue.  Raises WireError for a broken tensor, UnrepresentableValue for an unsupported value."""
+    """Convert an AttrValue. Raises WireError for an invalid tensor, UnrepresentableValue for an unsupported value."""
     kind = message.WhichOneof("value")
     if kind == "list":
         return _read_list(message.list)
@@ -56,7 +56,7 @@ def _read_list(message: Message) -> tuple[AttrValue, ...]:
 
 
 def read_string(data: bytes) -> str | bytes:
-    """Text if the bytes are UTF-8, else the bytes."""
+    """Return the text if the bytes are UTF-8, else the bytes."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -75,7 +75,7 @@ def _read_dtype(number: int) -> DataType:
 
 
 def read_shape(message: Message) -> Shape:
-    """A TensorShapeProto; any negative dimension is an unknown one."""
+    """Convert a TensorShapeProto; any negative dimension is unknown."""
     if message.unknown_rank:
         return UNKNOWN_RANK
     return Shape(tuple([max(dim.size, -1) for dim in message.dim]))
@@ -99,9 +99,10 @@ _READERS: dict[str, Callable[[Any], AttrValue]] = {
 
 
 def read_entry(entry: Buffer) -> tuple[str, AttrValue, bool]:
-    """One entry of a map of attrs -> its name, its value, and whether the value says all that the bytes say.
+    """Read an entry of a map of attrs.
 
-    Raises WireError; what cannot be held at all comes back as UnrepresentableValue in the place of the value.
+    Returns its name, its value, and whether the value holds everything in the bytes. Raises WireError. A value that can't be
+    held is returned as UnrepresentableValue.
     """
     slim: Buffer = entry
     content = None
@@ -127,7 +128,7 @@ def _says_the_same(message: Message, held: AttrValue) -> bool:
 
 
 def _is_plain(tensor: Message) -> bool:
-    """Whether a TensorProto says nothing but its type, shape and values."""
+    """Whether a TensorProto has nothing but a type, shape and values."""
     shape = tensor.tensor_shape
     if tensor.version_number or len(UnknownFields(tensor)) or len(UnknownFields(shape)):
         return False
@@ -135,7 +136,7 @@ def _is_plain(tensor: Message) -> bool:
 
 
 def _set_content_aside(entry: Buffer) -> tuple[bytes, memoryview | None]:
-    """An entry without its tensor's content, and a view of the content (None if there is none)."""
+    """Return an entry without its tensor's content, and a view of the content (None if there is none)."""
     view = memoryview(entry)
     path = []
     start, end = 0, len(view)
@@ -156,7 +157,7 @@ def _set_content_aside(entry: Buffer) -> tuple[bytes, memoryview | None]:
 
 
 def write_attr(value: AttrValue) -> Message:
-    """An attr value as an AttrValue.  Raises WireError for what TensorFlow has no attr for."""
+    """Convert an attr value to an AttrValue. Raises WireError for a value that TensorFlow's attrs can't hold."""
     message = message_class("AttrValue")()
     if value.__class__ is tuple:
         message.list.SetInParent()
@@ -179,7 +180,7 @@ def _append(message: Message, value: AttrValue) -> None:
 
 
 def _written(value: AttrValue) -> tuple[str, Any]:
-    """The field that a single value goes into, and what stands there."""
+    """Return the name of the field for a single value, and the field's content."""
     if isinstance(value, str):
         return "s", value.encode()
     for kind, types, write in _WRITERS:
@@ -189,7 +190,7 @@ def _written(value: AttrValue) -> tuple[str, Any]:
 
 
 def write_shape(shape: Shape) -> Message:
-    """A Shape as a TensorShapeProto."""
+    """Convert a Shape to a TensorShapeProto."""
     message = message_class("TensorShapeProto")()
     if shape.dims is None:
         message.unknown_rank = True

@@ -1,4 +1,4 @@
-"""A file's bytes, for those who read TensorFlow's files by their path."""
+"""The bytes of a file of TensorFlow, read by path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from placesim.core.files.reader import GRAPH_BYTES, read_stream_path
 
 
 def file_bytes(path: str | Path) -> bytes:
-    """The content of a file.  Raises UsageError if it cannot be read."""
+    """Return the content of a file. Raises UsageError if it can't be read."""
     try:
         return read_stream_path(path, GRAPH_BYTES)
     except (OSError, ValueError) as error:

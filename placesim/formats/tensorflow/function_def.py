@@ -1,7 +1,7 @@
-"""FunctionDef bytes <-> entries of the function library.
+"""Reader and writer of FunctionDefs, as entries of the function library.
 
-What a Function here has no place for (an op definition's flags, attrs of arguments, fields of the future) is kept as bytes in
-its attr `_function_def`, and written back from there.
+Parts that a LibraryFunction can't hold are kept as bytes in its attr `_function_def`, and written back from there. These are an
+op definition's flags, attrs of arguments, and unknown fields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placesim.graph.graph import FunctionArg, LibraryFunction, NodeDef
 from placesim.ops.attributes import AttrValue
 
 REST = "_function_def"
-"""The attr that holds the rest of a FunctionDef."""
+"""Name of the attr that holds the other parts of a FunctionDef."""
 _NODE_DEF = 3
 
 
@@ -23,7 +23,7 @@ _NODE_DEF = 3
 
 
 def read_function(data: Buffer, nodes: NodeReader) -> LibraryFunction:
-    """One FunctionDef.  Raises WireError."""
+    """Read a FunctionDef. Raises WireError."""
     view = memoryview(data)
     spans: list[int] = []
     others = []
@@ -73,7 +73,7 @@ def _read_arg(arg: Message, value: str) -> FunctionArg:
 
 
 def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
-    """The attrs in the order of their names, and the names of those that the message still has to keep."""
+    """Return the attrs sorted by name, and the names of attrs that must be kept as bytes."""
     attrs: dict[str, AttrValue] = {}
     kept = []
     for name in sorted(message.attr):
@@ -87,7 +87,7 @@ def _read_attrs(message: Message) -> tuple[dict[str, AttrValue], list[str]]:
 
 
 def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> bytes:
-    """The FunctionDef without all that a Function says."""
+    """Return the bytes of the parts of a FunctionDef that a LibraryFunction can't hold."""
     signature = message.signature
     for name in ("ret", "control_ret"):
         message.ClearField(name)
@@ -108,7 +108,7 @@ def _rest(message: Message, kept_attrs: list[str], control_names: list[str]) -> 
 
 
 def stateful_attrs(is_stateful: bool) -> dict[str, AttrValue]:
-    """Attr that marks a function as stateful; empty for a stateless one."""
+    """Return the attr that marks a function as stateful; empty for a stateless function."""
     if not is_stateful:
         return {}
     rest = message_class("FunctionDef")()
@@ -120,7 +120,7 @@ def stateful_attrs(is_stateful: bool) -> dict[str, AttrValue]:
 
 
 def write_function(function: LibraryFunction, nodes: NodeWriter) -> bytes:
-    """One FunctionDef.  Raises WireError for what a FunctionDef cannot say."""
+    """Write a FunctionDef. Raises WireError for content that it can't hold."""
     try:
         message = read_rest("FunctionDef", function.attrs.get(REST)) or message_class("FunctionDef")()
         signature = message.signature

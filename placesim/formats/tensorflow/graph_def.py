@@ -1,4 +1,4 @@
-"""GraphDef, binary or text, <-> a raw graph."""
+"""Reader and writer of GraphDefs, binary or text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from placesim.ops.registry import Registry, load_registry
 _NODE, _LIBRARY, _VERSIONS = 1, 2, 4
 _LIBRARY_FUNCTION = 1
 MAX_PROBLEMS = 100
-"""A file with more is not read to its end."""
+"""Maximum number of problems in a file; reading ends there."""
 _MAX_SEARCHES = 3
 
 
@@ -35,7 +35,10 @@ _MAX_SEARCHES = 3
 
 
 class _Parts(NamedTuple):
-    """Positions of the parts of a GraphDef: nodes and functions as starts and ends; the rest as the bytes of a GraphDef."""
+    """The parts of a GraphDef.
+
+    Nodes and functions are alternating starts and ends in the file. `rest` has the other fields, as the bytes of a GraphDef.
+    """
 
     nodes: array[int]
     functions: array[int]
@@ -50,10 +53,10 @@ def read_graph_def(
     producer_ops: Message | None = None,
     is_text: bool | None = None,
 ) -> GraphFile:
-    """A GraphDef's bytes or text -> its raw graph; `name` is the file's, for messages.
+    """Read a GraphDef's bytes or text as a raw graph; `name` is the file's name, for messages.
 
-    Large constants are views of `data`.  `producer_ops` is the OpList of who wrote it, if known.  Raises
-    GraphFileError with all that is wrong.
+    Large constants are views of `data`. `producer_ops` is the OpList of the program that wrote the graph, if known. Raises
+    GraphFileError with all problems.
     """
     with file_errors(name), collector_paused():
         view = memoryview(as_binary("GraphDef", data, is_text))
@@ -62,7 +65,7 @@ def read_graph_def(
 
 @contextmanager
 def file_errors(name: str) -> Iterator[None]:
-    """Turns WireError into a GraphFileError about the file."""
+    """Raise GraphFileError, with the file's name, in place of a WireError of the block."""
     try:
         yield
     except WireError as error:
@@ -154,9 +157,10 @@ def _check_versions(parts: _Parts, registry: Registry, problems: FileProblems) -
 
 
 def write_graph_def(file: GraphFile, text: bool = False) -> bytes:
-    """A graph file's graph, functions and versions as a GraphDef, binary or text.
+    """Write a graph, its functions and versions as a GraphDef, binary or text.
 
-    Devices, config and steps of the file have no place in a GraphDef.  Raises GraphFileError for what a GraphDef cannot say.
+    A GraphDef can't hold the devices, config and steps of the file. Raises GraphFileError for content of the graph that a
+    GraphDef can't hold.
     """
     with file_errors(file.name):
         parse("GraphDef", file.rest)
@@ -165,7 +169,7 @@ def write_graph_def(file: GraphFile, text: bool = False) -> bytes:
 
 
 def find_unwritten_sections(file: GraphFile) -> list[str]:
-    """The sections of a graph file that say something a GraphDef has no place for."""
+    """Return the sections of a graph file with content that a GraphDef can't hold."""
     found = {
         "devices": file.inventory is not None,
         "links": bool(file.links.entries),
@@ -177,9 +181,9 @@ def find_unwritten_sections(file: GraphFile) -> list[str]:
 
 
 def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str, bytes]:
-    """One GraphDef for each device, from the graphs that a partitioner made; every node is assigned to its device.
+    """Write a GraphDef for the partition of each device. Every node requests its device.
 
-    Raises GraphFileError for what a GraphDef cannot say.
+    Raises GraphFileError for content that a GraphDef can't hold.
     """
     written = {}
     for device, graph in parts.items():
@@ -190,7 +194,7 @@ def write_partitions(parts: Mapping[str, Graph], text: bool = False) -> dict[str
 
 
 def _write(graph: Graph, device: str | None = None) -> list[Buffer]:
-    """The bytes in pieces, so that they are put together only once; with `device` all nodes ask for it."""
+    """Return the bytes in pieces, to be joined only once. With `device`, all nodes request it."""
     writer = NodeWriter()
     pieces: list[Buffer] = []
     for node in graph.nodes:

@@ -1,7 +1,7 @@
 """TensorFlow's protocol buffer messages: a table of fields, from which protobuf makes classes on demand.
 
-The only module that imports protobuf.  Fields that the table does not name survive, as protobuf keeps what it does not know.
-Source of names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framework` and `core/protobuf`).
+Only this module imports protobuf. Fields that the table does not have survive, as protobuf keeps unknown fields. Source of
+names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framework` and `core/protobuf`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from placesim.formats.tensorflow.session_messages import SESSION_ENUMS, SESSION_
 PACKAGE = "tensorflow"
 Buffer = bytes | memoryview
 Message = Any
-"""A message of a class that was made at run time; there is no static type for it."""
+"""A message of a class that is created at run time, and therefore has no static type."""
 
 # One line a field: number, name, type.  `X*` is repeated, `{k:X}` a map, `X|group` a member of a oneof.
 MESSAGES: dict[str, str] = {
@@ -222,20 +222,20 @@ _SCALARS = ("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32",
 
 @cache
 def message_class(name: str) -> Any:
-    """The class of a message of the tables."""
+    """Return the class of a message in the tables."""
     pool = _pool() if name in MESSAGES else _session_pool()
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{name}"))
 
 
 def enum_wrapper(name: str) -> Any:
-    """Top-level enum with protobuf's `Name` and `Value`.  Raises KeyError for an unknown one."""
+    """Return a top-level enum with protobuf's `Name` and `Value`. Raises KeyError for an unknown one."""
     home = _home(name)
     pool = _pool() if name in ENUMS else _session_pool()
     return getattr(message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{home}")), name)
 
 
 def enum_value(name: str) -> int:
-    """Number of a top-level enum's value.  Raises KeyError for an unknown one."""
+    """Return the number of a top-level enum's value. Raises KeyError for an unknown one."""
     for enum, numbers in (ENUMS | SESSION_ENUMS).items():
         if "." not in enum and name in numbers:
             return numbers[name]
@@ -251,7 +251,7 @@ def _pool() -> descriptor_pool.DescriptorPool:
 
 @cache
 def _session_pool() -> descriptor_pool.DescriptorPool:
-    """The pool extended by the messages of sessions, which few commands need."""
+    """Return the pool extended by the messages of sessions, which few commands need."""
     file = _file("session.proto", SESSION_MESSAGES, SESSION_ENUMS)
     file.dependency.append("tensorflow.proto")
     _pool().Add(file)
@@ -263,7 +263,7 @@ def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[st
     found: dict[str, descriptor_pb2.DescriptorProto] = {}
 
     def message(name: str) -> descriptor_pb2.DescriptorProto:
-        """A message, made inside the one that its name says."""
+        """Return the descriptor of a message, created inside the message that its name says."""
         if name not in found:
             outer, _, own = name.rpartition(".")
             found[name] = message(outer).nested_type.add(name=own) if outer else file.message_type.add(name=own)
@@ -280,7 +280,7 @@ def _file(name: str, messages: Mapping[str, str], enums: Mapping[str, Mapping[st
 
 
 def _home(enum: str) -> str:
-    """The message that an enum is nested in."""
+    """Return the name of the message that contains an enum."""
     return enum.rpartition(".")[0] or enum + "Names"
 
 
@@ -324,13 +324,16 @@ def _set_type(field: descriptor_pb2.FieldDescriptorProto, kind: str) -> None:
 
 
 def parse(name: str, data: Buffer) -> Message:
-    """Bytes -> a message of that name.  Raises WireError."""
+    """Parse bytes as a message of that name. Raises WireError."""
     return parser(name)(data)
 
 
 @cache
 def parser(name: str) -> Callable[[Buffer], Message]:
-    """`parse` for one kind of message, for who parses many: a function that raises WireError."""
+    """Return a function that parses bytes as a message of that name.
+
+    It is faster than `parse` for many messages, and raises WireError too.
+    """
     from_bytes = message_class(name).FromString
 
     def parse_one(data: Buffer) -> Message:
@@ -343,7 +346,7 @@ def parser(name: str) -> Callable[[Buffer], Message]:
 
 
 def parse_text(name: str, data: Buffer) -> Message:
-    """Text format in UTF-8 -> a message of that name.  Raises WireError, which says the line and column."""
+    """Parse text format in UTF-8 as a message of that name. Raises WireError with the line and column."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # protobuf's own reader warns of escapes that mean nothing
@@ -358,7 +361,10 @@ def parse_text(name: str, data: Buffer) -> Message:
 
 
 def as_binary(name: str, data: Buffer, is_text: bool | None = None) -> Buffer:
-    """Binary form of a message in binary or text form; `is_text` None means to detect it.  Raises WireError."""
+    """Return the binary form of a message in binary or text form. Raises WireError.
+
+    `is_text` None means to detect the form.
+    """
     return serialise(parse_text(name, data)) if (looks_like_text(data) if is_text is None else is_text) else data
 
 
@@ -368,14 +374,14 @@ def serialise(message: Message) -> bytes:
 
 
 def to_text(message: Message) -> str:
-    """Text format, in ASCII; it has no words for fields that nobody knows, so those are left out."""
+    """Return the text format, in ASCII. Unknown fields are left out, as it can't express them."""
     return str(text_format.MessageToString(message, as_utf8=False))
 
 
 def has_unknown_fields(message: Message) -> bool:
-    """Whether the message itself (not those inside it) has fields that the table does not name."""
+    """Whether a message itself has fields that the table does not have; messages inside it are not examined."""
     return len(UnknownFields(message)) > 0
 
 
 UnknownFields: Any = UnknownFieldSet
-"""The fields of a message that the table does not name, counted by `len`."""
+"""The fields of a message that the table does not have, counted by `len`."""

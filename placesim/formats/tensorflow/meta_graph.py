@@ -1,4 +1,4 @@
-"""MetaGraphDef to a raw graph with signatures, collections, variables, and saving and restoring information."""
+"""Reader of MetaGraphDefs: a raw graph with signatures, collections, variables, and ops that save and restore."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
 class TensorUse(NamedTuple):
-    """Argument of a signature: its tensor, with type and shape if known."""
+    """An argument of a signature: its tensor, with type and shape if known."""
 
     tensor: str
     dtype: DataType | None
@@ -32,7 +32,7 @@ class TensorUse(NamedTuple):
 
 
 class ModelSignature(NamedTuple):
-    """A computation that a model offers."""
+    """A computation that a model offers, with its arguments."""
 
     inputs: dict[str, TensorUse]
     outputs: dict[str, TensorUse]
@@ -42,7 +42,7 @@ class ModelSignature(NamedTuple):
 class VariableUse(NamedTuple):
     """A variable of the collections, by the names of its tensors and ops.
 
-    `full_name`, `full_shape` and `offset` say of what it is a part where it is one of a partitioned variable's.
+    `full_name`, `full_shape` and `offset` describe the partitioned variable that it is a part of, if any.
     """
 
     name: str
@@ -60,7 +60,7 @@ class VariableUse(NamedTuple):
 class MetaGraph:
     """A graph file, with the other content of its MetaGraphDef.
 
-    `collections` maps a name to node names, texts, bytes or numbers; `assets` a tensor to a file's name.
+    `collections` maps names to node names, texts, bytes or numbers. `assets` maps tensors to file names.
     """
 
     file: GraphFile
@@ -75,7 +75,7 @@ class MetaGraph:
 
 
 def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None, is_text: bool | None = None) -> MetaGraph:
-    """A MetaGraphDef's bytes or text; `name` is the file's, for messages.  Raises GraphFileError."""
+    """Read a MetaGraphDef's bytes or text; `name` is the file's name, for messages. Raises GraphFileError."""
     with file_errors(name):
         graph, message = _split(memoryview(as_binary("MetaGraphDef", data, is_text)))
     file = read_graph_def(graph, name, registry, message.meta_info_def.stripped_op_list, is_text=False)
@@ -84,7 +84,7 @@ def read_meta_graph(data: Buffer, name: str, registry: Registry | None = None, i
 
 
 def _split(data: memoryview) -> tuple[memoryview, Message]:
-    """The GraphDef where it stands, and the message without it."""
+    """Return a view of the GraphDef, and the message without it."""
     graphs, others = [], bytearray()
     for part in fields(data):
         if part.number == _GRAPH_DEF and part.wire_type == BYTES:
@@ -115,7 +115,7 @@ def _meta_graph(file: GraphFile, message: Message) -> MetaGraph:
 
 
 def split_index(tensor: str) -> str:
-    """A tensor's name as a graph file spells it: `x:0` -> `x`."""
+    """Return a tensor's name in the form of a graph file: `x` for `x:0`."""
     return tensor.removesuffix(":0")
 
 
@@ -133,7 +133,7 @@ def _collection(message: Message) -> tuple[Any, ...]:
 
 
 def _variables(collections: Mapping[str, tuple[Any, ...]]) -> tuple[VariableUse, ...]:
-    """The variables of all collections, each once, in the order of the first collection that has it."""
+    """Return the variables of all collections, each once, in the order of the first collection that has it."""
     found: dict[str, VariableUse] = {}
     trainable = {_variable(value).name for value in collections.get("trainable_variables", ())}
     for collection in _VARIABLE_COLLECTIONS:
@@ -173,7 +173,7 @@ def _uses(infos: Any) -> dict[str, TensorUse]:
 
 
 def _use(name: str, info: Message) -> dict[str, TensorUse]:
-    """An argument, or the parts of a composite one."""
+    """Return a tensor argument by its name, or the parts of a composite argument."""
     kind = info.WhichOneof("encoding")
     if kind == "coo_sparse":
         parts = {"indices": "indices_tensor_name", "values": "values_tensor_name", "dense_shape": "dense_shape_tensor_name"}
@@ -188,7 +188,7 @@ def _use(name: str, info: Message) -> dict[str, TensorUse]:
 
 
 def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str, tuple[Any, ...]]) -> str:
-    """Op that a loader runs once after restoring variables; empty if there is none."""
+    """Return the op that a loader runs once after it restored the variables; empty if there is none."""
     if _INIT_SIGNATURE in signatures:
         outputs = signatures[_INIT_SIGNATURE].outputs
         return next((use.tensor.partition(":")[0] for use in outputs.values()), "")
@@ -200,9 +200,9 @@ def _init_op(signatures: Mapping[str, ModelSignature], collections: Mapping[str,
 
 
 def signature(meta_graph: MetaGraph, name: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The tensors that the inputs and outputs of a signature stand for, by argument.
+    """Return the tensors of the inputs and of the outputs of a signature, by argument.
 
-    Raises InvalidArgumentError for a name that the model has not, GraphFileError for a tensor that the graph has not.
+    Raises InvalidArgumentError for an unknown signature, and GraphFileError for a tensor that the graph does not have.
     """
     found = meta_graph.signatures.get(name)
     if found is None:

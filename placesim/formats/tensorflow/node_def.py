@@ -1,7 +1,7 @@
-"""NodeDef bytes <-> nodes by names.
+"""Reader and writer of NodeDefs.
 
-What a node here has no place for (debug info, full types, an attr without a value, fields of the future) is kept as bytes in
-the attr `_node_def`, and written back from there.
+Parts that a node here can't hold are kept as bytes in its attr `_node_def`, and written back from there. These are debug info,
+full types, an attr without a value, and unknown fields.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placesim.graph.graph import NodeDef
 from placesim.ops.attributes import Attrs, AttrValue, TensorValue
 
 REST = "_node_def"
-"""The attr that holds the rest of a NodeDef."""
+"""Name of the attr that holds the other parts of a NodeDef."""
 _DEVICE, _ATTR = 4, 5  # of a NodeDef
 _KEY, _VALUE = 1, 2  # of an entry of its attrs
 _TENSOR = 8  # of an AttrValue
@@ -27,11 +27,14 @@ _TENSOR_CONTENT = 4  # of a TensorProto
 _CACHED_BYTES = 512
 _MAX_CACHED = 1 << 18
 _FEW_NODES = 64
-"""So many take as long one by one as side by side (measured)."""
+"""Number of nodes below which they are read one by one, as reading them together is no faster (measured)."""
 
 
 class _NodeTemplate(NamedTuple):
-    """Common part of nodes whose bytes differ in name and inputs alone; or in the number of the constant `tensor` too."""
+    """The common part of nodes whose bytes differ only in name and inputs.
+
+    With `tensor`, they differ in the number of that constant too.
+    """
 
     op: str
     device: str
@@ -40,11 +43,11 @@ class _NodeTemplate(NamedTuple):
 
 
 _UNLIKE = _NodeTemplate("", "", {})
-"""Marks a node that was read individually."""
+"""Marker of a node that must be read individually."""
 
 
 class NodeReader:
-    """Reads nodes one after another; attrs that are written alike come out as one mapping."""
+    """A reader of nodes. Attrs with the same bytes share one mapping."""
 
     def __init__(self) -> None:
         self._outline = message_class("NodeOutline")
@@ -55,7 +58,7 @@ class NodeReader:
         self._texts: dict[str, str] = {"": ""}
 
     def read_all(self, data: memoryview, spans: Sequence[int]) -> Iterator[NodeDef]:
-        """The NodeDefs that stand in `data`, one after another; `spans` are their starts and ends.  Raises WireError."""
+        """Yield the consecutive NodeDefs in `data`; `spans` are their starts and ends. Raises WireError."""
         for starts, ends in split_runs(spans):
             if len(starts) < _FEW_NODES:
                 yield from (self.read(data[start:end]) for start, end in zip(starts, ends, strict=True))
@@ -87,8 +90,9 @@ class NodeReader:
         return nodes
 
     def _learn(self, node: NodeDef, op: str, rest: str, number: TensorValue | None) -> None:
-        """Learn the form of the next node with the same op, device and attrs: with all of these, or all but a constant's
-        number.
+        """Remember the form of a node, to read later nodes with the same op, device and attrs faster.
+
+        With `number`, later constants may differ in the number.
         """
         attrs = node.attrs
         if not op or REST in attrs or len(self._alike) >= _MAX_CACHED or (number is None and node.op == "Const"):
@@ -110,7 +114,7 @@ class NodeReader:
             self._alike[op, rest] = _NodeTemplate(node.op, node.device, others, tensor)
 
     def read(self, data: Buffer) -> NodeDef:
-        """One NodeDef.  Raises WireError."""
+        """Read a NodeDef. Raises WireError."""
         slim: Buffer = data
         entries = None
         if len(data) > LARGE_BYTES:
@@ -159,7 +163,7 @@ class NodeReader:
 
 
 def _set_attrs_aside(data: Buffer) -> tuple[bytes, list[Buffer]]:
-    """A large node without its attrs, and the entries of those where they stand."""
+    """Return the bytes of a large node without its attrs, and the entries of the attrs as views."""
     view = memoryview(data)
     others, entries = [], []
     for field in fields(view):
@@ -178,7 +182,7 @@ def _with_rest(attrs: Attrs, data: Buffer) -> Attrs:
 
 
 def keep_unread_attrs(attrs: Attrs, names: Sequence[str]) -> Attrs:
-    """Attrs with some replaced by their unread bytes, which are written back later.  Raises WireError as `write_entry`."""
+    """Return attrs with some replaced by their bytes, which are written back later. Raises WireError as `write_entry` does."""
     kept = attrs.get(REST, "")
     before = kept.encode() if isinstance(kept, str) else kept
     entries = [write_entry(name, attrs[name]) for name in names]
@@ -187,14 +191,17 @@ def keep_unread_attrs(attrs: Attrs, names: Sequence[str]) -> Attrs:
 
 
 class NodeWriter:
-    """Writes nodes one after another; attrs that are one mapping are written once."""
+    """A writer of nodes. Attrs that share a mapping are serialised once."""
 
     def __init__(self) -> None:
         self._outline = message_class("NodeOutline")
         self._written: dict[int, tuple[Attrs, list[bytes]]] = {}
 
     def write(self, name: str, op: str, inputs: Sequence[str], device: str, attrs: Attrs) -> list[Buffer]:
-        """One NodeDef, in pieces: a large constant is a view of its array.  Raises WireError for what a NodeDef cannot say."""
+        """Write a NodeDef in pieces; the content of a large constant is a view of its array.
+
+        Raises WireError for content that a NodeDef can't hold.
+        """
         if op != "Const" or REST in attrs:
             return [self._write(name, op, inputs, device, attrs)]
         large = {key: content for key, value in attrs.items() if (content := _large_content(value)) is not None}
@@ -241,7 +248,7 @@ def _large_content(value: AttrValue) -> memoryview | None:
 
 
 def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
-    """Bytes before the content of a tensor that is an attr of a node."""
+    """Return the bytes before the content of a tensor that is an attr of a node."""
     tensor = serialise(write_tensor(value, without_content=True)) + field_head(_TENSOR_CONTENT, size)
     tensor = field_head(_TENSOR, len(tensor) + size) + tensor
     key = name.encode()
@@ -250,7 +257,7 @@ def _head_of_entry(name: str, value: TensorValue, size: int) -> bytes:
 
 
 def read_rest(name: str, value: AttrValue) -> Message | None:
-    """Unread message kept in an attr; None if a person wrote the attr."""
+    """Parse the message kept in an attr. Returns None if it is invalid, because a person wrote the attr."""
     try:
         return parse(name, value.encode() if isinstance(value, str) else value)
     except (WireError, TypeError):
@@ -258,7 +265,7 @@ def read_rest(name: str, value: AttrValue) -> Message | None:
 
 
 def write_entry(name: str, value: AttrValue) -> bytes:
-    """One entry of a map of attrs.  Raises WireError for a value that no attr can hold."""
+    """Write an entry of a map of attrs. Raises WireError for a value that no attr can hold."""
     try:
         entry = message_class("AttrEntry")(key=name)
         entry.value.CopyFrom(write_attr(value))

@@ -1,7 +1,7 @@
-"""Many NodeDefs at once -> the name, the op, the inputs and the rest of each, as columns.
+"""Parser of many NodeDefs at once: the name, op, inputs and rest of each, as columns.
 
-A graph may have a million nodes, and nearly all are written alike: their fields in order, lengths of one byte, ASCII.  Where
-the parts of such nodes stand is found by numpy, a step for all nodes of a run.
+A graph may have a million nodes, nearly all in the same form: fields in order, lengths of one byte, ASCII. Numpy finds the
+parts of such nodes, each step for all nodes of a block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD = 2
 """Size of a tag and a short length."""
 _SHORT = 127
 _MAX_NODE_BYTES = 512
-"""A larger node has hardly one that is like it."""
+"""Maximum size of a node for this parser; larger nodes seldom have similar ones."""
 _RUN_BYTES = 1 << 20
 _PAD = bytes(_HEAD)
 """Padding after the last node, so that a tag can be read at its end."""
@@ -35,10 +35,10 @@ NUMBER_HEADS = {dtype: field_head(value_field(dtype).number, dtype.size) for dty
 
 
 class NodeParts(NamedTuple):
-    """A row for each node of a run; one that is written in another way than most has no op.
+    """The parts of the nodes of a block, one row per node. A node in another form has an empty op.
 
-    `rests` are all that follows the inputs: device and attrs, each byte as the character of its number.  `numbers` are those
-    that constants seem to end in, by row; the rests of these end before them.
+    `rests` is everything after the inputs: device and attrs, with each byte as a character. `numbers` has, by row, the number
+    at the end of a constant; its rest ends before that number.
     """
 
     names: list[str]
@@ -49,7 +49,7 @@ class NodeParts(NamedTuple):
 
 
 def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
-    """The starts and the ends of nodes that stand one after another, a megabyte of them at a time, or a larger one."""
+    """Yield the starts and ends of nodes in blocks of a megabyte, or of a single larger node."""
     pairs = np.asarray(spans, np.int64).reshape(-1, 2)
     starts, ends = pairs[:, 0], pairs[:, 1]
     first = 0
@@ -60,7 +60,7 @@ def split_runs(spans: Sequence[int]) -> Iterator[tuple[Column, Column]]:
 
 
 def node_parts(data: memoryview, starts: Column, ends: Column) -> NodeParts:
-    """The parts of the nodes of a run."""
+    """Return the parts of the nodes of a block."""
     chunk = bytes(data[int(starts[0]) : int(ends[-1])]) + _PAD
     text, found = chunk.decode("latin-1"), np.frombuffer(chunk, np.uint8)
     start, end = starts - starts[0], ends - starts[0]
@@ -91,7 +91,10 @@ def _cut(text: str, starts: Column, ends: Column) -> list[str]:
 
 
 def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.ndarray[Any, Any]) -> Column:
-    """Ends of the texts of fields with this tag that end before `end`; `is_usual` is cleared for all others."""
+    """Return the ends of the texts of fields with this tag that end before `end`.
+
+    `is_usual` is cleared for all other rows.
+    """
     length = found[field + 1]
     text_end = field + _HEAD + length
     is_usual &= (found[field] == tag) & (length <= _SHORT) & (text_end <= end)
@@ -99,9 +102,9 @@ def _text_end(found: Bytes, field: Column, end: Column, tag: int, is_usual: np.n
 
 
 def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Column, Column]:
-    """(row, start, end) of each input, by rows and then in order, and where the inputs of each row end.
+    """Return the row, start and end of each input, sorted by row, and where the inputs of each row end.
 
-    That is beyond the row's end where an input is not short or reaches there.
+    That end is beyond the row's end if an input is not short or reaches there.
     """
     rest = rest.copy()
     rows, starts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -122,7 +125,7 @@ def _inputs(found: Bytes, rest: Column, end: Column) -> tuple[Column, Column, Co
 def _numbers(
     found: Bytes, rows: Column, op: Column, op_end: Column, rest: Column, end: Column
 ) -> tuple[dict[int, TensorValue], Column]:
-    """The numbers that constants among these rows may end in, and where all else of each row ends."""
+    """Return the numbers at the end of constants, by row, and where the rest of each row ends."""
     rest_end = end.copy()
     numbers: dict[int, TensorValue] = {}
     rows = rows[op_end[rows] - op[rows] == len(_CONST)]

@@ -21,10 +21,10 @@ from placesim.ops.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class TensorFlowFile:
-    """Content of a file of TensorFlow's.
+    """The content of a file of TensorFlow.
 
-    `inputs` and `outputs` map the arguments of the chosen signature to tensors; `annotations` devices to the number of nodes
-    that ask for them; `init_op` is run once before anything else, with `asset_feeds`; both are empty for most files.
+    `inputs` and `outputs` map the arguments of the chosen signature to tensors. `annotations` maps devices to the number of
+    nodes that request them. `init_op` is run once before all else, with `asset_feeds`; both are empty for most files.
     """
 
     file: GraphFile
@@ -37,7 +37,10 @@ class TensorFlowFile:
     meta_graph: MetaGraph | None = None
 
     def step(self, feeds: Mapping[str, Any], fetches: Iterable[str] = ()) -> GraphStep:
-        """A session step; names are the signature's arguments, or tensors.  With no fetches all outputs of the signature."""
+        """Return a session step. Names are the signature's arguments, or tensors.
+
+        Without fetches, all outputs of the signature are fetched.
+        """
         wanted = tuple(fetches) or tuple(self.outputs)
         return GraphStep(
             tuple(Fetch(self.outputs.get(name, name)) for name in wanted),
@@ -55,11 +58,12 @@ def read_tensorflow_file(
     registry: Registry | None = None,
     kind: FileKind | None = None,
 ) -> TensorFlowFile:
-    """The file or directory at a path, or `data` that came from there (as from standard input).
+    """Read the file or directory at a path, or `data` that came from there (such as standard input).
 
-    `checkpoint` is the prefix of the files that hold the variables' values, or their directory.  With no `signature_name` a
-    SavedModel's `serving_default`, or its only signature.  `kind` is what `recognise` says of `data`.  Raises UsageError for
-    what cannot be read, GraphFileError and TensorFlow's own errors for what is wrong with it.
+    `checkpoint` is the prefix of the files with the variables' values, or their directory. Without `signature_name`, the
+    signature is a SavedModel's `serving_default`, or its only one. `kind` is the result of `recognise` for `data`.
+
+    Raises UsageError for files that can't be read, and GraphFileError and TensorFlow's errors for invalid files.
     """
     found = _read(path, data, tuple(tags), signature_name, registry, kind)
     if checkpoint is None:

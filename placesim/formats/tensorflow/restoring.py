@@ -1,7 +1,7 @@
-"""Variables of a checkpoint's tensors: read from the graph's own restore op, without running it.
+"""Values for variables from a checkpoint, found through the graph's own restore op without running it.
 
-A restore op leads to `Assign` and `AssignVariableOp` nodes, in the graph (TF1) or in functions that it calls (TF2); the value
-of each comes from an output of `RestoreV2`, whose inputs are constants that name the tensors.
+A restore op leads to `Assign` and `AssignVariableOp` nodes, in the graph (TF1) or in functions that it calls (TF2). Each value
+comes from an output of `RestoreV2`, whose inputs are constants with the tensors' names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class RestoredVariable(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A node in the graph or in a function's body: inputs as they are spelled there."""
+    """A node in the graph or in a function's body. Its inputs are in the notation of that place."""
 
     op: str
     inputs: tuple[str, ...]
@@ -45,7 +45,7 @@ class _Place(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """Scope for names: nodes by name, and for a function's arguments the tensors of the caller."""
+    """A scope for names: nodes by name, and for a function's arguments the tensors of the caller."""
 
     place: Callable[[str], _Place | None]
     names: Sequence[str]
@@ -54,7 +54,7 @@ class _Scope(NamedTuple):
 
 
 def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVariable]:
-    """Effects of a restore op, in no order that matters; empty if the graph has no such op.
+    """Return the variables that a restore op sets, in any order; empty if the graph has no such op.
 
     Raises InvalidArgumentError if it leads to too many nodes.
     """
@@ -72,7 +72,7 @@ def find_restored_variables(graph: Graph, restore_op: str) -> list[RestoredVaria
 
 
 class _Steps:
-    """Bounds the walk: a function may be called from many places."""
+    """A limit on the visited nodes, as a function may be called from many places."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -102,7 +102,7 @@ def _body_scope(function: LibraryFunction, inputs: Sequence[str], caller: _Scope
 def _assigns(
     graph: Graph, scope: _Scope, names: Sequence[str], steps: _Steps, calls: tuple[str, ...]
 ) -> Iterator[tuple[_Scope, _Place]]:
-    """The assignments that some nodes lead to, backwards along all edges and into the functions that are called."""
+    """Yield the assignments that some nodes depend on, found along all edges and in called functions."""
     seen = set(names)
     waiting = list(names)
     while waiting:
@@ -143,7 +143,10 @@ def _restored(scope: _Scope, assign: _Place, steps: _Steps) -> RestoredVariable 
 
 
 def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, str, int] | None:
-    """The node and output that a tensor comes from, through identities and out of functions."""
+    """Return the node and output that a tensor comes from, through identities and out of functions.
+
+    Returns None if there is none.
+    """
     while True:
         steps.take()
         name, slot = text.partition(":")[0], split_tensor_name(text)[1]
@@ -161,7 +164,7 @@ def _source(scope: _Scope, text: str, steps: _Steps) -> tuple[_Scope, _Place, st
 
 
 def _constant(scope: _Scope, text: str, steps: _Steps) -> Any:
-    """The elements of a constant; none for what is no constant."""
+    """Return the elements of a constant; none if the tensor is not a constant."""
     source = _source(scope, text, steps)
     value = source[1].attrs.get("value") if source is not None and source[1].op == "Const" else None
     return value.array.reshape(-1) if isinstance(value, TensorValue) else ()
@@ -175,10 +178,10 @@ def _text(value: Any) -> str:
 
 
 def add_checkpoint_values(file: GraphFile, given: str | Path, restore_op: str = "", directory: Path | None = None) -> GraphFile:
-    """The same with the values of a checkpoint as its variables'.
+    """Return the file with the values of a checkpoint for its variables.
 
-    `given` is the prefix of the checkpoint's files, or the directory that holds a `checkpoint` file; `directory` that which
-    they must not leave.  Raises as `latest_checkpoint`, `Checkpoint` and `initial_values` do.
+    `given` is the prefix of the checkpoint's files, or a directory with a `checkpoint` file. All files must lie in `directory`.
+    Raises the errors of `latest_checkpoint`, `Checkpoint` and `initial_values`.
     """
     prefix = latest_checkpoint(given) if os.path.isdir(given) else given
     try:
@@ -190,10 +193,10 @@ def add_checkpoint_values(file: GraphFile, given: str | Path, restore_op: str = 
 
 
 def initial_values(graph: Graph, restore_op: str, checkpoint: Checkpoint) -> dict[str, Any]:
-    """The arrays of a checkpoint by the names of the variables' nodes, as views of the file.
+    """Return the arrays of a checkpoint by the names of the variables' nodes, as views of the file.
 
-    Where the graph has no restore op, names decide.  Raises NotFoundError for a tensor that the checkpoint has not,
-    InvalidArgumentError for one of another type or shape than its variable.
+    Without a restore op, tensors are found by the variables' names. Raises NotFoundError for a tensor missing in the
+    checkpoint, and InvalidArgumentError for one with another type or shape than its variable.
     """
     plan = find_restored_variables(graph, restore_op) or _by_name(graph, checkpoint)
     values = {}
@@ -218,7 +221,7 @@ def _part(checkpoint: Checkpoint, key: str, spec: SliceSpec | None) -> TensorVal
 
 
 def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[RestoredVariable]:
-    """Variables restored by their names. Raises NotFoundError if there are variables, and none finds a value."""
+    """Return the variables restored by their names. Raises NotFoundError if there are variables, and none has a value."""
     keys = _object_keys(checkpoint)
     variables = [node for node in graph.nodes if node.op in VARIABLES]
     found = []
@@ -234,7 +237,7 @@ def _by_name(graph: Graph, checkpoint: Checkpoint) -> list[RestoredVariable]:
 
 
 def _object_keys(checkpoint: Checkpoint) -> dict[str, str]:
-    """A variable's full name -> the key under which an object-based checkpoint keeps it."""
+    """Map a variable's full name to its key in an object-based checkpoint."""
     if OBJECT_GRAPH_KEY not in checkpoint:
         return {}
     stored = checkpoint.read(OBJECT_GRAPH_KEY).reshape(-1)

@@ -1,4 +1,4 @@
-"""SavedModel directories, of TensorFlow 1 and 2: the MetaGraph of some tags, and its variables' values."""
+"""Reader of SavedModel directories of TensorFlow 1 and 2: the MetaGraph with some tags, and its variables' values."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _VARIABLES = Path("variables", "variables")
 
 @dataclass(frozen=True, slots=True)
 class SavedModel:
-    """One MetaGraph of a SavedModel, with its variables' values in its file's `initial_values`.
+    """A MetaGraph of a SavedModel; the `initial_values` of its file are the variables' values.
 
-    `asset_files` maps the tensors that take the names of files to those files.
+    `asset_files` maps tensors that are fed with file names to these files.
     """
 
     meta_graph: MetaGraph
@@ -36,9 +36,10 @@ class SavedModel:
 
 
 def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: Registry | None = None) -> SavedModel:
-    """The MetaGraph with exactly these tags; with none the only one, or the one that is tagged `serve`.
+    """Read the MetaGraph with exactly these tags.
 
-    Raises GraphFileError, NotFoundError, and DataLossError for variables that don't have their checksum.
+    Without tags, read the only MetaGraph, or the one with the tag `serve`. Raises GraphFileError, NotFoundError, and
+    DataLossError for variables with a wrong checksum.
     """
     root = Path(directory)
     path = find_model_file(root)
@@ -54,14 +55,17 @@ def read_saved_model(directory: str | Path, tags: Iterable[str] = (), registry: 
 def read_saved_model_file(
     data: Buffer, name: str, tags: Iterable[str] = (), registry: Registry | None = None, is_text: bool | None = None
 ) -> MetaGraph:
-    """As `read_saved_model`, of the bytes or text of the file alone: the variables have no values.  Raises GraphFileError."""
+    """Read a SavedModel like `read_saved_model`, but from the bytes or text of its file.
+
+    The variables have no values. Raises GraphFileError.
+    """
     with file_errors(name):
         chosen = _choose(_meta_graphs(as_binary("SavedModel", data, is_text)), tuple(dict.fromkeys(tags)), name)
     return read_meta_graph(chosen, name, registry, is_text=False)
 
 
 def _meta_graphs(data: Buffer) -> list[tuple[tuple[str, ...], Buffer]]:
-    """The MetaGraphs where they stand, each with its tags."""
+    """Return the MetaGraphs as views of the data, each with its tags."""
     view = memoryview(data)
     found: list[tuple[tuple[str, ...], Buffer]] = []
     for field in fields(view):

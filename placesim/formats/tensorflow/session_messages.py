@@ -1,8 +1,8 @@
-"""Messages of sessions, their statistics, clusters, summaries, events and examples, as the table of `messages` has its own.
+"""Tables of further messages for `messages`: sessions, statistics, clusters, summaries, events and examples.
 
 Source of names and numbers: the `.proto` files of TensorFlow 2.21 (`core/framework`, `core/protobuf`, `core/util`,
-`core/example`).  A name with dots is nested in the message before the last dot, and an enum likewise, so that its values are
-attributes of that class (`RunOptions.FULL_TRACE`).
+`core/example`). A name with dots is nested in the message before the last dot. A nested enum's values are attributes of that
+class (`RunOptions.FULL_TRACE`).
 """
 
 from __future__ import annotations

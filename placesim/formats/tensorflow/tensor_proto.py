@@ -1,4 +1,7 @@
-"""TensorProto messages <-> constant tensors.  Raw content is viewed where it stands; one value for many elements stays one."""
+"""Conversion between TensorProto messages and constant tensors.
+
+An array of raw content is a view of it, and one value for many elements is stored once.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ def _shape(message: Message) -> tuple[int, ...]:
 
 
 def _values(message: Message, dtype: DataType, count: int) -> Array:
-    """The values that are spelled out, at most `count` of them."""
+    """Return the values in the type's own field, at most `count` of them."""
     name, stored = value_field(dtype)[1:]
     field: Any = getattr(message, name)
     if isinstance(field, bytes):
@@ -66,7 +69,7 @@ def _values(message: Message, dtype: DataType, count: int) -> Array:
 
 
 def raw_content(tensor: TensorValue) -> memoryview | None:
-    """Bytes of `tensor_content`, if possible as a view of the array; None if there is no content."""
+    """Return the bytes of `tensor_content`, if possible as a view of the array; None if there is no content."""
     array = np.asarray(tensor.array)
     if tensor.dtype.size == 0 or array.size <= 1 or has_one_value(array):
         return None
@@ -75,9 +78,9 @@ def raw_content(tensor: TensorValue) -> memoryview | None:
 
 
 def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Message:
-    """A TensorProto as TensorFlow's Python makes one: raw content for more than one element, else the type's own field.
+    """Return a TensorProto in the form of TensorFlow's Python: raw content for several elements, else the type's own field.
 
-    With `without_content` the caller puts the raw content there.  Raises WireError for a type that has no constants.
+    With `without_content`, the caller adds the raw content. Raises WireError for a type that has no constants.
     """
     dtype, array = tensor.dtype, np.asarray(tensor.array)
     if dtype.size == 0 and dtype is not STRING:
@@ -96,11 +99,11 @@ def write_tensor(tensor: TensorValue, *, without_content: bool = False) -> Messa
 
 
 _BY_ELEMENT = frozenset(("bool", "float16", "bfloat16", "complex64", "complex128"))
-"""Types whose elements TensorFlow's Python writes one by one in a tensor (not in a node)."""
+"""Types whose elements TensorFlow's Python writes one by one, except in a node."""
 
 
 def write_own_tensor(tensor: TensorValue) -> Message:
-    """A TensorProto as `tf.make_tensor_proto` gives it: as `write_tensor`'s, but some types have no raw content."""
+    """Return a TensorProto like `tf.make_tensor_proto`: that of `write_tensor`, but without raw content for some types."""
     message = write_tensor(tensor)
     if message.tensor_content and tensor.dtype.name in _BY_ELEMENT:
         message.ClearField("tensor_content")

@@ -1,4 +1,4 @@
-"""Rule that a placement equals an earlier one."""
+"""The rule that a placement equals an earlier one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.inspection.snapshot import Snapshot
 
 
 def agrees(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Differences from a baseline."""
+    """Yield the differences from a baseline."""
     baseline: Snapshot = values["file"]
     difference = compare(baseline, subject.snapshot)
     for move in difference.moved:

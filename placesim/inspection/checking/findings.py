@@ -12,7 +12,7 @@ PLACEABLE = "placeable"
 
 
 class Finding(NamedTuple):
-    """A violation of a rule: place, rule and description; `node` is set if it concerns one node."""
+    """A violation of a rule: place, rule and description. `node` is set if it concerns one node."""
 
     location: Location
     rule: str
@@ -21,7 +21,7 @@ class Finding(NamedTuple):
 
     @property
     def text(self) -> StyledText:
-        """`FILE:LINE:COL: rule: message`."""
+        """Return the finding as `FILE:LINE:COL: rule: message`."""
         return fill_template("{}: {}: {}", place(self.location), StyledText(self.rule, role=Role.RULE), self.message)
 
     def __str__(self) -> str:
@@ -37,5 +37,5 @@ class CheckResult(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """The error's, else 1 for findings."""
+        """Return the exit code of the error, else 1 if there are findings, else 0."""
         return int(bool(self.findings)) if self.error is None else self.error.exit_code

@@ -1,4 +1,4 @@
-"""Rules about how much a device has to hold and to do."""
+"""Rules about the memory and work of devices."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _measure(subject: Subject, what: str) -> Mapping[str, int]:
 
 
 def balance(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Devices of a type that have more or less to do than `within` of the mean."""
+    """Yield the devices of a type whose work differs from the mean by more than `within`."""
     what = values["of"]
     measured = _measure(subject, what)
     names = [device.name for device in subject.snapshot.devices if device.type == values["type"]]
@@ -46,7 +46,7 @@ def balance(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def memory(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Devices whose variables and constants exceed `bytes`."""
+    """Yield the devices whose variables and constants exceed `bytes`."""
     spec = values["device"] or DeviceName()
     for name, amount in held_amounts(subject.placement, (*VARIABLES, "Const")).items():
         if is_on(name, spec) and amount.bytes > values["bytes"]:
@@ -56,7 +56,7 @@ def memory(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def peak_memory(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Devices whose peak exceeds `bytes`, each reported at the node that ran at its peak."""
+    """Yield the devices whose peak exceeds `bytes`, each at the node that ran at its peak."""
     spec = values["device"] or DeviceName()
     for usage in subject.snapshot.memory:
         if not is_on(usage.device, spec) or usage.peak <= values["bytes"]:

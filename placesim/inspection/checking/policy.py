@@ -7,7 +7,7 @@
       - on-device: {ops: [MatMul, Conv2D], device: /gpu:*}
       - balance: {of: operations, within: 20%}
 
-A rule without what it needs to be told stands as its name; with one thing to tell, that alone; with more, a mapping.
+A rule without given parameters is its name.  To set only the first parameter, the name maps to its value; else to a mapping.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ ENDS = ("middle", "high")
 
 
 def read_policy(data: bytes, name: str) -> tuple[RuleUse, ...]:
-    """The rules of a policy file; GraphFileError with everything that is wrong with it."""
+    """Read the rules of a policy file. Raises GraphFileError with all its problems."""
     directory = Path(name).parent
     return policy_from_tree(read_tree(decode_utf8(data, name), name), name, partial(_read_own_report, directory=directory))
 
 
 def policy_from_tree(tree: Any, name: str = "<policy>", read_report: Callable[[str], Any] | None = None) -> tuple[RuleUse, ...]:
-    """The rules of a policy as a tree, which may be a mapping of Python's; raises as `read_policy`."""
+    """Return the rules of a policy given as a tree, which may be a Python mapping. Raises the errors of `read_policy`."""
     problems = FileProblems(name)
     root = problems.mapping({} if tree is None else tree, own_position(tree) or FIRST_POSITION, "a policy")
     problems.unknown_keys(root, POLICY_KEYS, "a policy")
@@ -86,7 +86,7 @@ def read_rule(text: str) -> RuleUse:
 
 
 def reports_of_rule(text: str) -> list[str]:
-    """The paths of the reports that a rule of the command line names.  Raises UsageError for what is no rule."""
+    """Return the paths of the reports that a rule of the command line names. Raises UsageError for an invalid rule."""
     found: list[str] = []
     try:
         _RuleReader(FileProblems("--rule"), found.append).read(_rule_tree(text), FIRST_POSITION)
@@ -125,7 +125,7 @@ def _read_report(path: str | Path) -> Snapshot:
 
 
 class _RuleReader:
-    """Entries of `rules` -> rules with their values; what is wrong is reported.  `read_report` reads the report of a path."""
+    """A reader of the entries of `rules`, which reports problems. `read_report` reads the report at a path."""
 
     def __init__(self, problems: FileProblems, read_report: Callable[[str], Any]) -> None:
         self._problems = problems
@@ -165,7 +165,7 @@ class _RuleReader:
 
     @staticmethod
     def _given(rule: PolicyRule, told: Any) -> dict[str, Any]:
-        """Parameters of a rule by name; a value that is not a mapping is the first parameter."""
+        """Return the parameters of a rule by name; a value that is not a mapping is the first parameter."""
         if told is None or told is True:
             return {}
         if isinstance(told, dict):
@@ -281,7 +281,7 @@ _WORDS: Mapping[str, Sequence[str]] = {"measure": MEASURES, "end": ENDS}
 
 
 def policy_schema() -> Schema:
-    """JSON Schema of a policy, generated from the rules and their readers."""
+    """Return the JSON Schema of a policy, generated from the rules and their readers."""
     alone = [rule.name for rule in RULES.values() if not any(parameter.required for parameter in rule.parameters)]
     told = {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": False}
     entry = union_schema({"enum": alone}, {**told, "properties": {rule.name: _rule_schema(rule) for rule in RULES.values()}})
@@ -290,7 +290,7 @@ def policy_schema() -> Schema:
 
 
 def _rule_schema(rule: PolicyRule) -> Schema:
-    """Schema of a rule's parameters: a mapping, the first parameter alone, or nothing if none is required."""
+    """Return the schema of a rule's parameters: a mapping, the first parameter alone, or nothing if none is required."""
     parameters = {parameter.name: _parameter_schema(parameter) for parameter in rule.parameters}
     required = [parameter.name for parameter in rule.parameters if parameter.required]
     forms = [closed_schema(parameters, required)]

@@ -11,7 +11,7 @@ from placesim.inspection.short_device_names import short_device
 
 
 def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes that soft placement put on another device than requested."""
+    """Yield the nodes that soft placement put on another device than requested."""
     excepted = subject.matcher(values["except"])
     for node in subject.unmet:
         is_lost = node.name in subject.overridden or node.body in subject.calls_on_one_device
@@ -23,7 +23,7 @@ def soft_fallbacks(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Nodes whose request was overridden by a reference or resource edge (5.6), or by a body that runs on one device (9.8)."""
+    """Yield the nodes whose request was overridden by a reference or resource edge (5.6), or by a body on one device (9.8)."""
     excepted = subject.matcher(values["except"])
     for name, source in subject.overridden.items():
         node = subject.by_name.get(name)
@@ -40,7 +40,7 @@ def overridden_requests(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def ignored_colocations(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Labels that soft placement passed over (5.7)."""
+    """Yield the labels that soft placement ignored (5.7)."""
     excepted = subject.matcher(values["except"])
     for prefix, placement in subject.placements:
         for node_id, ignored in placement.groups.ignored.items():

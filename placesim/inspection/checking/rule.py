@@ -14,9 +14,9 @@ Values = Mapping[str, Any]
 
 
 class Breach(NamedTuple):
-    """A place where a rule is violated, and a description; `node` is set if it concerns one node.
+    """A violation of a rule: its place and description. `node` is set if it concerns one node.
 
-    Without a `location`, the place is the rule's own.
+    Without a `location`, the place is that of the rule.
     """
 
     location: Location | None
@@ -28,7 +28,7 @@ Check = Callable[[Subject, Values], Iterator[Breach]]
 
 
 class RuleParameter(NamedTuple):
-    """Parameter of a rule: `kind` selects its reader (see `policy.READERS`); the first one may be given without a name."""
+    """A parameter of a rule. `kind` selects its reader (see `policy.READERS`). The first one may be given without a name."""
 
     name: str
     kind: str
@@ -38,9 +38,9 @@ class RuleParameter(NamedTuple):
 
 
 class PolicyRule(NamedTuple):
-    """A rule; `needs_graph` if a written report has too little information for it.
+    """A rule. `needs_graph` says that a written report has too little information for it.
 
-    `needs_memory` and `needs_time` if it needs a dry run of the steps.
+    `needs_memory` and `needs_time` say that it needs a dry run of the steps.
     """
 
     name: str

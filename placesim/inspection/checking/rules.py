@@ -1,6 +1,6 @@
 """The rules of `check`, and the search for violations.
 
-A rule is a row in the table that its family's module ends in.
+The rules are in tables, at the end of the module of each family of rules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from placesim.inspection.snapshot import Snapshot, body_failure
 
 _FAMILIES = (requests, transfers, places, load, timing, agreement)
 RULES = {rule.name: rule for family in _FAMILIES for rule in family.RULES}
-"""Every rule by its name, in the order in which `check --rules` lists them."""
+"""Rules by name, in the order in which `check --rules` lists them."""
 
 
 MAX_NAMED = 8
@@ -27,7 +27,7 @@ MAX_NAMED = 8
 
 
 class RuleUse(NamedTuple):
-    """A rule with its parameters; `location` is its place in the policy, None for the command line."""
+    """A rule with the values of its parameters. `location` is its place in the policy; None for the command line."""
 
     rule: PolicyRule
     values: Values
@@ -35,9 +35,9 @@ class RuleUse(NamedTuple):
 
 
 def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding, ...]:
-    """All findings, in the order of the rules; an error of the placement comes first.
+    """Return all findings, in the order of the rules; an error of the placement comes first.
 
-    Raises UsageError for a rule that a written report does not hold enough for.
+    Raises UsageError for a rule that needs more information than a written report has.
     """
     if snapshot.error is not None:
         return (Finding(_error_place(snapshot), PLACEABLE, snapshot.error.summary, snapshot.error.node),)
@@ -53,7 +53,7 @@ def check_snapshot(snapshot: Snapshot, uses: Sequence[RuleUse]) -> tuple[Finding
 
 
 def _unplaceable_bodies(snapshot: Snapshot) -> Iterator[Finding]:
-    """Bodies that fail when they are called."""
+    """Yield a finding for each body that can't be placed when it is called."""
     for body in snapshot.bodies.bodies:
         if body.error is not None:
             place = body.error.location or next((n.location for n in snapshot.nodes if n.name == body.call), None)
@@ -62,14 +62,14 @@ def _unplaceable_bodies(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _unmatched(snapshot: Snapshot, values: Values) -> Iterator[Breach]:
-    """A pattern that no node matches guards nothing: it is a finding, at the policy's line."""
+    """Yield a violation for each pattern that no node matches, since a rule without nodes checks nothing."""
     for pattern in values.get("nodes", ()):
         if pattern != "*" and not any(map(snapshot.matcher([pattern]), snapshot.nodes)):
             yield Breach(None, StyledText(f"no node matches '{pattern}'"))
 
 
 def _unmet_devices(snapshot: Snapshot, rule: PolicyRule, values: Values) -> Iterator[Breach]:
-    """Violations for limits on devices that the machine lacks, unless the rule requires a device."""
+    """Yield violations for limits on devices that the machine lacks, unless the rule requires a device."""
     specs = {device.name: device.spec for device in snapshot.devices}
     known = list_words(short_names(list(specs)), MAX_NAMED) or "none"
     for parameter in rule.parameters:

@@ -1,4 +1,4 @@
-"""Subject of a check: a snapshot, with values that several rules use."""
+"""The placement that a check examines, with values that several rules use."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a check, with values that several rules use."""
+    """The placement that a check examines, with values that several rules use."""
 
     snapshot: Snapshot
 
     def matcher(self, patterns: Sequence[str]) -> Callable[[PlacedNode], bool]:
-        """Whether a node is matched by one of the patterns."""
+        """Return a function that says whether a node matches one of the patterns."""
         return self.snapshot.matcher(patterns)
 
     @cached_property
     def unmet(self) -> tuple[PlacedNode, ...]:
-        """Nodes that are not on their requested device."""
+        """Return the nodes that are not on their requested device."""
         specs: dict[str, DeviceName | None] = {device.name: device.spec for device in self.snapshot.devices}
         found = []
         for node in self.snapshot.nodes:
@@ -41,7 +41,7 @@ class Subject:
 
     @cached_property
     def overridden(self) -> Mapping[str, str]:
-        """The nodes whose request lost against a reference or resource edge, each with the node that it lost against."""
+        """Map the nodes whose request a reference or resource edge overrode to the nodes that they follow."""
         live = self.snapshot.live
         if live is None:
             return _overridden_in(self.snapshot.warnings)
@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def placements(self) -> Iterator[tuple[str, Placement]]:
-        """The newest placement and those of called bodies, each with the prefix of its nodes' names."""
+        """Yield the newest placement and those of called bodies, each with the prefix of its nodes' names."""
         live = self.snapshot.live
         if live is not None and live.placement is not None:
             yield "", live.placement
@@ -62,12 +62,15 @@ class Subject:
 
     @cached_property
     def calls_on_one_device(self) -> Mapping[str, str]:
-        """The bodies that run whole on the device of their call, each with that node; a report does not tell."""
+        """Map the bodies that run entirely on the device of their call to the calling node; empty for a report."""
         found = self.snapshot.bodies.bodies
         return {body.path: body.call for body in found if body.how is Instantiation.SINGLE_DEVICE}
 
     def _overridden_by(self, prefix: str, placement: Placement) -> Iterator[tuple[str, str]]:
-        """Nodes whose own request was overridden, each with the nodes of the overridden group that had the same request."""
+        """Yield nodes whose request was overridden, each with the node whose device its group follows.
+
+        This includes nodes of the overridden group that had the same request.
+        """
         groups, graph = placement.groups, placement.graph
         by_group = {groups.root(i): lost for i, lost in groups.overridden.items()}
         for node in self.unmet if by_group else ():
@@ -79,12 +82,12 @@ class Subject:
 
     @cached_property
     def by_name(self) -> Mapping[str, PlacedNode]:
-        """The nodes by name."""
+        """Return the nodes by name."""
         return {node.name: node for node in self.snapshot.nodes}
 
     @property
     def placement(self) -> Placement:
-        """The live placement, for rules that need the graph."""
+        """Return the live placement, for rules that need the graph."""
         live = self.snapshot.live
         found = None if live is None else live.placement
         assert found is not None, "a rule that needs the graph is not checked on a report"
@@ -92,13 +95,13 @@ class Subject:
 
     @property
     def time(self) -> TimeStudy:
-        """Predicted times of the steps, computed for rules that need them."""
+        """Return the predicted times of the steps, which are computed only for rules that need them."""
         found = self.snapshot.time
         assert found is not None, "a rule that needs times is checked only with them"
         return found
 
     def at(self, node: PlacedNode) -> Location:
-        """Position of a node in its file; none in a report."""
+        """Return the location of a node in its file; for a report, its first line."""
         return node.location or self.snapshot.start
 
 

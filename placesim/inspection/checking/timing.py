@@ -23,7 +23,7 @@ _WAYS_OUT = {
 
 
 def step_time(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Steps of `run:` that would take longer than `seconds`, each in its steady state."""
+    """Yield the steps of `run:` that take longer than `seconds` in their steady state."""
     study = subject.time
     if values["step"] is not None and values["step"] >= len(study.steps):
         steps = "the only step is 0" if len(study.steps) == 1 else f"the steps are 0 to {len(study.steps) - 1}"
@@ -56,7 +56,7 @@ def _dearest(study: TimeStudy) -> str:
 
 
 def link_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
-    """Links by name, or pairs of devices, over which the last step would carry more than `bytes`, each time that it runs."""
+    """Yield links by name, or pairs of devices, over which the last step carries more than `bytes` each time that it runs."""
     study = subject.time
     if values["from"] is not None or values["to"] is not None:
         yield from _pair_bytes(study, values)

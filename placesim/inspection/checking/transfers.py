@@ -25,7 +25,7 @@ def _where(values: Values) -> StyledText:
 
 
 def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
-    """More than `count` transfers, optionally only from `from` to `to`."""
+    """Yield a violation if there are more than `count` transfers, optionally only from `from` to `to`."""
     total = sum(amount.number for amount in _pairs(subject, values).values())
     if total > values["count"]:
         message = fill_template("{} transfers{}, limit {}", total, _where(values), values["count"])
@@ -33,7 +33,7 @@ def transfer_count(subject: Subject, values: Values) -> Iterator[Breach]:
 
 
 def transfer_bytes(subject: Subject, values: Values) -> Iterator[Breach]:
-    """More bytes transferred than `bytes`; a tensor of unknown size counts as `unknown`."""
+    """Yield a violation if more than `bytes` are transferred; a tensor of unknown size counts as `unknown` bytes."""
     amounts = _pairs(subject, values).values()
     unknown = sum(amount.unknown for amount in amounts)
     total = sum(amount.bytes for amount in amounts) + unknown * values["unknown"]

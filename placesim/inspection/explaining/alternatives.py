@@ -31,23 +31,23 @@ _PREFERRED_TYPES = ("float", "half", "double", "int64", "int32")
 
 
 class Alternatives(NamedTuple):
-    """The edits that change a placement, the smallest first, and how many more could have been tried."""
+    """The edits that change a placement, smallest first, and the number of edits that were not tried."""
 
     outcomes: tuple[Trial, ...]
     untried: int
 
 
 def find_alternatives(trials: Trials, found: Proof) -> Alternatives:
-    """The edits that put a node on another device."""
+    """Return the edits that put a node on another device."""
     outcomes, untried = _try_all(trials, list(candidate_edits(trials.setting, found)), found.node)
     kept = [outcome for outcome in outcomes if outcome.error is None and outcome.device not in (None, found.device)]
     return Alternatives(tuple(sorted(kept, key=_size)), untried)
 
 
 def find_remedies(trials: Trials, found: Proof | None, conflict: Sequence[Annotation], node: str | None) -> Alternatives:
-    """The edits that mend a graph that can't be placed; `conflict` are the annotations that contradict each other.
+    """Return the edits that fix a graph that can't be placed; `conflict` are the conflicting annotations.
 
-    First those after which it can be placed, and then those after which another node is to blame.
+    Edits after which the graph can be placed come first, then those after which the error is at another node.
     """
     edits = list(dict.fromkeys(_remedies(trials.setting, found, conflict, node)))
     outcomes, untried = _try_all(trials, edits, node or "")
@@ -65,7 +65,7 @@ def _try_all(trials: Trials, edits: Sequence[Edit], node: str) -> tuple[list[Tri
 
 
 def _size(outcome: Trial) -> tuple[int, int, int]:
-    """Smaller edits first: those that reach less far, then those that move fewer nodes, then what is higher up in the file."""
+    """Return a key that sorts edits: by extent, then by the number of moved nodes, then by line."""
     location = outcome.edit.location
     return outcome.edit.reach, outcome.moved, 0 if location is None else location.line
 
@@ -74,7 +74,7 @@ def _size(outcome: Trial) -> tuple[int, int, int]:
 
 
 def candidate_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Edits that may change a node's device: those of the node, session and machine first, then those of its group."""
+    """Yield edits that may change a node's device: those of the node, session and machine first, then those of its group."""
     graph = setting.graph
     if found.node in graph.ids:
         yield from _own_edits(setting, graph.node(found.node), found)
@@ -105,7 +105,7 @@ def _own_edits(setting: Setting, node: Node, found: Proof) -> Iterator[Edit]:
 
 
 def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Edits for a function's node: its own request, if that matters, and that of the calling node."""
+    """Yield edits for a function's node: of its own request, if that has an effect, and of the calling node's request."""
     node = found.written_in_body
     if node is not None and (found.body is None or found.body.how is not Instantiation.SINGLE_DEVICE):
         function, definition = node
@@ -119,7 +119,10 @@ def _body_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
 
 
 def _group_edits(setting: Setting, found: Proof) -> Iterator[Edit]:
-    """Of the other members, and of the node that was followed: devices before labels, of which there may be many."""
+    """Yield edits of the other members of the group, and of the node whose device was used.
+
+    Devices come before labels, of which there may be many.
+    """
     names = [name for name in found.group.members if name != found.node] if found.group else []
     if found.followed is not None and found.followed not in names:
         names.append(found.followed)
@@ -139,7 +142,7 @@ def _changes(annotation: Annotation, node: str, devices: Sequence[str]) -> Itera
 
 
 def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
-    """Another element type, where only that excludes a kernel."""
+    """Yield edits to another element type, if only the type excludes a kernel."""
     node = graph.nodes[graph.ids[found.node]] if found.node in graph.ids else None
     for support in found.kernels if node is not None else ():
         for exclusion in support.exclusions if support.priority is None else ():
@@ -150,7 +153,7 @@ def _type_edits(graph: Graph, found: Proof) -> Iterator[Edit]:
 
 
 def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None) -> list[str]:
-    """Some other devices that the group's kernels allow: the first of each type, and then the rest, as a request names them."""
+    """Return requests for some other devices that the group's kernels allow: the first of each type, then further ones."""
     able = [device for device in devices.ordered if device.type in types and device.name != current]
     firsts = list({(device.type, device.spec.address_space): device for device in reversed(able)}.values())[::-1]
     chosen = [*firsts, *(device for device in able if device not in firsts)][:_MAX_DEVICES]
@@ -158,7 +161,7 @@ def _other_devices(devices: DeviceSet, types: Sequence[str], current: str | None
 
 
 def _request(device: Device, devices: DeviceSet) -> str:
-    """Short request for a device, without the task if there is only one."""
+    """Return a short request for a device, without the task if there is only one."""
     spec = device.spec
     several = len({other.spec.address_space for other in devices.devices}) > 1
     return str(spec if several else DeviceName(type=spec.type, id=spec.id))
@@ -185,9 +188,9 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
 
 
 def _missing_devices(setting: Setting, spec: DeviceName | None) -> Iterator[Edit]:
-    """As many devices as a request counts on, and as many as all requests of its type together do.
+    """Yield edits that add the devices that a request needs, or that all requests of its type need.
 
-    None if that is more than a machine may have.
+    There are none if that exceeds the limit of a machine.
     """
     if spec is None or spec.type not in ("CPU", "GPU"):
         return

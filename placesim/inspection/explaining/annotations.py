@@ -1,7 +1,7 @@
 """Annotations in a graph that decide devices: `device` at an entry or a scope, and colocation labels.
 
-One annotation is one line that can be changed.  It may stand for many nodes: a scope's device for all nodes inside, a
-variable's for all that the variable expands to.
+An annotation is a line that can be changed. It may apply to many nodes: a scope's device to all nodes inside, and a variable's
+to all nodes that the variable expands to.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from placesim.placement.colocation_labels import class_labels
 
 
 class AnnotationKind(IntEnum):
-    """Kind of an annotation: a device at a node's entry, at a scope, or at an entry that makes several nodes; or a label."""
+    """The kind of an annotation: a label, or a device at a node's entry, at a scope, or at an entry of several nodes."""
 
     ENTRY = 0
     SCOPE = 1
@@ -31,9 +31,9 @@ class AnnotationKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """A line that requests a device or colocation: `text` is the device or the label's node; `node` the first node concerned.
+    """A line that requests a device or colocation. `text` is the device or the label's node; `node` is the first affected node.
 
-    `position` identifies it: its packed place in the file, or -1 minus the node's id if it has no place.
+    `position` identifies the annotation: its packed location in the file, or -1 minus the node's id if it has no location.
     """
 
     kind: AnnotationKind
@@ -50,11 +50,11 @@ class Annotation:
 
 
 Changes = Mapping[Annotation, str]
-"""New text of changed annotations; empty for those to drop."""
+"""New text of changed annotations; empty for annotations to remove."""
 
 
 class Annotations:
-    """Annotations of a graph as written; `is_raw` if its nodes come from a GraphDef, with separate requests."""
+    """The annotations of a graph as written. `is_raw` says that its nodes come from a GraphDef, each with its own request."""
 
     def __init__(self, graph: Graph, is_raw: bool = False) -> None:
         self._graph = graph
@@ -65,14 +65,14 @@ class Annotations:
     # --- what there is ----------------------------------------------------------------------------------------------
 
     def of_node(self, node: Node) -> tuple[Annotation, ...]:
-        """Device annotations that make up a node's request, innermost first, then its labels."""
+        """Return the device annotations that determine a node's request, innermost first, then its labels."""
         return (*self.origins(node), *self.labels(node))
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
-        """Annotations that make up a node's request.
+        """Return the annotations that determine a node's request.
 
-        Scopes that give the whole of it are its origin.  Where they do not, its own entry is (it has a `device` or a
-        `colocate_with`), and those scopes that fill in the job, replica or task.
+        If scopes give the complete request, they are the origins. Otherwise the origins are the node's entry, which has a
+        `device` or a `colocate_with`, and the scopes that fill in the job, replica or task.
         """
         requested = parse_runtime_name(node.device) if node.device else None
         if requested is None:
@@ -84,19 +84,20 @@ class Annotations:
         return (self._entry(node), *(self._scope(scope) for scope in outer))
 
     def labels(self, node: Node) -> tuple[Annotation, ...]:
-        """A node's labels, but that with its own name."""
+        """Return a node's labels except the one with its own name."""
         value = node.attrs.get("_class")
         return tuple(self._label(node, label) for label in class_labels(value) if label != node.name) if value else ()
 
     def all(self) -> list[Annotation]:
-        """Every annotation of the graph, each once, in the order of the first node that it is for."""
+        """Return every annotation of the graph once, in the order of the first node that it applies to."""
         nodes = self._graph.nodes
         return list(dict.fromkeys(found for node in nodes if node.device or node.attrs for found in self.of_node(node)))
 
     def entry_nodes(self, node: Node) -> tuple[Node, ...]:
-        """The nodes that a `device` at a node's entry is for: its literals too, and of a variable all but its initializer.
+        """Return the nodes to which a `device` at a node's entry applies.
 
-        What reads a variable for the entry is made outside of its device (2.2.1).
+        These include its literals, and all nodes of a variable except its initializer. Nodes that read a variable for the entry
+        are made outside its device (2.2.1).
         """
         made = self._by_position.get(node.location, ()) if self._key_position(node.location, node.id) > 0 else ()
         nodes = [self._graph.nodes[i] for i in made] or [node]
@@ -105,7 +106,7 @@ class Annotations:
         return () if node.op in reads and node not in kept else kept or (node,)
 
     def _contributing(self, node: Node, requested: DeviceName) -> list[DeviceScope] | None:
-        """Scopes that alone determine the request; None if they do not."""
+        """Return the scopes that alone determine the request; None if they do not."""
         merged, used = ANY, []
         for scope in self._chain(node.id):
             widened = enclose(merged, _spec(scope))
@@ -143,9 +144,9 @@ class Annotations:
         return found
 
     def _key_position(self, position: int, node_id: int) -> int:
-        """Unique position of an entry; negative for a single node.
+        """Return a unique position of an entry, or a negative number for a single node.
 
-        That is one without a file, in a GraphDef, or so far out in a long line that its column is unknown.
+        A single node has no file, or is in a GraphDef, or is so far out in a long line that its column is unknown.
         """
         is_exact = position and position % COLUMNS != COLUMNS - 1
         return position if is_exact and not self._is_raw else -1 - node_id
@@ -153,7 +154,7 @@ class Annotations:
     # --- scopes -----------------------------------------------------------------------------------------------------
 
     def _chain(self, node_id: int) -> Iterator[DeviceScope]:
-        """Device scopes around a node from the inside out, ending at one that clears the outer ones."""
+        """Yield the device scopes around a node from the inside out, ending at one that clears the outer ones."""
         innermost, parents = self._nesting
         index = innermost[node_id] if node_id < len(innermost) else -1
         while index >= 0:
@@ -165,7 +166,7 @@ class Annotations:
 
     @cached_property
     def _nesting(self) -> tuple[list[int], list[int]]:
-        """Innermost scope of each node, and the enclosing scope of each scope; -1 for none."""
+        """Return the innermost scope of each node, and the enclosing scope of each scope; -1 for none."""
         scopes = self._graph.device_scopes
         if not scopes:
             return [], []
@@ -181,7 +182,10 @@ class Annotations:
     # --- what changing them gives -----------------------------------------------------------------------------------
 
     def changed(self, graph: Graph, now: Iterable[Annotation], changes: Changes) -> Graph:
-        """`graph`, which shares its nodes' ids with the written one, with the nodes of `now` as all `changes` make them."""
+        """Return a copy of `graph` in which `changes` apply to the nodes of the annotations in `now`.
+
+        The nodes of `graph` have the same ids as those of the written graph.
+        """
         made: dict[int, Node] = {}
         for annotation in now:
             for node_id in self._nodes_of(annotation):
@@ -196,7 +200,10 @@ class Annotations:
         return replace_nodes(graph, made.values())
 
     def given(self, graph: Graph, names: Iterable[str], device: str) -> Graph:
-        """Copy of the graph in which the nodes of an entry without a device request `device`; scopes fill in unset fields."""
+        """Return a copy of the graph in which the nodes of an entry without a device request `device`.
+
+        Scopes fill in unset fields.
+        """
         made = {node.id: copy_node(node) for node in map(graph.node, names)}
         for node in made.values():
             node.device = str(enclose(parse_python_spec(device), parse_runtime_name(node.device) or ANY))
@@ -241,7 +248,7 @@ class Annotations:
         return found
 
     def _follow_colocated(self, graph: Graph, made: dict[int, Node]) -> None:
-        """Update requests that `colocate_with` copied from a changed node (2.2)."""
+        """Update the requests that `colocate_with` copied from a changed node (2.2)."""
         if self._is_raw:
             return
         for holder_id in list(made):
@@ -267,7 +274,7 @@ class Annotations:
 
 
 def _refilled(requested: DeviceName, before: DeviceName, around: DeviceName) -> DeviceName:
-    """Request whose job, replica and task are taken from the changed scopes around it."""
+    """Return a request with the job, replica and task of the changed scopes around it, where it had those of the old scopes."""
     fields = zip(requested[:3], before[:3], around[:3], strict=True)
     job, replica, task = (new if mine == old else mine for mine, old, new in fields)
     return DeviceName(job, replica, task, requested.type, requested.id)  # type: ignore[arg-type]
@@ -300,7 +307,7 @@ def copy_node(node: Node) -> Node:
 
 
 def replace_nodes(graph: Graph, replaced: Iterable[Node]) -> Graph:
-    """Copy a graph with some nodes replaced by nodes with the same ids; everything else is shared."""
+    """Return a copy of a graph with some nodes replaced by nodes with the same ids; everything else is shared."""
     made = graph.emptied()
     made.nodes = list(graph.nodes)
     made.ids = graph.ids

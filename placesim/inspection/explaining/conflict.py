@@ -1,7 +1,7 @@
-"""Minimal conflicting set of annotations of a graph that can't be placed.
+"""Search for a minimal set of conflicting annotations in a graph that can't be placed.
 
-Found by deletion: annotations are dropped, first in halves and then singly, and the rest is placed.  Annotations without which
-the graph still can't be placed are not part of the conflict; each annotation of the result is necessary.
+Annotations are removed, first in halves and then singly, and the graph is placed without them. If the graph still can't be
+placed, the removed annotations are not part of the conflict. Each annotation of the result is necessary.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from placesim.placement.placer import Placement
 
 @dataclass(frozen=True, slots=True)
 class ConflictSet:
-    """Annotations that contradict each other or the machine; `is_minimal` unless the trials ran out.
+    """Annotations that conflict with each other or with the machine. `is_minimal` is False if the trials ran out.
 
-    Empty if the graph can't be placed even without annotations.
+    The set is empty if the graph can't be placed even without annotations.
     """
 
     annotations: tuple[Annotation, ...]
@@ -27,7 +27,7 @@ class ConflictSet:
 
 
 def find_conflict(trials: Trials) -> ConflictSet:
-    """Find the conflict that caused a placement's error."""
+    """Return the conflict that caused a placement's error."""
     setting, placement = trials.setting, trials.placement
     near = _neighbourhood(placement)
     graph = setting.graph
@@ -42,7 +42,7 @@ def find_conflict(trials: Trials) -> ConflictSet:
 
 
 class _Deletion:
-    """Current graph of the deletion, and the annotations dropped so far."""
+    """The state of the search: the current graph, and the annotations removed so far."""
 
     def __init__(self, trials: Trials) -> None:
         self._trials = trials
@@ -50,7 +50,10 @@ class _Deletion:
         self._dropped: dict[Annotation, str] = {}
 
     def run(self, kept: Sequence[Annotation], far: int) -> ConflictSet:
-        """Minimise `kept`, ordered from farthest to nearest to the error; the first `far` are tried at once."""
+        """Reduce `kept` to a minimal conflict.
+
+        `kept` is ordered from farthest to nearest to the error; the first `far` are tried at once.
+        """
         if not self._drop(kept[:far]):
             kept = kept[far:]
         if kept and not self._drop(kept):
@@ -63,7 +66,7 @@ class _Deletion:
             size = max(1, min(size // 2, len(kept) // 2))
 
     def _sweep(self, kept: Sequence[Annotation], size: int) -> list[Annotation]:
-        """Drop each run of `size` annotations that is not needed, and return the rest."""
+        """Remove each block of `size` annotations that is not needed, and return the rest."""
         left: list[Annotation] = []
         for start in range(0, len(kept), size):
             chunk = kept[start : start + size]
@@ -72,7 +75,7 @@ class _Deletion:
         return left
 
     def _drop(self, chunk: Sequence[Annotation]) -> bool:
-        """Drop annotations if the graph still can't be placed without them; return whether they are needed."""
+        """Remove annotations if the graph still can't be placed without them. Returns whether they are needed."""
         if not chunk:
             return False
         setting = self._trials.setting
@@ -85,7 +88,10 @@ class _Deletion:
 
 
 def _neighbourhood(placement: Placement) -> list[str]:
-    """Nodes concerned by the error: the groups of the failing node and of its inputs, and nodes that share its labels."""
+    """Return the nodes related to the error.
+
+    These are the groups of the failing node and of its inputs, and nodes that share its labels.
+    """
     error, graph, groups = placement.error, placement.graph, placement.groups
     if error is None or error.node is None or error.node not in graph.ids:
         return []

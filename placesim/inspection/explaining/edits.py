@@ -1,4 +1,4 @@
-"""Single edits of a graph, a session or a machine, as values; and the setting that each of them gives."""
+"""Single edits of a graph, a session or a machine, and the setting that each of them gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.machine.inventory import Device, DeviceSet
 
 
 class Reach(IntEnum):
-    """Extent of an edit; the edit with the smaller extent is the smaller one."""
+    """The extent of an edit. Edits are ordered by it."""
 
     NODE = 0
     GROUP = 1
@@ -29,9 +29,9 @@ class Reach(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Subject of an explanation: a graph as written, its annotations, and the devices.
+    """The input of a placement: a graph as written, its annotations, and the devices.
 
-    `sizes` are the numbers of nodes that each placement of the session had: the graph may have grown between steps.
+    `sizes` are the numbers of nodes at each placement of the session, as steps may have added nodes.
     """
 
     graph: Graph
@@ -43,7 +43,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class AnnotationChange:
-    """Change an annotation's device; an empty device drops the annotation."""
+    """An edit of an annotation's device; an empty device removes the annotation."""
 
     annotation: Annotation
     device: str
@@ -51,12 +51,12 @@ class AnnotationChange:
 
     @property
     def location(self) -> Location | None:
-        """The line to change."""
+        """Return the location of the line to change."""
         return self.annotation.location
 
     @property
     def text(self) -> StyledText:
-        """The edit as an instruction."""
+        """Return the edit as an instruction."""
         if not self.device:
             return fill_template("drop the {}", self.annotation)
         return fill_template("change the {} to {}", self.annotation, device(self.device))
@@ -69,7 +69,7 @@ class AnnotationChange:
 
 @dataclass(frozen=True, slots=True)
 class DeviceAddition:
-    """Give an entry without a request a device: `nodes` are its nodes, `node` is its displayed name."""
+    """An edit that gives a device to an entry without a request. `nodes` are its nodes, and `node` is its displayed name."""
 
     node: str
     nodes: tuple[str, ...]
@@ -79,17 +79,17 @@ class DeviceAddition:
 
     @property
     def text(self) -> StyledText:
-        """The edit as an instruction."""
+        """Return the edit as an instruction."""
         return fill_template("set the device of {} to {}", self.node, device(self.device))
 
     def apply(self, setting: Setting) -> Setting:
-        """Return the edited setting; unset fields of the device still come from enclosing scopes."""
+        """Return the edited setting. Enclosing scopes still provide the unset fields of the device."""
         return replace(setting, graph=setting.annotations.given(setting.graph, self.nodes, self.device))
 
 
 @dataclass(frozen=True, slots=True)
 class BodyDeviceChange:
-    """Give a function's node another device in all calls; an empty device drops its request."""
+    """An edit of the device of a function's node in all calls; an empty device removes its request."""
 
     function: str
     node: str
@@ -100,7 +100,7 @@ class BodyDeviceChange:
 
     @property
     def text(self) -> StyledText:
-        """The edit as an instruction."""
+        """Return the edit as an instruction."""
         if not self.device:
             return fill_template(
                 "drop the device {} of {} in the function {}", device(self.before), self.node, escape_line(self.function)
@@ -113,7 +113,7 @@ class BodyDeviceChange:
         )
 
     def apply(self, setting: Setting) -> Setting:
-        """The setting with the edit made."""
+        """Return the edited setting."""
         graph = replace_nodes(setting.graph, ())
         function = graph.functions[self.function]
         nodes = (node._replace(device=self.device) if node.name == self.node else node for node in function.nodes)
@@ -123,7 +123,7 @@ class BodyDeviceChange:
 
 @dataclass(frozen=True, slots=True)
 class TypeChange:
-    """Give a node another element type; its inputs and readers would have to follow."""
+    """An edit of a node's element type. It would also require changes of the nodes before and after it."""
 
     node: str
     attr: str
@@ -134,11 +134,11 @@ class TypeChange:
 
     @property
     def text(self) -> StyledText:
-        """The edit as an instruction."""
+        """Return the edit as an instruction."""
         return StyledText(f"change {self.attr} of {self.node} from {self.before.python_name} to {self.dtype.python_name}")
 
     def apply(self, setting: Setting) -> Setting:
-        """The setting with the edit made."""
+        """Return the edited setting."""
         node = copy_node(setting.graph.node(self.node))
         node.attrs = {**node.attrs, self.attr: self.dtype}
         node.signature = setting.graph.signatures.signature(node.op, node.attrs)
@@ -147,7 +147,7 @@ class TypeChange:
 
 @dataclass(frozen=True, slots=True)
 class SoftPlacementSwitch:
-    """Turn `allow_soft_placement` on or off."""
+    """An edit that turns `allow_soft_placement` on or off."""
 
     soft: bool
     location: Location | None = None
@@ -155,17 +155,17 @@ class SoftPlacementSwitch:
 
     @property
     def text(self) -> StyledText:
-        """The edit as an instruction."""
+        """Return the edit as an instruction."""
         return StyledText(f"turn soft placement {'on (--soft-placement)' if self.soft else 'off (--no-soft-placement)'}")
 
     def apply(self, setting: Setting) -> Setting:
-        """The setting with the edit made."""
+        """Return the edited setting."""
         return replace(setting, soft=self.soft)
 
 
 @dataclass(frozen=True, slots=True)
 class HardwareAddition:
-    """Give a task `total` devices of a type."""
+    """An edit that gives a task more devices of a type, `total` together."""
 
     task: DeviceName
     device_type: str
@@ -176,14 +176,14 @@ class HardwareAddition:
 
     @property
     def text(self) -> StyledText:
-        """The edit as an instruction."""
+        """Return the edit as an instruction."""
         number = "one" if self.count == 1 else str(self.count)
         where = "" if self.task.job in (None, "localhost") else f" in {self.task}"
         flag = f" (--{self.device_type.lower()} {self.total})" if self.device_type in ("CPU", "GPU") else ""
         return StyledText(f"{number} more {self.device_type}{where}{flag}")
 
     def apply(self, setting: Setting) -> Setting:
-        """The setting with the edit made."""
+        """Return the edited setting."""
         old = setting.devices
         ids = range(self.total - self.count, self.total)
         added = [_new_device(old, self.task._replace(type=self.device_type, id=i)) for i in ids]
@@ -194,7 +194,7 @@ Edit = AnnotationChange | DeviceAddition | BodyDeviceChange | TypeChange | SoftP
 
 
 def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
-    """A new device like the last of its type; the first GPU has the default model."""
+    """Return a new device like the last of its type; the first GPU has the default model."""
     alike = [device for device in devices.devices if device.type == spec.type]
     if alike:
         last = alike[-1]
@@ -204,7 +204,7 @@ def _new_device(devices: DeviceSet, spec: DeviceName) -> Device:
 
 
 def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: int | None = None) -> HardwareAddition:
-    """One more device of a type in a task, or as many as make `total`."""
+    """Return an edit that adds one device of a type to a task, or as many as make `total`."""
     present = [d.spec.id or 0 for d in devices.devices if d.type == device_type and d.spec.address_space == task]
     count = max(present, default=-1) + 1
     wanted = count + 1 if total is None else total
@@ -212,6 +212,6 @@ def more_devices(devices: DeviceSet, task: DeviceName, device_type: str, total: 
 
 
 def drop(annotation: Annotation, node: str) -> AnnotationChange:
-    """Edit that removes an annotation, described for a node."""
+    """Return an edit that removes an annotation, described for a node."""
     is_own = annotation.node == node and annotation.kind != AnnotationKind.SCOPE
     return AnnotationChange(annotation, "", Reach.NODE if is_own else Reach.GROUP)

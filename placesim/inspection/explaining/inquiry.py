@@ -1,4 +1,4 @@
-"""The questions that `explain` answers: why is this node here, what would change that, and why can't the graph be placed."""
+"""Answers of `explain`: the reason for a node's device, edits that would change it, and the cause of a placement error."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ NOT_RUN = "No step runs it."
 class ExplainedNode:
     """A node's proof and the edits that would move it; None if edits were not requested.
 
-    `cost` is the node's predicted time; None if unknown, with the reason in `cost_note`, which is empty if costs were not
-    requested.  `difference` describes the current release's choice for a placement of another release.
+    `cost` is the node's predicted time. If it is None, `cost_note` has the reason; the note is empty if costs were not
+    requested. `difference` says what the current release would choose, if the placement is of another release.
     """
 
     proof: Proof
@@ -43,7 +43,7 @@ class ExplainedNode:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedError:
-    """Cause of a placement error: the conflicting annotations and possible fixes; None if these were not requested."""
+    """A placement error. `conflict` has the conflicting annotations and `remedies` possible fixes; None if not requested."""
 
     failure: ReportedError
     conflict: ConflictSet | None = None
@@ -51,13 +51,13 @@ class ExplainedError:
 
 
 def inquire(snapshot: Snapshot) -> Inquiry | None:
-    """Inquiry into a live snapshot; None for a written report, or without a placement."""
+    """Return an inquiry into a live snapshot; None for a written report, or without a placement."""
     live = snapshot.live
     return None if live is None or live.placement is None else Inquiry(live, live.placement, snapshot.costs, snapshot.cost_note)
 
 
 class Inquiry:
-    """Questions about one live placement."""
+    """The questions about one live placement, and the remaining trials of edits."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class Inquiry:
 
     @property
     def trials(self) -> Trials:
-        """Remaining trials of the command."""
+        """Return the trials of this inquiry, which have a common budget."""
         if self._trials is None:
             self._trials = Trials(self._setting, self._placement, self._budget)
         return self._trials
 
     def explain(self, name: str) -> Proof | None:
-        """Proof of a node's device; None if an error came before the node was examined."""
+        """Return the proof of a node's device; None if an error came before the node was examined."""
         proofs = self._proofs_of(name)
         try:
             return proofs.of(proofs.graph.node(name.removeprefix(proofs.prefix)).id)
@@ -94,7 +94,7 @@ class Inquiry:
             return None
 
     def _proofs_of(self, name: str) -> Proofs:
-        """The proofs of the graph, or the body, that has a node of that name."""
+        """Return the proofs of the graph, or of the body, that has a node of that name."""
         if name not in self._placement.graph.ids:
             for body in bodies_of(self._placement).bodies:
                 is_in = name.startswith(f"{body.path}/") and body.placement is not None
@@ -108,7 +108,7 @@ class Inquiry:
         return self._of_bodies[body.path]
 
     def explained(self, names: Iterable[str], with_edits: bool = True) -> Iterator[ExplainedNode]:
-        """Explain nodes by name, skipping those that are not placed yet."""
+        """Yield explanations of nodes by name, skipping nodes that are not placed yet."""
         for name in names:
             found = self.explain(name)
             if found is not None:
@@ -126,13 +126,16 @@ class Inquiry:
         return cost, "" if cost is not None else NOT_RUN
 
     def explained_briefly(self) -> Iterator[ExplainedNode]:
-        """Explain all placed nodes in log order: those of the graph, then those of bodies."""
+        """Yield brief explanations of all placed nodes in log order: those of the graph, then those of bodies."""
         bodies = (self._of_body(body) for body in bodies_of(self._placement).bodies if body.placed is not None)
         for proofs in chain((self._proofs,), bodies):
             yield from (ExplainedNode(proofs.of(node_id)) for node_id in proofs.placement.log)
 
     def explained_error(self, snapshot: Snapshot, with_edits: bool = True) -> ExplainedError | None:
-        """Explain a placement error; None without one, and the error alone if it came after placement."""
+        """Explain a placement error.
+
+        Returns None without an error, and only the error if it came after placement.
+        """
         if self._placement.error is None:
             return None if snapshot.error is None else ExplainedError(snapshot.error)
         return self.placement_error(with_edits)
@@ -151,9 +154,10 @@ class Inquiry:
 
 
 def select_nodes(snapshot: Snapshot, patterns: Sequence[str]) -> list[str]:
-    """The names that the patterns match, in log order; then, where an error came first, those that were not placed.
+    """Return the names that the patterns match, in log order.
 
-    Raises UsageError, with the nearest name, for a pattern that matches none.
+    After an error, the matching names of nodes that were not placed follow. Raises UsageError, with the most similar name, for
+    a pattern that matches none.
     """
     nodes = list(snapshot.nodes)
     placement = snapshot.live.placement if snapshot.live is not None else None

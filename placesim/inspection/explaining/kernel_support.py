@@ -1,4 +1,4 @@
-"""Kernels for a node by device type, and the reasons that exclude others (4.2)."""
+"""Kernels for a node by device type, and the attrs that exclude other kernels (4.2)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Exclusion(NamedTuple):
 
 
 class KernelSupport(NamedTuple):
-    """Kernel of a node for one device type: its priority, or None and the reasons.
+    """The kernel of a node for one device type: its priority, or None and the reasons.
 
-    Each of `exclusions` is an attr that alone excludes all kernels; if there are none, `registered` says whether the op has any
-    kernel for this type.
+    Each of `exclusions` is an attr that by itself excludes all kernels. If there are none, `registered` says whether the op has
+    any kernel for this type.
     """
 
     device_type: str
@@ -38,7 +38,10 @@ class KernelSupport(NamedTuple):
 
 
 def kernel_support(registry: Registry, node: Node, device_types: Sequence[str]) -> tuple[KernelSupport, ...]:
-    """The kernels of a node for each type, in the order of the types.  An op that is not registered runs anywhere (4.3)."""
+    """Return the kernel support of a node for each type, in the order of the types.
+
+    An op that is not registered runs on every type (4.3).
+    """
     signature = node.signature
     if signature.definition is None:
         return tuple(KernelSupport(device_type, 0, True) for device_type in device_types)
@@ -55,7 +58,7 @@ def _support(registry: Registry, signature: Signature, device_type: str) -> Kern
 
 
 def _exclusions(entries: Sequence[KernelDef], signature: Signature) -> tuple[Exclusion, ...]:
-    """The attrs each of which alone keeps some kernel from being taken, with all that those kernels would take."""
+    """Return the attrs that are the only obstacle to some kernel, with all values that these kernels accept."""
     allowed: dict[str, dict[AttrValue, None]] = {}
     for kernel in entries:
         wrong = [name for name, values in kernel.constraint.items() if not _accepts(values, signature.attrs.get(name))]

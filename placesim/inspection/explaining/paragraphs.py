@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from placesim.prediction.node_costs import DeviceCost, NodeCostEstimate, NodeCosts
 
 MAX_SHOWN = 8
-"""Of long lists this many are shown, and how many more there are."""
+"""Maximum number of items shown of a long list; the number of the rest is shown too."""
 
 NODE = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Placeholder of a node in a paragraph's text."""
@@ -45,7 +45,7 @@ _SOFT_STEPS = {
 
 
 class Paragraph(NamedTuple):
-    """One step of a proof: its topic, and a sentence in which each NODE stands for one of `nodes`, by id."""
+    """A step of a proof: its topic, and a sentence. Each NODE in the sentence is the next of `nodes`, by id."""
 
     term: str
     text: str
@@ -53,9 +53,9 @@ class Paragraph(NamedTuple):
 
 
 class Paragraphs:
-    """Paragraphs for the nodes of the newest placement and then of called bodies, with consecutive numbers.
+    """The paragraphs for the nodes of the newest placement and then of called bodies, with consecutive ids.
 
-    Raises ValueError without a placement.  With `costs`, the last paragraph of an executed node is its cost.
+    Raises ValueError without a placement. With `costs`, the last paragraph of an executed node is its cost.
     """
 
     def __init__(self, live: SimulationState, costs: NodeCosts | None = None) -> None:
@@ -70,7 +70,7 @@ class Paragraphs:
         self._kernels: dict[Signature, Paragraph] = {}
 
     def of(self, node_id: int) -> tuple[Paragraph, ...]:
-        """Steps that led to a node's device; after an error, only the known ones."""
+        """Return the steps that led to a node's device; after an error, only the known ones."""
         end, proofs = next(found for found in self._ends if node_id < found[0])
         start = end - len(proofs.graph)
         try:
@@ -113,7 +113,7 @@ class Paragraphs:
         return next(short for device, short in self._short.items() if device.name == name)
 
     def _choice_in_body(self, proof: Proof) -> Paragraph:
-        """Choice of a device in a body, which has additional rules."""
+        """Return the paragraph about the choice of a device in a body, which has additional rules."""
         if proof.rule not in ("argument", "result", "whole", "caller"):
             return self._choice(proof.reason)
         return Paragraph("Chosen", f"{self._short_of(proof.device or '')}. {proof.choice}.")

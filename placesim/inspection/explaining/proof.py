@@ -1,7 +1,7 @@
-"""The proof of a node's placement: the placer's own reason, read with names and with places in the file.
+"""The proof of a node's placement: the reason that the placer recorded, with names and places in the file.
 
-A proof copies nothing of the reason: each part is looked up when it is asked for.  The text and the JSON object of `explain`
-are readings of it, and so are the paragraphs of the page.
+A proof copies nothing of the reason; each part is looked up on demand. The text and JSON output of `explain` and the paragraphs
+of the page are all made from proofs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHOWN_REQUESTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Union of two groups: an edge or a label, or a function, that ties `node` to `other`."""
+    """A union of two groups, because an edge, a label or a function connects `node` to `other`."""
 
     node: str
     other: str
@@ -39,7 +39,7 @@ class Merge:
 
     @property
     def text(self) -> str:
-        """The merge as a sentence."""
+        """Return the merge as a sentence."""
         if self.cause == "edge":
             return f"{self.node} refers to {self.other} by its input {self.detail}"
         if self.cause == "label":
@@ -56,7 +56,7 @@ class ProofGroup:
 
 
 class LostRequest(NamedTuple):
-    """A request that lost against a reference or resource edge from `source` (5.6)."""
+    """A request that was overridden because of a reference or resource edge from `source` (5.6)."""
 
     source: str
     ignored: StyledText
@@ -71,7 +71,7 @@ class IgnoredLabelProof(NamedTuple):
 
 
 class GroupBounds(NamedTuple):
-    """Bounds of a node's group before a device was chosen; empty if there was none."""
+    """Limits on the devices of a node's group before a device was chosen; each is empty if there was none."""
 
     requested: str
     resource: str
@@ -96,7 +96,7 @@ _WITHOUT_FOLLOWED = ("default", "none", "argument", "result", "whole", "caller")
 
 @dataclass(frozen=True, eq=False)
 class Proof:
-    """Proof of one node's device: the placer's reason, with shared access to the proofs of the same placement."""
+    """The proof of one node's device: the placer's reason, with data shared by all proofs of the placement."""
 
     reason: Reason
     proofs: Proofs
@@ -107,43 +107,43 @@ class Proof:
 
     @property
     def node(self) -> str:
-        """The node's name; its path in a body."""
+        """Return the node's name; in a body, its path."""
         return self.proofs.named(self.reason.node)
 
     @property
     def body(self) -> CalledBody | None:
-        """Function body that contains the node; None for the main graph."""
+        """Return the function body that contains the node; None for the main graph."""
         return self.proofs.body
 
     @property
     def lowered_from(self) -> str:
-        """Path of the node from which lowering made this one; empty for other nodes."""
+        """Return the path of the node from which lowering made this one; empty for other nodes."""
         found = self.proofs.graph.origins.get(self._node.name)
         return "" if found is None else self.proofs.prefix + found.path
 
     @property
     def op(self) -> str:
-        """Its op."""
+        """Return the node's op."""
         return self._node.op
 
     @property
     def location(self) -> Location | None:
-        """Its position in its file."""
+        """Return the node's location in its file; None if unknown."""
         return self.proofs.graph.location(self._node)
 
     @property
     def device(self) -> str | None:
-        """Its assigned device; None if an error came first."""
+        """Return the name of the assigned device; None if an error came first."""
         return None if self.reason.device is None else self.reason.device.name
 
     @property
     def requested(self) -> str:
-        """The node's own request merged with its scopes; empty if there is none."""
+        """Return the node's own request merged with its scopes; empty if there is none."""
         return self._node.device
 
     @property
     def written_in_body(self) -> tuple[str, NodeDef] | None:
-        """The function and its node as written; None for a node outside functions."""
+        """Return the function and its node as written; None for a node outside functions."""
         origin = self.proofs.graph.origins.get(self._node.name)
         if origin is not None:
             found = body_node(self.proofs.graph, self._node.name)
@@ -156,60 +156,60 @@ class Proof:
 
     @property
     def gradient_of(self) -> tuple[str, Location | None] | None:
-        """Forward node of a gradient node, and its place."""
+        """Return the name and location of the node that this one is a gradient of; None for other nodes."""
         return self.proofs.gradient_of(self._node)
 
     @cached_property
     def origins(self) -> tuple[Annotation, ...]:
-        """Annotations that make up its request."""
+        """Return the annotations that determine the node's request."""
         return self.proofs.origins(self._node)
 
     @property
     def kernels(self) -> tuple[KernelSupport, ...]:
-        """For each type of device whether there is a kernel for it."""
+        """Return the kernel support of the node for each device type."""
         return self.proofs.kernels(self._node)
 
     @property
     def group(self) -> ProofGroup | None:
-        """Colocation group; None for a single node."""
+        """Return the colocation group; None for a single node."""
         return self.proofs.group(self.reason)
 
     @property
     def held_to(self) -> GroupBounds:
-        """Bounds of the group, or of the node alone."""
+        """Return the limits on the devices of the group, or of a single node."""
         reason = self.reason
         return GroupBounds(*map(str, (reason.group_requested, reason.group_resource, reason.group_assigned)))
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The device types that all of the group has kernels for, the preferred one first."""
+        """Return the device types for which all nodes of the group have kernels, the preferred one first."""
         return tuple(device_type for device_type, _ in self.reason.types)
 
     @property
     def overridden(self) -> LostRequest | None:
-        """The node's own request, if it was overridden."""
+        """Return the node's own request, if it was overridden."""
         found = self.reason.overridden
         return found and LostRequest(self.proofs.named(found.source), device(found.ignored), device(found.taken))
 
     @property
     def ignored_labels(self) -> tuple[IgnoredLabelProof, ...]:
-        """The labels that soft placement passed over."""
+        """Return the labels that soft placement ignored."""
         graph = self.proofs.graph
         return tuple(IgnoredLabelProof(ignored.label, ignored.conflict.sentence(graph)) for ignored in self.reason.ignored)
 
     @property
     def soft_steps(self) -> tuple[StyledText, ...]:
-        """Steps of soft placement, in sentences."""
+        """Return the steps of soft placement, as sentences."""
         return self.proofs.soft_steps(self._node, self.reason)
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The devices that were left, the preferred one first."""
+        """Return the names of the remaining devices, the preferred one first."""
         return tuple(device.name for device in self.reason.candidates)
 
     @property
     def rule(self) -> str:
-        """Rule by which the device was chosen among the candidates: a key of the choices."""
+        """Return the key of the rule by which the device was chosen among the candidates."""
         reason = self.reason
         body = self.proofs.body
         if reason.device is None:
@@ -229,21 +229,21 @@ class Proof:
 
     @property
     def followed(self) -> str | None:
-        """Node whose device was used."""
+        """Return the name of the node whose device was used; None if there is none."""
         followed = self.reason.followed
         return None if followed is None or self.rule in _WITHOUT_FOLLOWED else self.proofs.named(followed)
 
     @property
     def choice(self) -> str:
-        """Rule by which the device was chosen, as a sentence."""
+        """Return the rule by which the device was chosen, as a sentence."""
         return _CHOICES[self.rule].format(followed=self.followed, call="" if self.body is None else self.body.call)
 
 
 class Proofs:
-    """Proofs of one placement's nodes, with their shared data.
+    """The proofs of the nodes in one placement, with their shared data.
 
-    `written` is the graph as written, `annotations` its annotations; similar nodes share kernel facts.  `body` is set for a
-    function's body.
+    `written` is the graph as written, and `annotations` are its annotations. Similar nodes share facts about kernels. `body` is
+    set for a function's body.
     """
 
     def __init__(self, placement: Placement, written: Graph, annotations: Annotations, body: CalledBody | None = None) -> None:
@@ -258,22 +258,27 @@ class Proofs:
         self._steps: dict[int, tuple[StyledText, ...]] = {}
 
     def of(self, node_id: int) -> Proof:
-        """Proof of a node.  Raises KeyError if an error came before its constraints were known."""
+        """Return the proof of a node. Raises KeyError if an error came before its constraints were known."""
         return Proof(self.placement.reason(node_id), self)
 
     def named(self, node_id: int) -> str:
-        """The name of a node of the placed graph; its path in a body."""
+        """Return the name of a node of the placed graph; in a body, its path."""
         return self.prefix + self.graph.nodes[node_id].name
 
     def gradient_of(self, node: Node) -> tuple[str, Location | None] | None:
-        """The node that a node is the gradient of, or a part of that."""
+        """Return the name and location of the node that `node` is the gradient of, or belongs to the gradient of; None if there
+        is none.
+        """
         name = self._written.gradients_of.get(node.name)
         if name is None:
             return None
         return name, self._written.location(self._written.node(name)) if name in self._written.ids else None
 
     def origins(self, node: Node) -> tuple[Annotation, ...]:
-        """Annotations that make up a node's request; none for a node that a rewrite made, except in a lowered body."""
+        """Return the annotations that determine a node's request.
+
+        There are none for a node that a rewrite made, except in a lowered body.
+        """
         if node.name in self._written.ids:
             return self._annotations.origins(self._written.node(node.name))
         found = body_node(self.graph, node.name)
@@ -283,7 +288,7 @@ class Proofs:
         return (Annotation(AnnotationKind.ENTRY, found.location, found.device, self.named(node.id), location),)
 
     def kernels(self, node: Node) -> tuple[KernelSupport, ...]:
-        """The kernels of a node for each type of device that there is."""
+        """Return the kernel support of a node for each device type of the machine."""
         found = self._kernels.get(node.signature)
         if found is None:
             found = kernel_support(self.graph.registry, node, self.placement.device_set.types)
@@ -291,7 +296,7 @@ class Proofs:
         return found
 
     def group(self, reason: Reason) -> ProofGroup | None:
-        """The colocation group of a node, one value for all its members; None for a node alone."""
+        """Return the colocation group of a node, one object for all its members; None for a single node."""
         if not reason.members:
             return None
         first = reason.members[0]
@@ -306,7 +311,7 @@ class Proofs:
         return Merge(self.named(node), self.named(other), union.cause.name.lower(), str(union.detail), location)
 
     def soft_steps(self, node: Node, reason: Reason) -> tuple[StyledText, ...]:
-        """Steps of soft placement, the same for all nodes of a group."""
+        """Return the steps of soft placement, which all nodes of a group share."""
         first = reason.members[0] if reason.members else node.id
         if first not in self._steps:
             self._steps[first] = tuple(_soft_steps(self.placement.groups, node, reason))
@@ -314,14 +319,14 @@ class Proofs:
 
 
 def proofs_of(live: SimulationState) -> Proofs:
-    """Proofs of the newest placement.  Raises ValueError if there is none."""
+    """Return the proofs of the newest placement. Raises ValueError if there is none."""
     if live.placement is None:
         raise ValueError("no node is placed")
     return Proofs(live.placement, live.graph, Annotations(live.graph, live.is_raw))
 
 
 def proofs_of_body(body: CalledBody) -> Proofs:
-    """The proofs of a body's nodes.  Raises ValueError if it could not be instantiated."""
+    """Return the proofs of a body's nodes. Raises ValueError if the body could not be instantiated."""
     if body.placed is None:
         raise ValueError("no node is placed")
     written = body.placed.written.graph
@@ -329,7 +334,7 @@ def proofs_of_body(body: CalledBody) -> Proofs:
 
 
 def _effective(unions: Sequence[Union]) -> Iterator[Union]:
-    """Without those between nodes that were in one group already."""
+    """Yield the unions except those of nodes that were already in one group."""
     parent: dict[int, int] = {}
 
     def root(i: int) -> int:
@@ -367,7 +372,7 @@ def _anything(left: DeviceName) -> str:
 
 
 def _dropped_in_merges(groups: ColocationGraph, node: Node, reason: Reason) -> Iterator[StyledText]:
-    """Types and ids dropped from conflicting requests of a group's members (7.2a)."""
+    """Yield the types and ids that were dropped from conflicting requests of a group's members (7.2a)."""
     requests: dict[DeviceName, str] = {}
     for i in reason.members or (node.id,):
         member = groups.graph.nodes[i]

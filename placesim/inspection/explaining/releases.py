@@ -1,4 +1,4 @@
-"""Device of a node in the current release compared with an older one, and the rule that differs (section 13)."""
+"""Comparison of a node's device in an older release with the current release, and the rules that differ (section 13)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from placesim.placement.xla_types import XLA_TYPES
 
 
 class _Rule(NamedTuple):
-    """A release rule that may affect devices: its field, and its sentence for the current release."""
+    """A rule that differs between releases and may affect devices: its field, and a sentence about the current release."""
 
     field: str
     sentence: str
@@ -42,10 +42,10 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True)
 class ReleaseDifference:
-    """Differences of the current release for a node: rules with the devices to which they lead, and other kernels.
+    """The differences of the current release for a node.
 
-    `rules` are sentences with the devices to which each, by itself, leads; `kernels` the device types that have a kernel there,
-    None if they are the same.
+    `rules` are sentences, each with the device that this rule by itself leads to. `kernels` are the device types with a kernel
+    in the current release; None if they are the same.
     """
 
     release: str
@@ -54,8 +54,9 @@ class ReleaseDifference:
 
 
 class ReleaseTrials:
-    """Places a setting again with one rule of the current release at a time; does nothing for large graphs or the current
-    release.
+    """Trials that place a setting with one rule of the current release at a time.
+
+    There are none for large graphs, or if the setting is of the current release.
     """
 
     def __init__(self, setting: Setting, placement: Placement) -> None:
@@ -64,7 +65,7 @@ class ReleaseTrials:
         self._release = setting.graph.registry.rules
 
     def difference(self, name: str) -> ReleaseDifference | None:
-        """Differences for a node of the placed graph; None if there are none."""
+        """Return the differences for a node of the placed graph; None if there are none."""
         if self._release is CURRENT or self._placement.error is not None:
             return None
         node = self._placement.graph.node(name)
@@ -90,7 +91,7 @@ class ReleaseTrials:
         return place_setting(replace(self._setting, graph=_under(self._setting.graph, release), devices=devices))
 
     def _other_kernels(self, node: Node) -> tuple[str, ...] | None:
-        """Device types (without XLA's) with a kernel in the current release; None if they are the same."""
+        """Return the device types (without XLA's) with a kernel in the current release; None if they are the same."""
         types = [kind for kind in self._setting.devices.types if kind not in XLA_TYPES]
         registries = (self._setting.graph.registry, load_registry())
         if node.signature.definition is None or registries[1].op(node.op) is None:
@@ -101,7 +102,7 @@ class ReleaseTrials:
 
 
 def _under(graph: Graph, release: Release) -> Graph:
-    """Copy of a graph with the rules and ops of another release."""
+    """Return a copy of a graph with the rules and ops of another release."""
     made = copy(graph)
     made.registry = graph.registry.under(release)
     return made

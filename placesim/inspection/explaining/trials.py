@@ -1,7 +1,7 @@
-"""Trial of an edit: the edited graph is placed for real, and compared with the previous placement.
+"""Trial of an edit: the edited graph is placed completely, and compared with the previous placement.
 
-At 100,000 nodes one placement takes a tenth of a second, so that whole graphs are placed and nothing is assumed about how far
-an edit reaches; the number of trials is bounded by the nodes that they place (`Trials.budget`).
+A placement of 100,000 nodes takes about a tenth of a second. Whole graphs are therefore placed, and nothing is assumed about
+the extent of an edit. The total number of placed nodes limits the trials (`Trials.budget`).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from placesim.placement.placer import Placement
 from placesim.placement.session_placer import SessionPlacer
 
 NODE_BUDGET = 2_500_000
-"""Nodes that the trials for one explanation may place altogether: some seconds."""
+"""Maximum number of nodes that all trials of an explanation may place, which takes some seconds."""
 LEAST_TRIALS = 12
 """Minimum number of trials, for graphs of any size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An edit and what it led to: the device of the node in question, and how many nodes went elsewhere; or an error."""
+    """An edit and its effect: the new device of the node, and the number of other nodes that moved; or an error."""
 
     edit: Edit
     device: str | None
@@ -33,7 +33,7 @@ class Trial:
 
 
 class Trials:
-    """Places edited settings, and compares them with the original `placement`."""
+    """Trials that place edited settings, and compare them with the original `placement`."""
 
     def __init__(self, setting: Setting, placement: Placement, budget: int = NODE_BUDGET) -> None:
         self.setting = setting
@@ -45,7 +45,7 @@ class Trials:
         self._general: dict[Edit, Placement] = {}
 
     def attempt(self, edit: Edit, node: str) -> Trial:
-        """Effect of an edit on a node, and the number of other nodes that move."""
+        """Return the effect of an edit on a node, and the number of other nodes that move."""
         placement = self._general.get(edit) or self.place(edit.apply(self.setting))
         if edit.reach in (Reach.SESSION, Reach.MACHINE):
             self._general[edit] = placement  # asked again for every node
@@ -53,7 +53,7 @@ class Trials:
         return Trial(edit, None if device is None else device.name, self._moved(placement), placement.error)
 
     def place(self, setting: Setting) -> Placement:
-        """One trial."""
+        """Place a setting, which uses up one trial."""
         self.remaining -= 1
         return place_setting(setting)
 
@@ -87,7 +87,7 @@ def _first_nodes(graph: Graph, size: int) -> Graph:
 
 
 def _by_name(placement: Placement) -> dict[str, Device | None]:
-    """The devices of the graph's nodes, and of those in bodies, by path."""
+    """Return the devices of the graph's nodes and of nodes in bodies, by name or path."""
     found = {node.name: device for node, device in zip(placement.graph.nodes, placement.devices, strict=True)}
     if bodies_of(placement).bodies:
         found |= {node.path: node.device for node in logged_nodes(placement) if node.body}

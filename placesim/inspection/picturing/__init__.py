@@ -1,1 +1,1 @@
-"""Visible structure of a placement: its scopes, the edges and copies between them, and the state drawn by `show`."""
+"""Data of the pictures that `show` draws: scopes of a placement, and the edges and copies between them."""

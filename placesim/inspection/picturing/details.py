@@ -1,4 +1,4 @@
-"""Details of a device or a node in a picture: work, tasks, shapes, attributes, devices that a request allows."""
+"""Details of a device or a node in a picture: work, tasks, shapes, attrs, and the devices that a request allows."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from placesim.machine.device_names import ANY, parse_runtime_name
 from placesim.ops.attributes import format_attr_value
 
 MAX_LETTERS = 200
-"""Of an attribute's text; a constant's value may be long."""
+"""Maximum number of characters of an attr's text, since a constant's value may be long."""
 
 
 def device_tasks(devices: Sequence[str]) -> list[str]:
-    """Task of each device, such as `/job:worker/task:0`; empty texts if there is only one task."""
+    """Return the task of each device, such as `/job:worker/task:0`; empty texts if there is only one task."""
     specs = [parse_runtime_name(name) or ANY for name in devices]
     several = len({spec.address_space for spec in specs}) > 1
     return [f"/job:{spec.job}/task:{spec.task}" if several else "" for spec in specs]
 
 
 def device_work(picture: Picture) -> list[float | None]:
-    """Predicted seconds of each device's nodes, each node in the last step that runs it; None if unknown."""
+    """Return the predicted seconds of each device's nodes, each node in the last step that runs it; None if unknown."""
     if picture.costs is None:
         return [None] * len(picture.devices)
     found = [0.0] * len(picture.devices)
@@ -33,13 +33,13 @@ def device_work(picture: Picture) -> list[float | None]:
 
 
 def allowed_devices(request: str, devices: Sequence[str]) -> list[int]:
-    """Indices of the devices that a request allows; all for an empty request."""
+    """Return the indices of the devices that a request allows; all for an empty request."""
     spec = parse_runtime_name(request) or ANY
     return [index for index, name in enumerate(devices) if spec.matches(parse_runtime_name(name) or ANY)]
 
 
 def output_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
-    """For each node its outputs, as in `float32 [2,3]`; none in a picture of a written report."""
+    """Yield for each node its outputs, such as `float32 [2,3]`; none in a picture of a written report."""
     graphs = pictured_graphs(picture.live)
     if not graphs:
         yield from ((),) * len(picture.nodes)
@@ -58,7 +58,7 @@ def output_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
 
 
 def attr_texts(picture: Picture) -> Iterator[tuple[str, ...]]:
-    """For each node its attributes with their defaults, as in `T: DT_FLOAT`; none in a picture of a written report."""
+    """Yield for each node its attrs with defaults, such as `T: DT_FLOAT`; none in a picture of a written report."""
     graphs = pictured_graphs(picture.live)
     if not graphs:
         yield from ((),) * len(picture.nodes)

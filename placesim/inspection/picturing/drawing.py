@@ -12,7 +12,7 @@ from placesim.inspection.picturing.scopes import Scope
 
 
 class BoxLink(NamedTuple):
-    """All edges between two boxes: how many, whether they carry tensors, and the copies that they stand for, each once."""
+    """All edges between two boxes: their number, whether they carry tensors, and their copies, each counted once."""
 
     source: int
     target: int
@@ -25,7 +25,7 @@ class BoxLink(NamedTuple):
 class Drawing:
     """The boxes of a picture, and the links between them.
 
-    `boxes` are closed scopes and nodes (by id) in the tree's order; links name them by index.
+    `boxes` are closed scopes and nodes (by id) in the tree's order; links refer to them by index.
     """
 
     boxes: tuple[Scope | int, ...]
@@ -33,7 +33,7 @@ class Drawing:
 
 
 def draw(picture: Picture, root: Scope, opened: Set[Scope]) -> Drawing:
-    """Drawing of a picture with the scopes in `opened` open."""
+    """Return the drawing of a picture with the scopes in `opened` open."""
     boxes: list[Scope | int] = []
     box_of = [0] * len(picture.nodes)
     waiting: list[Scope | int] = [root]
@@ -79,9 +79,9 @@ class _LinkTally:
 
 
 def copies_by_edge(picture: Picture) -> dict[tuple[int, int, int], int]:
-    """The copy that an edge needs, by producer, slot and the reader's device: an index into the picture's copies.
+    """Map the producer, slot and reader's device of an edge to its copy, an index into the picture's copies.
 
-    All readers on a device share it.  Where several steps make the same copy, it is the first step's.
+    All readers on a device share a copy. If several steps make the same copy, it is the first step's.
     """
     found: dict[tuple[int, int, int], int] = {}
     for index, copy in enumerate(picture.copies):

@@ -1,7 +1,7 @@
 """Edits for a picture's nodes that are not on their requested device.
 
-Each edit is tried by placing the edited graph, as `explain` does, so that only such nodes are looked at and only so many trials
-are made as a page can wait for; for any other node there is the command that does it.
+Each edit is tried by placing the edited graph, as `explain` does. To keep the page fast, only such nodes are examined, and the
+number of trials is limited. For other nodes, the page shows the command that explains them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from placesim.machine.device_names import ANY, parse_runtime_name
 from placesim.placement.placer import Placement
 
 NODE_BUDGET = 300_000
-"""Nodes that the trials for one page may place altogether: less than a second."""
+"""Maximum number of nodes that the trials for a page may place, which takes less than a second."""
 
 
 class NodeEdits(NamedTuple):
-    """Edits that would change a node's device; if the graph can't be placed because of it, edits that fix that."""
+    """Edits that would change a node's device, or edits that fix the graph if it can't be placed because of the node."""
 
     node: int
     device: str | None
@@ -30,7 +30,7 @@ class NodeEdits(NamedTuple):
 
 
 def node_edits(picture: Picture) -> Iterator[NodeEdits]:
-    """The edits of nodes that were moved from their request, or of the one that can't be placed, while trials are left."""
+    """Yield edits of nodes that are not on their requested device, or of the node that can't be placed, while trials remain."""
     live = picture.live
     placement = None if live is None else live.placement
     if live is None or placement is None or len(picture.nodes) * LEAST_TRIALS > NODE_BUDGET:
@@ -58,7 +58,7 @@ def _remedies(picture: Picture, live: SimulationState, placement: Placement) -> 
 
 
 def _moved(picture: Picture) -> Iterator[int]:
-    """Nodes on a device that their request does not allow."""
+    """Yield the nodes on a device that their request does not allow."""
     devices = [parse_runtime_name(name) or ANY for name in picture.devices]
     for number, node in enumerate(picture.nodes):
         request = parse_runtime_name(node.requested) if node.requested else None

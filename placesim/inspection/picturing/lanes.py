@@ -1,6 +1,6 @@
-"""Lanes of a picture: the boxes of each device in execution order, and the copies between them.
+"""Lanes of a picture: one row for each device with its boxes in execution order, and the copies between rows.
 
-The page arranges by the same rules (`assets/lane_places.js`, and `findPieces` in `assets/device_lanes.js`).
+The page uses the same rules (`assets/lane_places.js`, and `findPieces` in `assets/device_lanes.js`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from placesim.inspection.picturing.scopes import Scope, walk
 
 
 class ScopePiece(NamedTuple):
-    """Part of a closed scope, or of a node by its id, on one device: a scope on two devices is in both lanes.
+    """The part of a closed scope, or of a node by its id, that is on one device. A scope on two devices has two pieces.
 
-    `nodes` are its ids there; `column` is from 0 on, `place` its place in the order of execution.
+    `nodes` are its ids on the device. `column` starts at 0, and `place` is its place in the execution order.
     """
 
     item: Scope | int
@@ -31,9 +31,9 @@ class ScopePiece(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Copies for all edges from one piece to another; `target` is None if only the lane is known.
+    """The copies for all edges from one piece to another. `target` is None if only the target's lane is known.
 
-    `lane` is the device where it arrives.  Between pieces of one lane it is what passes there, and nothing is copied.
+    `lane` is the device of the target. Within a lane, the wire has the tensors of the edges, and nothing is copied.
     """
 
     source: int
@@ -45,7 +45,7 @@ class Wire(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PictureLanes:
-    """Lanes from top to bottom by device index, UNPLACED last if present; wires refer to pieces by index."""
+    """The lanes from top to bottom by device index, with UNPLACED last if present. Wires refer to pieces by index."""
 
     devices: tuple[int, ...]
     pieces: tuple[ScopePiece, ...]
@@ -53,7 +53,7 @@ class PictureLanes:
     columns: int
 
     def of_device(self, device: int) -> list[ScopePiece]:
-        """The pieces in a lane, in the order of execution."""
+        """Return the pieces in a lane, in execution order."""
         return sorted((piece for piece in self.pieces if piece.device == device), key=lambda piece: piece.place)
 
 
@@ -88,7 +88,7 @@ def arrange_lanes(picture: Picture, root: Scope, opened: Set[Scope], most_column
 
 
 def _parts(picture: Picture, root: Scope, opened: Set[Scope]) -> Iterator[tuple[Scope | int, int, tuple[int, ...]]]:
-    """Each closed item on each of its devices, with its nodes there."""
+    """Yield each closed item on each of its devices, with the ids of its nodes on that device."""
     for _, item in walk(root, opened):
         if item is None or item in opened:
             continue
@@ -130,7 +130,7 @@ def _links(picture: Picture, piece_of: dict[int, int]) -> dict[tuple[int, int], 
 
 
 def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int]) -> Iterator[Wire]:
-    """Wires of a written report, which has copies but no edges: each copy leads to the lane of its target."""
+    """Yield the wires of a written report, which has copies but no edges. Each copy leads to the lane of its target."""
     found: dict[tuple[int, int], Amount] = {}
     for number, copy in enumerate(picture.copies):
         if copy.node >= 0 and copy.src != copy.dst and number not in passed:
@@ -141,9 +141,10 @@ def _written_wires(picture: Picture, piece_of: dict[int, int], passed: Set[int])
 
 
 def columns_of(placed: Sequence[tuple[int, int]], most: int) -> list[int]:
-    """For each place its column: places side by side in at most `most` columns, so that the highest stack in a lane is least.
+    """Return the column of each place.
 
-    `placed` are the place and the device of each box.
+    Neighbouring places share a column so that there are at most `most` columns, and the highest stack in a lane is as low as
+    possible. `placed` are the place and the device of each box.
     """
     counts: list[dict[int, int]] = [{} for _ in range(max((place for place, _ in placed), default=0) + 1)]
     for place, device in placed:
@@ -156,7 +157,10 @@ def columns_of(placed: Sequence[tuple[int, int]], most: int) -> list[int]:
 
 
 def _packed(counts: Sequence[dict[int, int]], limit: int) -> list[int]:
-    """Places from the first on into a column, as long as no lane has more than `limit` boxes in it."""
+    """Return the columns of places if each lane has at most `limit` boxes in a column.
+
+    Each column takes as many consecutive places as possible.
+    """
     found, held = [0], dict(counts[0])
     for here in counts[1:]:
         both = {device: held.get(device, 0) + here.get(device, 0) for device in {**held, **here}}

@@ -22,7 +22,7 @@ Child = TypeVar("Child", bound=Hashable)
 
 
 class Likeness:
-    """Search for equal siblings.  `stem` returns a node's name without numbers."""
+    """A search for equal siblings. `stem` returns a node's name without numbers."""
 
     def __init__(self, nodes: Sequence[PictureNode], stem: Callable[[int], str]) -> None:
         self._nodes = nodes
@@ -30,7 +30,7 @@ class Likeness:
         self._depths = node_depths(nodes)
 
     def groups(self, children: Sequence[Child], nodes_of: Callable[[Child], Iterable[int]]) -> list[list[Child]]:
-        """The children in groups of those alike, in the order in which a group's first stands; most are alone."""
+        """Return the children in groups of equal ones, ordered by the first child of each group. Most groups have one child."""
         if len(children) < CROWDED_FROM:
             return [[child] for child in children]
         inside = [list(nodes_of(child)) for child in children]
@@ -43,7 +43,7 @@ class Likeness:
         return [part for group in found.values() for part in ([group] if len(group) >= LIKE_FROM else [[one] for one in group])]
 
     def _links(self, inside: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
-        """Pairs of siblings connected by an edge, by index."""
+        """Return the pairs of siblings that an edge connects, by index."""
         box_of = {node_id: box for box, node_ids in enumerate(inside) for node_id in node_ids}
         return {
             (box_of[source.node], box)
@@ -59,7 +59,7 @@ class Likeness:
 
 
 def _numbered(keys: Sequence[Hashable]) -> list[int]:
-    """Number of the first equal key, for each key."""
+    """Return for each key the index of the first equal key."""
     first: dict[Hashable, int] = {}
     return [first.setdefault(key, number) for number, key in enumerate(keys)]
 

@@ -1,4 +1,4 @@
-"""Nodes and the edges between them -> the order of execution: how deep each stands, and a place for each box of a picture."""
+"""Execution order of nodes and boxes: the depth of each node, and a place for each box of a picture."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from placesim.ops.categories import NEXT_ITERATIONS
 
 
 def node_depths(nodes: Sequence[PictureNode]) -> list[int]:
-    """For each node the length of the longest path to it; what has no inputs stands just before the first that reads it.
+    """Return for each node the length of the longest path to it.
 
-    Edges that lead back round a loop do not count.
+    A node without inputs is placed just before the first node that reads it. Edges that close a loop do not count.
     """
     order = _in_order(nodes)
     placed = [-1] * len(nodes)
@@ -32,7 +32,10 @@ def node_depths(nodes: Sequence[PictureNode]) -> list[int]:
 
 
 def _in_order(nodes: Sequence[PictureNode]) -> list[int]:
-    """Each node behind its inputs; those in a ring that no NextIteration closes come last, as in the graph."""
+    """Return the ids of the nodes, each after its inputs.
+
+    Nodes on a cycle that no NextIteration closes come last, in the graph's order.
+    """
     readers: list[list[int]] = [[] for _ in nodes]
     missing = [0] * len(nodes)
     for node_id, node in enumerate(nodes):
@@ -53,10 +56,10 @@ def _in_order(nodes: Sequence[PictureNode]) -> list[int]:
 
 
 def box_places(depths: Sequence[float], links: Iterable[tuple[int, int]]) -> list[int]:
-    """Place of each box from 0 on, after all its predecessors; `depths` are the mean depths of their nodes.
+    """Return the place of each box from 0 on, after all its predecessors; `depths` are the mean depths of their nodes.
 
-    Boxes that lead to each other stand in the order of their depths, and links that go back in it do not count.  The page
-    places its boxes by the same rule (`placesOf` in `assets/lane_places.js`).
+    Boxes on a cycle are ordered by depth, and links against that order do not count. The page uses the same rule (`placesOf` in
+    `assets/lane_places.js`).
     """
     order = sorted(range(len(depths)), key=lambda box: (depths[box], box))
     rank = [0] * len(order)

@@ -1,4 +1,4 @@
-"""A snapshot -> the picture of a placement: nodes with their sizes, the edges between them, copies between devices."""
+"""The picture of a placement, made from a snapshot: nodes with sizes, the edges between them, copies between devices."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 CONTROL_SLOT = -1
 UNPLACED = -1
-"""The device of a node before which an error came."""
+"""Device index of a node that was not placed because of an error."""
 
 
 class InputSource(NamedTuple):
-    """An input: its source node and output number, or CONTROL_SLOT for a control edge."""
+    """An input: the source node and the index of its output, or CONTROL_SLOT for a control edge."""
 
     node: int
     slot: int
 
 
 class PictureNode(NamedTuple):
-    """A node by its id in the picture; `device` is an index into the picture's devices.
+    """A node, identified by its id in the picture. `device` is an index into the picture's devices.
 
-    `bytes` are those of its outputs, or of the variable for a handle; None for an unknown shape.  `body` is the path of its
-    function body, a prefix of its name; empty for the main graph.
+    `bytes` are those of its outputs, or of the variable for a handle; None for an unknown shape. `body` is the path of its
+    function body, which is a prefix of its name; empty for the main graph.
     """
 
     name: str
@@ -52,7 +52,7 @@ class PictureNode(NamedTuple):
 class Copy(NamedTuple):
     """A tensor that a step copies from one device to another.
 
-    `node` is the producer's id, -1 where the picture lacks it.  `bytes` is None if they are unknown before the step runs.
+    `node` is the producer's id, or -1 if the picture lacks it. `bytes` is None if unknown before the step runs.
     """
 
     node: int
@@ -65,8 +65,8 @@ class Copy(NamedTuple):
 class Asides(NamedTuple):
     """Copies that are not transfers between devices.
 
-    `host` has for each device the tensors that pass between its memory and the host's; `signals` how many control edges (and
-    tensors without elements) lead from one device to another.
+    `host` maps each device to the tensors copied between its memory and the host's. `signals` maps each pair of devices to the
+    number of control edges, and of tensors without elements, between them.
     """
 
     host: Mapping[int, Amount] = {}
@@ -75,13 +75,14 @@ class Asides(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Picture of a placement; the graph's nodes are followed by those of the bodies that it calls.
+    """The picture of a placement: the graph's nodes, followed by those of the bodies that it calls.
 
-    `devices` are full names in device-set order; `copies` are the transfers, `asides` what else is copied.  `live` holds the
-    reasons; it is None, and nodes have neither inputs nor bytes, in a picture of a report that was read back.  `memory` is what
-    devices hold while the steps run, where that was asked for; `memory_note` says why it is unknown.  `costs` tells what
-    nodes take in a step, if known.  `command` explains a node, with its name behind it, if it is known how the
-    graph was placed.
+    `devices` are full names in device-set order. `copies` are the transfers, and `asides` all other copies. `live` has the
+    reasons. In a picture of a written report it is None, and nodes have neither inputs nor bytes.
+
+    `memory` is the memory use of devices, if requested; `memory_note` says why it is unknown. `costs` has the nodes' times in a
+    step, if known. `command` followed by a node's name explains that node; it is empty if the options of the placement are
+    unknown.
     """
 
     name: str
@@ -98,7 +99,7 @@ class Picture:
     command: str = ""
 
     def matrix(self) -> dict[tuple[int, int], Amount]:
-        """Transfers from one device to another in one run of each step, by source and then target."""
+        """Return the transfers between devices in one run of each step, by source and then target."""
         return dict(sorted(amounts_by(((copy.src, copy.dst), copy.bytes) for copy in self.copies).items()))
 
 
@@ -106,7 +107,7 @@ class Picture:
 
 
 def picture_of(snapshot: Snapshot) -> Picture:
-    """The newest placement of a snapshot, and the copies that one run of each step makes."""
+    """Return the picture of a snapshot's newest placement, with the copies that one run of each step makes."""
     devices = tuple(device.name for device in snapshot.devices)
     indices = {name: index for index, name in enumerate(devices)}
     live, error = snapshot.live, "" if snapshot.error is None else snapshot.error.summary
@@ -132,7 +133,7 @@ def _asides(rows: Sequence[TransferRow], indices: Mapping[str, int]) -> Asides:
 
 
 def _nodes_of_bodies(bodies: Bodies, placement: Placement, indices: Mapping[str, int]) -> Iterator[PictureNode]:
-    """Nodes of each body; those without inputs depend on the calling node."""
+    """Yield the nodes of each body; those without inputs depend on the calling node."""
     numbers = {node.name: node.id for node in placement.graph.nodes} if bodies.bodies else {}
     start = len(placement.graph)
     for body, found in placed_bodies(bodies):
@@ -145,12 +146,12 @@ def _nodes_of_bodies(bodies: Bodies, placement: Placement, indices: Mapping[str,
 
 
 def placed_bodies(bodies: Bodies) -> Iterator[tuple[CalledBody, Placement]]:
-    """The bodies that have a placement, in the order of their nodes in a picture."""
+    """Yield the bodies that have a placement, in the order of their nodes in a picture."""
     yield from ((body, body.placement) for body in bodies.bodies if body.placement is not None)
 
 
 def pictured_graphs(live: SimulationState | None) -> tuple[Graph, ...]:
-    """Graphs in a picture: the placed graph, then those of bodies; none without a placement."""
+    """Return the graphs in a picture: the placed graph, then those of bodies; none without a placement."""
     if live is None or live.placement is None:
         return ()
     return (live.placement.graph, *(found.graph for _, found in placed_bodies(live.bodies)))
@@ -169,7 +170,7 @@ def _sources(node: Node) -> tuple[InputSource, ...]:
 
 
 def node_bytes(graph: Graph) -> list[int | None]:
-    """For each node the bytes of its outputs by their static shapes; a variable's handle counts as the variable."""
+    """Return for each node the bytes of its outputs by static shapes; a variable's handle counts as the variable."""
     from placesim.runtime.shapes.graph_shapes import GraphShapes
     from placesim.runtime.shapes.node_costs import total_bytes
 

@@ -18,7 +18,7 @@ from placesim.inspection.picturing.picture import PictureNode
 FOLD_LIMIT = 60
 """Maximum children of a scope, to fit on a screen."""
 SERIES_FROM = 36
-"""Number of children from which series of at least MIN_SERIES are folded, so that other children stand out."""
+"""Number of children from which series of at least MIN_SERIES are folded, so that other children are easier to see."""
 MIN_SERIES = 4
 FIRST_BOXES = 24
 """Maximum number of boxes in the first picture of the page."""
@@ -30,11 +30,14 @@ _COUNTER = re.compile(r"_\d+$")
 class Scope:
     """A name scope, or a part of one that was folded.
 
-    `name` is its path, empty at the root; `label` what to call it under its parent.  `children` are scopes, and nodes by their
-    ids, in the order in which they first come in the graph; `first` is the id of the first node inside.  `by_device` has the
-    devices by index, in order, each with its nodes and the bytes of their outputs.  `copies` is the number of those alike that
-    a folded scope stands for, 0 for any other.  `is_body` tells a function's body, which a node of the scope around it calls:
-    its nodes are counted in it, and not in the scopes around it.
+    `name` is its path, empty at the root. `label` is its name below its parent. `children` are scopes and ids of nodes, in the
+    order of their first node in the graph. `first` is the id of the first node inside.
+
+    `by_device` maps device indices, in order, to the numbers of nodes and the bytes of their outputs. `copies` is the number of
+    equal scopes that a folded scope represents, and 0 for any other.
+
+    `is_body` marks a function's body, which a node of the enclosing scope calls. Totals of enclosing scopes do not include the
+    nodes of a body.
     """
 
     name: str
@@ -48,12 +51,12 @@ class Scope:
 
     @property
     def total(self) -> Amount:
-        """Total of everything inside, over all devices."""
+        """Return the total of everything inside, over all devices."""
         return sum_amounts(self.by_device.values())
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """Child scopes."""
+        """Return the child scopes."""
         return tuple(child for child in self.children if isinstance(child, Scope))
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Scope]]:
@@ -65,15 +68,15 @@ class Scope:
             waiting += [(level + 1, child) for child in reversed(scope.scopes)]
 
     def node_ids(self) -> Iterator[int]:
-        """Every node inside, in the order of the tree."""
+        """Yield the id of every node inside, in the order of the tree."""
         for _, scope in self.walk():
             yield from (child for child in scope.children if isinstance(child, int))
 
 
 def scope_tree(nodes: Sequence[PictureNode], fold_limit: int | None = FOLD_LIMIT, folds_alike: bool = False) -> Scope:
-    """Tree of all nodes; without `fold_limit` nothing is folded or merged.
+    """Return the tree of all nodes; without `fold_limit` nothing is folded or merged.
 
-    With `folds_alike`, siblings of equal shape are folded whatever their names are.
+    With `folds_alike`, siblings of equal shape are folded even if their names differ.
     """
     root = _ScopeDraft("")
     drafts = {"": root}
@@ -95,7 +98,7 @@ class _ScopeDraft:
 
 
 def _scope_names(nodes: Sequence[PictureNode]) -> set[str]:
-    """Every scope's name: for a path also those above it."""
+    """Return the names of all scopes, including those that only have other scopes."""
     found: set[str] = set()
     for node in nodes:
         name = node.name.rpartition("/")[0]
@@ -120,7 +123,10 @@ def _draft_of(name: str, drafts: dict[str, _ScopeDraft]) -> _ScopeDraft:
 
 
 class _Grower:
-    """Makes scopes of drafts, the innermost first: nesting may be deeper than Python's stack."""
+    """Converter of drafts to scopes, the innermost first.
+
+    It does not recurse, since scopes may be nested deeper than Python's stack.
+    """
 
     def __init__(self, nodes: Sequence[PictureNode], fold_limit: int | None, folds_alike: bool) -> None:
         self._nodes = nodes
@@ -185,7 +191,7 @@ class _Grower:
     # --- folding what is too much
 
     def _alike(self, name: str, children: list[Scope | int]) -> list[Scope | int]:
-        """Children with equal shapes folded into one scope each."""
+        """Return the children, with those of equal shape folded into one scope."""
         if self._likeness is None:
             return children
         groups = self._likeness.groups(children, lambda child: child.node_ids() if isinstance(child, Scope) else (child,))
@@ -208,7 +214,7 @@ class _Grower:
         return self._ranges(name, found)
 
     def _with_series(self, name: str, children: list[Scope | int], least: int) -> Sequence[Scope | int]:
-        """Children with every series of at least `least` folded into one at its first position."""
+        """Return the children, with every series of at least `least` folded into one at its first position."""
         series: dict[tuple[bool, str], list[Scope | int]] = {}
         for child in children:
             series.setdefault((isinstance(child, Scope), _stem(self._label(child))), []).append(child)
@@ -226,7 +232,7 @@ class _Grower:
         return self._made(_under(name, label), label, self._ranges(name, members), True)
 
     def _ranges(self, name: str, members: Sequence[Scope | int]) -> Sequence[Scope | int]:
-        """At most `limit` ranges of equal length, nested if they are still too long."""
+        """Return at most `limit` ranges of equal length, nested if they are still too long."""
         assert self._limit is not None
         levels, reach = 1, self._limit
         while reach < len(members):
@@ -247,7 +253,7 @@ class _Grower:
 
 
 def _stem(label: str) -> str:
-    """Common part of names that differ in numbers: `Mul` and `Mul_3` -> `Mul`, `conv1` and `conv2` -> `conv*`."""
+    """Return the common part of names that differ in numbers: `Mul` for `Mul_3`, and `conv*` for `conv1` and `conv2`."""
     return _NUMBER.sub("*", _COUNTER.sub("", label))
 
 
@@ -259,9 +265,9 @@ def _under(scope: str, label: str) -> str:
 
 
 def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
-    """Scopes to open so that at most `limit` rows or boxes are visible: as many whole levels as fit.
+    """Return the scopes to open so that at most `limit` rows or boxes are visible: as many whole levels as fit.
 
-    `nodes_count` says whether nodes are visible too.  The root and single children are always open.
+    `nodes_count` says whether nodes are visible too. The root and single children are always open.
     """
     opened, level = {root}, list(root.scopes)
     seen = len(root.children) if nodes_count else len(root.scopes)
@@ -275,26 +281,26 @@ def unfold(root: Scope, limit: int, nodes_count: bool = True) -> set[Scope]:
 
 
 def find_open_scopes(root: Scope, depth: int) -> set[Scope]:
-    """Scopes to open so that those at `depth` are visible; 1 shows the children of the root."""
+    """Return the scopes to open so that those at `depth` are visible; 1 shows the children of the root."""
     return {scope for level, scope in root.walk() if level < depth}
 
 
 def choose_open_scopes(nodes: Sequence[PictureNode], limit: int, depth: int | None) -> tuple[Scope, set[Scope]]:
-    """The tree and its scopes to open: down to `depth`, or as many as `limit` boxes allow if it is None."""
+    """Return the tree and the scopes to open: down to `depth`, or if it is None, as many as `limit` boxes allow."""
     tree = scope_tree(nodes, FOLD_LIMIT if depth is None else None)
     return tree, unfold(tree, limit) if depth is None else find_open_scopes(tree, depth)
 
 
 def page_tree(nodes: Sequence[PictureNode]) -> tuple[Scope, set[Scope]]:
-    """The page's tree and its initially open scopes: the outermost that fit."""
+    """Return the page's tree and its initially open scopes: the outermost that fit."""
     tree = scope_tree(nodes, folds_alike=True)
     return tree, unfold(tree, FIRST_BOXES)
 
 
 def walk(root: Scope, opened: Set[Scope]) -> Iterator[tuple[int, Scope | int | None]]:
-    """Visible items, in order, each with its level from 1 on; None at the end of an opened scope.
+    """Yield the visible items in order, each with its level from 1 on; None marks the end of an opened scope.
 
-    The stack is its own: scopes may be nested deeper than Python's.
+    It does not recurse, since scopes may be nested deeper than Python's stack.
     """
     waiting: list[tuple[int, Scope | int | None]] = [(1, child) for child in reversed(root.children)]
     while waiting:

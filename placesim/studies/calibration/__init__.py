@@ -1,1 +1,1 @@
-"""Measures the machine that it runs on: what placesim's own executors and numpy kernels take there, as a host's profile."""
+"""Measurement of this machine: the times of placesim's executors and numpy kernels, as the profile of a host."""

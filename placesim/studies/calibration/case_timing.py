@@ -1,4 +1,4 @@
-"""A case -> the seconds that one of its nodes takes here, as users' steps run it."""
+"""Measurement of a case: the seconds that one of its nodes takes on this machine in a step."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from placesim.studies.simulation.simulation import SimulationStage, simulate
 
 SEED = 0
 NUMBERS = 100_003
-"""Number of distinct values, repeated: more than a branch predictor learns."""
+"""Number of distinct values, which are repeated; it exceeds the number that a branch predictor learns."""
 
 
 class Timing(NamedTuple):
-    """Seconds of the quickest run, and how many times longer the middle one took."""
+    """The seconds of the fastest run, and the factor from it to the median run."""
 
     seconds: float
     spread: float = 1.0
 
 
 class KernelLoads(NamedTuple):
-    """Simulated loads of a step's kernels, by node, and the number of them that a pool would run."""
+    """The simulated loads of a step's kernels, by node, and the number of kernels that a pool would run."""
 
     loads: dict[str, Load]
     handed: int
 
 
 def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
-    """Loads of the step of `all`; raises the errors of the graph's dry run."""
+    """Return the loads of the step that fetches `all`. Raises the errors of the graph's dry run."""
     recorder = ExecutionRecorder()
     names = {node["name"] for node in graph["nodes"]}
     run = [{"fetch": [name]} for name in ("init", "all") if name in names]
@@ -69,12 +69,12 @@ def profile_kernels(graph: dict[str, Any]) -> KernelLoads:
 
 
 def find_load(case: Case) -> Load:
-    """Load of the case's op; raises the errors of the graph's dry run."""
+    """Return the load of the case's op. Raises the errors of the graph's dry run."""
     return profile_kernels(build_case_graph(case, 1)).loads["n0"]
 
 
 class StepTimer:
-    """Runs a graph's step repeatedly, after preparing it once."""
+    """A timer that runs a graph's step repeatedly, after preparing it once."""
 
     def __init__(self, graph: dict[str, Any], pools: ThreadPools, feeds: Sequence[Feed] = (), **config: Any) -> None:
         file = graph_file_from_mapping(graph, "calibration")
@@ -86,7 +86,7 @@ class StepTimer:
         self.run()
 
     def time_nodes(self, runs: int) -> tuple[dict[str, Timing], float]:
-        """(fastest of `runs` kernel runs per node, overhead of a step beside them)."""
+        """Return the timing of each node from `runs` runs, and the seconds of a step outside the kernels."""
         prepared = self._session.prepared(self._step)
         assert isinstance(prepared.executor, Executor)  # a calibration's graphs have no control flow
         seconds: dict[str, list[float]] = {}
@@ -104,7 +104,7 @@ class StepTimer:
         return timings, min(beside)
 
     def run(self) -> float:
-        """Seconds of one run."""
+        """Run the step once, and return the seconds."""
         start = time.perf_counter()
         self._session.run(self._step)
         return time.perf_counter() - start
@@ -128,13 +128,13 @@ def _time_kernel(instruction: Instruction, seconds: list[float]) -> None:
 
 
 def random_feeds(graph: dict[str, Any]) -> list[Feed]:
-    """Numbers of both signs for its placeholders, so that no branch is guessed."""
+    """Return random numbers of both signs for the graph's placeholders, so that branch prediction does not help."""
     numbers = np.random.default_rng(SEED).standard_normal(NUMBERS, np.float32)
     return [Feed(node["name"], np.resize(numbers, node["shape"])) for node in graph["nodes"] if node["op"] == "Placeholder"]
 
 
 def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> Timing:
-    """Fastest of as many runs as fit the time, at least `fewest`.
+    """Return the fastest of as many runs as fit the time, at least `fewest`.
 
     Other work on the machine only slows runs down, so the fastest one is the most repeatable.
     """
@@ -146,16 +146,19 @@ def time_quickest(run: Callable[[], float], seconds: float, fewest: int = 3) -> 
 
 
 def time_case(case: Case, pools: ThreadPools, seconds: float, step_seconds: float, **config: Any) -> Timing:
-    """Time of one node, from a step with several copies and a known overhead `step_seconds`."""
+    """Return the time of one node.
+
+    It is measured in a step with several copies, with the overhead `step_seconds`.
+    """
     graph = build_case_graph(case, case.copies)
     whole = time_quickest(StepTimer(graph, pools, random_feeds(graph), **config).run, seconds)
     return Timing(max(whole.seconds - step_seconds, whole.seconds / 2) / case.copies, whole.spread)
 
 
 def time_kernels(case: Case, pools: ThreadPools, runs: int, **config: Any) -> Timing:
-    """Of one kernel, the middle one of several, each at its quickest of so many runs.
+    """Return the median time of several copies of a kernel, each from the fastest of `runs` runs.
 
-    Where several processors take part a whole step is seldom left in peace by what else the machine does, a kernel often is.
+    On several processors, other work disturbs nearly every step as a whole, but often not a single kernel.
     """
     graph = build_case_graph(case, case.copies)
     timings, _ = StepTimer(graph, pools, random_feeds(graph), **config).time_nodes(runs)

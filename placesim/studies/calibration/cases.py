@@ -1,4 +1,4 @@
-"""Cases of a measurement: steps that run one op repeatedly, each with the figures that it determines."""
+"""Cases of a calibration: steps that run one op repeatedly, grouped by the figures that they determine."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Dims = tuple[int, ...]
 
 
 class Case(NamedTuple):
-    """Nodes of one op over tensors of such shapes; a list, or a number, is a constant of that value.
+    """Nodes of one op with inputs of these shapes; a list or a number is a constant with that value.
 
-    `work` is about how many multiplications one of them has, where it is many for its elements.
+    `work` is the approximate number of multiplications of a node, given if it is large compared with the number of elements.
     """
 
     op: str
@@ -22,23 +22,23 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The op and its shapes."""
+        """Return the op and its shapes as a text."""
         return f"{self.op} " + " ".join("x".join(map(str, dims)) for dims in self.inputs if isinstance(dims, tuple))
 
     @property
     def elements(self) -> int:
-        """Of all its tensors."""
+        """Return the number of elements of all input tensors."""
         return sum(prod(dims) for dims in self.inputs if isinstance(dims, tuple))
 
     @property
     def copies(self) -> int:
-        """Number of nodes timed together."""
+        """Return the number of nodes timed together."""
         by_bytes = _CASE_BYTES // (4 * self.elements or 1)
         return int(max(1, min(_MOST_COPIES, by_bytes, _CASE_WORK / max(1.0, self.work))))
 
     @property
     def is_small(self) -> bool:
-        """Whether it takes about a millisecond at most."""
+        """Whether a node takes at most about a millisecond."""
         return self.elements <= _SMALL
 
 
@@ -49,16 +49,16 @@ class CaseGroup(NamedTuple):
     cases: tuple[Case, ...]
 
     def of_small_cases(self) -> CaseGroup:
-        """The group without slow cases, but with at least one."""
+        """Return the group without slow cases, but with at least one case."""
         small = tuple(case for case in self.cases if case.is_small)
         return self._replace(cases=small or (min(self.cases, key=lambda case: case.elements),))
 
 
 _SMALL = 60_000
 _CASE_BYTES = 16 << 20
-"""The tensors of a case's copies are of so many bytes together, more than a core's own caches hold."""
+"""Bytes of the tensors of all copies of a case together, more than a core's own caches hold."""
 _CASE_WORK = 300_000_000
-"""Approximate multiplications of all copies of a case, or a thousandth of it in elements."""
+"""Approximate number of multiplications of all copies of a case."""
 _MOST_COPIES = 200
 
 
@@ -71,14 +71,14 @@ def _product(rows: int, columns: int, depth: int) -> Case:
 
 
 def _windows(sizes: Dims, stride: int, padding: str, images: Dims) -> tuple[dict[str, Any], Dims]:
-    """(attrs, the rows and columns of the result)."""
+    """Return the attrs of a window op, and the rows and columns of its result."""
     pairs = zip(images[1:3], sizes, strict=True)
     made = tuple((n + stride - 1) // stride if padding == "SAME" else (n - k) // stride + 1 for n, k in pairs)
     return {"strides": [1, stride, stride, 1], "padding": padding}, made
 
 
 def _convolutions(images: Dims, filters: Dims, stride: int = 1, padding: str = "SAME") -> tuple[Case, Case, Case]:
-    """Cases of a convolution and its input and filter gradients."""
+    """Return the cases of a convolution and of its input and filter gradients."""
     attrs, made = _windows(filters[:2], stride, padding, images)
     results = (images[0], *made, filters[-1])
     work = prod(results) * prod(filters[:-1])
@@ -173,7 +173,7 @@ GROUPS = (
     CaseGroup(("copied", "piece"), _FORWARD),
     CaseGroup(("added", "added_piece"), _BACK_INPUT),
 )
-"""Groups in the order in which their figures become known."""
+"""Groups of cases, in the order in which their figures are determined."""
 CHECKED: tuple[Case, ...] = (
     *_BACK_FILTER,
     *(case for cases in _POINTWISE for case in cases),
@@ -189,13 +189,13 @@ CHECKED: tuple[Case, ...] = (
     Case("Pad", ((1, 56, 56, 144), [[0, 0], [0, 1], [0, 1], [0, 0]])),
     Case("ResourceApplyMomentum", ((1_000_000,),)),
 )
-"""Kernels that are sums of known figures; they show how far each family deviates from the sum."""
+"""Kernels whose times are predicted as sums of known figures; they show how far each family deviates from the prediction."""
 
 
 def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
-    """Graph of `copies` nodes of the op with tensors of their own, and `all`, which waits for them.
+    """Return a graph with `copies` nodes of the op, and the node `all`, which waits for them.
 
-    In a network what a node reads has seldom been read a moment before; so copies share no tensors.
+    Each copy has its own tensors, because in a network a node's inputs were seldom read just before.
     """
     nodes: list[dict[str, Any]] = []
     if case.op.startswith("ResourceApply"):
@@ -213,7 +213,7 @@ def build_case_graph(case: Case, copies: int) -> dict[str, Any]:
 
 
 def chain_graph(count: int) -> dict[str, Any]:
-    """Graph of `count` identity nodes, beside two that a threaded session runs in a pool."""
+    """Return a graph of `count` identity nodes, beside two nodes that a threaded session runs in a pool."""
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": [4, 4]}]
     nodes += [{"op": "MatMul", "name": f"m{number}", "inputs": ["x0", "x0"]} for number in range(2)]
     nodes += [
@@ -223,7 +223,7 @@ def chain_graph(count: int) -> dict[str, Any]:
 
 
 def _training_graph(case: Case, copies: int) -> dict[str, Any]:
-    """Graph of momentum updates of variables with these shapes."""
+    """Return a graph of momentum updates of variables with these shapes."""
     (dims,) = case.inputs
     assert isinstance(dims, tuple)
     nodes: list[dict[str, Any]] = [{"op": "Placeholder", "name": "x0", "dtype": "float32", "shape": list(dims)}]

@@ -1,4 +1,7 @@
-"""Measured cases -> a host's profile: each group's figures by least squares of relative errors, none of them negative."""
+"""Fit of a host's profile to measured cases.
+
+Each group's figures are fitted by least squares of relative errors; none is negative.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +20,34 @@ from placesim.studies.calibration.case_timing import Timing
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _FIRST_CACHES = [2.0 ** (half / 2) for half in range(34, 49)]
 _LAST_CACHES = [2.0 ** (half / 2) for half in range(49, 54)]
-"""Candidate sizes of the last cache, up to the largest case; beyond that, fits would be guesses."""
+"""Candidate sizes of the last cache, up to the largest case. Fits of larger sizes would be guesses."""
 _DECILES = 10
 _SHARING = ("shared", "contended_call")
 
 
 class Sample(NamedTuple):
-    """A case's load, and the seconds of a node with it."""
+    """The load of a case, and the measured time of a node with it."""
 
     load: Load
     timing: Timing
 
 
 def fit_caches(samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float]) -> tuple[float, float]:
-    """The two sizes with which the figures fit the samples best, of powers of the root of two."""
+    """Return the two cache sizes, powers of the root of two, with which the figures fit the samples best."""
     return min(itertools.product(_FIRST_CACHES, _LAST_CACHES), key=lambda caches: _fitted(samples, figures, known, caches)[0])
 
 
 def fit_figures(
     samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
 ) -> dict[str, float]:
-    """Fit the seconds of each figure, with those in `known` fixed."""
+    """Return the fitted seconds of each figure, with those in `known` fixed."""
     return _fitted(samples, figures, known, caches)[1]
 
 
 def _fitted(
     samples: Sequence[Sample], figures: Sequence[str], known: Mapping[str, float], caches: tuple[float, float]
 ) -> tuple[float, dict[str, float]]:
-    """(the sum of squares that is left, the figures)"""
+    """Return the remaining sum of squares, and the fitted figures."""
     counts = [_counts(sample.load, caches) for sample in samples]
     seconds = np.array([sample.timing.seconds for sample in samples])
     given = np.array([sum(count * known[name] for name, count in row.items() if name in known) for row in counts])
@@ -56,10 +59,10 @@ def _fitted(
 
 
 def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: HostProfile, cores: int) -> dict[str, float]:
-    """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores: `profile` has the times of
-    one thread.
+    """Fit the cost of sharing an op's work, from kernels run by one thread and then by all cores.
 
-    By what share a part takes longer is no more than any kernel shows, since all else that sharing costs only adds to that.
+    `profile` has the times of one thread. A part's slow-down is at most the smallest that any kernel shows, since all other
+    costs of sharing add to it.
     """
     if not shared:
         return dict.fromkeys((*_SHARING, *SHARES), 0.0)
@@ -81,7 +84,7 @@ def fit_threads(alone: Sequence[Sample], shared: Sequence[Sample], profile: Host
 
 
 def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
-    """All that one thread does for a node."""
+    """Return the amounts of all work that one thread does for a node."""
     found = expand_amounts(load.alone, caches)
     for name, count in expand_amounts(load.shared, caches).items():
         found[name] = found.get(name, 0.0) + count
@@ -89,7 +92,7 @@ def _counts(load: Load, caches: tuple[float, float]) -> dict[str, float]:
 
 
 def _not_negative(matrix: Numbers, wanted: Numbers) -> tuple[float, Numbers]:
-    """Non-negative least squares by trying all subsets of the few columns."""
+    """Solve non-negative least squares by trying all subsets of the few columns."""
     width = matrix.shape[1]
     best: tuple[float, Numbers] = (float(wanted @ wanted), np.zeros(width))
     square, side = matrix.T @ matrix, matrix.T @ wanted
@@ -114,17 +117,17 @@ def _subsets(width: int) -> Iterator[tuple[int, ...]]:
 
 
 def fit_families(samples: Sequence[Sample], profile: HostProfile) -> dict[str, MeasuredFigure]:
-    """Factor of each family's single-threaded times to the sum of its figures, with its spread."""
+    """Return the factor of each family's single-threaded times to the sum of its figures, with its spread."""
     return {family: _measured(pairs) for family, pairs in _by_family(samples, profile, 1).items()}
 
 
 def rescale_families(
     families: Mapping[str, MeasuredFigure], cases: Sequence[Sample], found: Sequence[Sample], profile: HostProfile, threads: int
 ) -> dict[str, MeasuredFigure]:
-    """Single-threaded factors of the `cases`, scaled by the total slow-down `found` in networks.
+    """Return the single-threaded factors of the `cases`, scaled by the total slow-down that `found` has in networks.
 
-    The scale is one number, since a single family's slow-down depends on the rest of the network.  The spread covers both, and
-    threads in networks.
+    The scale is one number, since the slow-down of a family depends on the rest of the network. The spread includes that of
+    cases and of threads in networks.
     """
     told = _by_family(cases, profile, 1)
     among = _by_family(found, profile, threads)
@@ -137,7 +140,7 @@ def rescale_families(
 
 
 def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) -> dict[str, list[tuple[float, float]]]:
-    """Measured and predicted seconds by family."""
+    """Return the measured and predicted seconds by family."""
     found: dict[str, list[tuple[float, float]]] = {}
     for load, timing in samples:
         found.setdefault(load.family, []).append((timing.seconds, load_seconds(load, profile, threads)))
@@ -145,13 +148,16 @@ def _by_family(samples: Sequence[Sample], profile: HostProfile, threads: int) ->
 
 
 def _measured(pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
-    """Factor of measured to predicted seconds, weighted by time rather than by number."""
+    """Return the factor of measured to predicted seconds, weighted by time."""
     measured, told = (sum(column) for column in zip(*pairs, strict=True))
     return _spread_around(measured / told, pairs)
 
 
 def _spread_around(middle: float, pairs: Sequence[tuple[float, float]]) -> MeasuredFigure:
-    """With the 10th and 90th percentile of the pairs' factors, the least and the largest where they are few."""
+    """Return the factor with the 10th and 90th percentile of the pairs' factors.
+
+    If there are few pairs, the least and the largest factor are used instead.
+    """
     ratios = [one / other for one, other in pairs] or [middle]
     low, high = min(ratios), max(ratios)
     if len(ratios) >= _DECILES:

@@ -1,4 +1,4 @@
-"""This machine -> its host's profile."""
+"""Measurement of this machine's host profile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from placesim.studies.calibration.fitting import Sample, fit_caches, fit_familie
 from placesim.studies.calibration.networks import networks
 
 CASE_SECONDS = 0.25
-"""Seconds spent on each case, without the time to make its tensors."""
+"""Time for each case, without the creation of its tensors."""
 _NODES = 200
 _MANY_NODES = 100
 _NETWORK_RUNS = 9
@@ -41,11 +41,11 @@ Progress = Callable[[int, int], None]
 
 
 def calibrate(progress: Progress = lambda done, total: None, *, is_quick: bool = False) -> HostModel:
-    """Measure numpy on this machine, as placesim's steps use it; `progress` gets the number of finished measurements.
+    """Measure numpy on this machine, in the way that placesim's steps use it.
 
-    `is_quick` leaves out all that takes long: so little is measured that no prediction should be made of it.
-
-    Each figure is from the quickest of several runs, since what else a machine does only ever makes one slower.
+    `progress` gets the number of finished measurements and the total. `is_quick` leaves out slow measurements; the result is
+    too inexact for predictions. Each figure is from the fastest of several runs, since other work on the machine can only slow
+    a run down.
     """
     return _Calibration(progress, is_quick).host()
 
@@ -108,7 +108,7 @@ class _Calibration:
         return found
 
     def _shared_samples(self) -> list[Sample]:
-        """Samples of work that an op's threads share, measured again with all cores."""
+        """Measure again with all cores the work that an op's threads share."""
         if self._cores == 1:
             return []
         cases = [case for group in self._groups for case in group.cases] + self._checked
@@ -122,9 +122,9 @@ class _Calibration:
         return found
 
     def _among_others(self, seconds: dict[str, float]) -> list[Sample]:
-        """Kernels inside networks on all cores, with cold caches and idle helper threads.
+        """Measure kernels inside networks on all cores, with cold caches and idle helper threads.
 
-        Adds to `seconds` what a node with a kernel takes beside it there, and one that goes to a thread of the pool.
+        Adds two times to `seconds`: that of a node besides its kernel, and that of handing a node to a thread of the pool.
         """
         self._total += len(self._networks)
         found, beside, handed = [], [0.0], [0.0]
@@ -145,7 +145,7 @@ class _Calibration:
         return found
 
     def _dispatches(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Time of the executors for a node: in a fixed order, and as inputs arrive."""
+        """Measure the time of the executors for a node: in a fixed order, and as inputs arrive."""
         budget = 2 * self._case_seconds
         fixed = self._slope(budget)
         self._tick()
@@ -182,7 +182,7 @@ def _about(cores: int) -> dict[str, str]:
 
 
 def _processor_name() -> str:
-    """Processor name reported by the system."""
+    """Return the processor name that the system reports."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -1,6 +1,6 @@
 """Network-like steps that mix kernels of all families, with cold caches and idle helper threads as in practice.
 
-They are made up of layers that are common, of sizes in between; no network that anybody uses is among them.
+They consist of common layers with intermediate sizes; none is a network in actual use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Network:
         return name
 
     def scaled(self, x: str, channels: int, *, is_bounded: bool = False) -> str:
-        """A bias, a scale for each channel, an activation."""
+        """Add a bias, a scale for each channel, and an activation."""
         x = self.add("BiasAdd", x, self.given(channels))
         x = self.add("AddV2", self.add("Mul", x, self.given(channels)), self.given(channels))
         return self.add("Relu6" if is_bounded else "Relu", x)
@@ -45,7 +45,7 @@ class _Network:
 
 
 def _images(batch: int) -> dict[str, Any]:
-    """Residual blocks and separable ones over images."""
+    """Return residual and separable blocks over images."""
     net = _Network()
     x = net.scaled(net.convolution(net.given(batch, 112, 112, 3), 5, 3, 48, 2), 48)
     x = net.add("MaxPool", x, ksize=[1, 3, 3, 1], strides=[1, 2, 2, 1], **_WINDOW)
@@ -72,7 +72,7 @@ def _images(batch: int) -> dict[str, Any]:
 
 
 def _training(batch: int) -> dict[str, Any]:
-    """A few wide layers, forward and back, and their variables' updates."""
+    """Return a few wide layers with their gradients, and the updates of their variables."""
     net = _Network()
     images = net.given(batch, 64, 64, 3)
     sizes = ((7, 3, 64, 2), (5, 64, 128, 1), (3, 128, 192, 1))
@@ -122,7 +122,7 @@ def _update(net: _Network, updates: Sequence[tuple[Sequence[int], str]]) -> None
 
 
 def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
-    """Unrolled gated recurrent cell, with attention over its outputs."""
+    """Return an unrolled gated recurrent cell, with attention over its outputs."""
     net = _Network()
     weights, hidden, cell = net.given(2 * units, 4 * units), net.given(batch, units), net.given(batch, units)
     x = net.given(batch, units)
@@ -149,7 +149,7 @@ def _sequence(steps: int, batch: int, units: int) -> dict[str, Any]:
 
 
 def networks(*, is_quick: bool = False) -> list[dict[str, Any]]:
-    """Graphs with a node `all` and, if they have variables, a node `init`."""
+    """Return graphs with a node `all` and, if they have variables, a node `init`."""
     if is_quick:
         return [_sequence(2, 4, 32)]
     return [_images(1), _images(2), _training(8), _sequence(12, 24, 384)]

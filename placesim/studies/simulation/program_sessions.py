@@ -1,4 +1,4 @@
-"""Machine of a Python program's sessions, under the program's config and the options of its environment."""
+"""Machines for the sessions of a Python program, from the program's config and the options in its environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class OpenedMachine(NamedTuple):
-    """The devices that a program's session was made on, under its config and the options of its machine."""
+    """The devices of a program's session, with its config and the options of its machine."""
 
     devices: tuple[Device, ...]
     device_set: DeviceSet
@@ -33,7 +33,7 @@ class OpenedMachine(NamedTuple):
     shared: SharedResources | None = None
 
     def open_session(self, graph: Graph) -> GraphSession:
-        """Open a session for a graph that may grow between steps; its file access is the program's."""
+        """Open a session for a graph that may grow between steps. It may access the same files as the program."""
         from placesim.core.files.access import FileAccess
         from placesim.runtime.sessions.session import GraphSession
 
@@ -50,10 +50,10 @@ def open_machine(
     puts_counts_aside: bool = False,
     cluster: Sequence[tuple[str, int]] = (),
 ) -> OpenedMachine:
-    """Open the machine of a session with this config: for jobs with numbers of tasks a cluster.
+    """Open the machine of a session with this config.
 
-    The config's `device_count` chooses among the machine's devices; those of the command line put it aside.  Raises what
-    TensorFlow raises while it makes the devices.
+    `cluster` has pairs of a job and its number of tasks. The config's `device_count` selects devices of the machine, unless
+    `puts_counts_aside`. Raises TensorFlow's errors when it creates the devices.
     """
     from placesim.runtime.sessions.visible_devices import build_device_set
 
@@ -69,6 +69,9 @@ def open_machine(
 
 
 def _cluster_of(known: Sequence[TaskInventory], cluster: Sequence[tuple[str, int]]) -> tuple[TaskInventory, ...]:
-    """Jobs with their numbers of tasks; each is like the known job of that name, else like the first known one."""
+    """Return a task for each job of the cluster.
+
+    It is like the known job of that name, else like the first known job.
+    """
     by_job = {task.job: task for task in known}
     return tuple(by_job.get(job, known[0])._replace(job=job, tasks=count) for job, count in cluster)

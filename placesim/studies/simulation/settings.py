@@ -1,4 +1,4 @@
-"""A graph file under options: the session's config, its machine and devices, its files, and its steps."""
+"""Settings from a graph file and options: the session's config, machine and devices, file access, and steps."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 
 def session_config(file: GraphFile, options: SimulationOptions) -> Config:
-    """Config of the file, overridden by the options."""
+    """Return the config of the file, overridden by the options."""
     return override_config(file.config, options)
 
 
 def override_config(config: Config, options: SimulationOptions) -> Config:
-    """Config overridden by the options."""
+    """Return the config, overridden by the options."""
     given: dict[str, Any] = {
         "allow_soft_placement": options.soft_placement,
         "log_device_placement": options.log_placement,
@@ -67,7 +67,7 @@ def open_ledger(
     *,
     is_told: bool = False,
 ) -> Ledger | None:
-    """Accounting of devices' memory, if one has a limit or memory is reported."""
+    """Return the accounting of devices' memory, needed if one has a limit or memory is reported; else None."""
     if not is_told and all(device.allocation_limit is None for device in machine):
         return None
     from placesim.runtime.accounting.ledger_setup import build_ledger
@@ -78,7 +78,10 @@ def open_ledger(
 
 
 def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
-    """File access of a graph: it may read below its own folder and what the options name, and write what they allow."""
+    """Return the file access of a graph.
+
+    It may read its own folder and paths that the options name, and write paths that the options allow.
+    """
     from placesim.core.files.access import FileAccess, checkpoint_files
     from placesim.graph.session_steps import file_of_feed
 
@@ -93,14 +96,14 @@ def file_access(loaded: LoadedGraph, options: SimulationOptions) -> FileAccess:
 
 
 class MachineSettings(NamedTuple):
-    """Devices of each task, and the links between them."""
+    """The devices of each task, and the links between them."""
 
     tasks: tuple[TaskInventory, ...]
     links: MachineLinks
 
 
 def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -> MachineSettings:
-    """Machine of the file or the `inventory`, overridden by the options' counts, models and links."""
+    """Return the machine of the file or the `inventory`, overridden by counts, models and links in the options."""
     tasks = (file.inventory if file is not None else None) or (TaskInventory(),)
     links = NO_LINKS if file is None else file.links
     if options.inventory is not None:
@@ -125,7 +128,7 @@ def build_machine_settings(file: GraphFile | None, options: SimulationOptions) -
 
 
 def _with_profile(task: TaskInventory, known: TaskInventory) -> TaskInventory:
-    """Task with another's host, and with its GPU figures if the model is the same."""
+    """Return a task with the host of a known task, and with its GPU figures if the model is the same."""
     own, other = task.gpu_model, known.gpu_model
     if own.name == other.name:
         own = own._replace(flops=other.flops, bandwidth=other.bandwidth, figures=other.figures)
@@ -141,7 +144,7 @@ def _read_inventory(source: Any) -> tuple[tuple[TaskInventory, ...], MachineLink
 
 
 def find_gpu_model(name: str) -> GpuModel:
-    """A model of the catalogue; UsageError, with the nearest, for any other name."""
+    """Return a model of the catalogue. Raises UsageError, with the most similar name, for any other."""
     found = GPU_MODELS.get(name)
     if found is None:
         raise UsageError(f"unknown GPU model: got '{name}', expected one in the catalogue{near_models(name)}")
@@ -151,11 +154,11 @@ def find_gpu_model(name: str) -> GpuModel:
 def build_steps(
     loaded: LoadedGraph, file: GraphFile, options: SimulationOptions, *, one_by_one: bool = False
 ) -> tuple[GraphStep, ...]:
-    """Steps of the file, overridden by `fetch` and `feed`; `one_by_one` keeps individual feeds of repetitions.
+    """Return the steps of the file, overridden by `fetch` and `feed`.
 
-    `fetch` replaces all steps that fetch a tensor by one with the last step's feeds; steps that only run targets, such as
-    initializers, come before it.  `feed` applies to every step, replacing feeds of the same tensor.  Both accept arguments of a
-    model's signature.
+    `one_by_one` keeps individual feeds of repetitions. `fetch` replaces all steps that fetch a tensor by one step with the last
+    step's feeds. Steps that only run targets, such as initializers, come before it. `feed` applies to every step, and replaces
+    feeds of the same tensor. Both accept arguments of a model's signature.
     """
     from placesim.formats.graph_file.sections.overrides import read_feeds
     from placesim.graph.session_steps import GraphStep
@@ -176,7 +179,10 @@ def build_steps(
 
 
 def _fetches(loaded: LoadedGraph, graph: Graph, text: str) -> list[Fetch]:
-    """Meaning of a text in `--fetch`: an output of the signature, a variable's value, the nodes of an id, or a tensor."""
+    """Return the fetches for a text of `--fetch`.
+
+    The text names an output of the signature, a variable, an id, or a tensor.
+    """
     from placesim.graph.session_steps import Fetch
 
     names = graph.spelled_out(loaded.outputs.get(text) or graph.values.get(text, text))

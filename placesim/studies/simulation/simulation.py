@@ -1,4 +1,4 @@
-"""A loaded graph under options -> an outcome: one session, from its making to its last step."""
+"""Simulation of a loaded graph with options: one session, from its creation to its last step, with its outcome."""
 
 from __future__ import annotations
 
@@ -46,11 +46,13 @@ if TYPE_CHECKING:
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 Progress = Callable[[int, int, int, int], None]
-"""Called periodically with (steps done, all steps, nodes done in this step, all its nodes)."""
+"""Function called periodically with the numbers of finished steps, all steps, finished nodes of the current step, and all its
+nodes.
+"""
 
 
 class Growth(IntEnum):
-    """Items that later steps may still add to a report: named ones, and everything before the results."""
+    """The content that later steps may still add to a report, besides results."""
 
     NOTHING = 0
     CUTS = 1
@@ -59,7 +61,7 @@ class Growth(IntEnum):
 
 
 class PartialResults(NamedTuple):
-    """Outcome of the finished steps: `outcome`, its `size`, which changes as it grows, and its possible growth."""
+    """The outcome of the finished steps, its `size`, which changes as it grows, and the content that may still be added."""
 
     outcome: Callable[[], Outcome]
     size: int
@@ -67,13 +69,13 @@ class PartialResults(NamedTuple):
 
 
 class ResultTaker(Protocol):
-    """Takes the results of each step as it ends, in the place of an outcome that keeps them all."""
+    """Protocol of a receiver of each step's results, used so that the outcome need not keep them all."""
 
     def take(self, rows: Sequence[Result], so_far: PartialResults) -> bool:
-        """Take results; return whether more are wanted."""
+        """Receive the results of a step. Returns whether more results are wanted."""
 
     def leave(self, outcome: Outcome) -> None:
-        """Take everything available when Ctrl-C ends the process during a kernel."""
+        """Receive all available results when Ctrl-C ends the process during a kernel."""
 
 
 class SimulationStage(IntEnum):
@@ -86,11 +88,11 @@ class SimulationStage(IntEnum):
 
 
 _DOING = {SimulationStage.WALKED: "simulating nodes", SimulationStage.EXECUTED: "running nodes"}
-"""Action of a stage on each node, for progress displays."""
+"""Description of each stage's work on nodes, for progress displays."""
 
 
 def open_measurements() -> Measurements:
-    """Measurements of execution times, for `simulate`."""
+    """Return empty measurements of execution times, for `simulate`."""
     from placesim.runtime.recording.kernel_timing import Measurements
 
     return Measurements()
@@ -110,13 +112,14 @@ def simulate(
     opened: Callable[..., GraphSession] | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Outcome:
-    """Place a graph and, as far as `stage` says, partition and execute its steps.
+    """Place a graph and, up to `stage`, partition and execute its steps.
 
-    An error ends it: the outcome holds it, beside all that was established before.  With a `taker` it holds no results, a step
-    is the last where that wants no more, and Ctrl-C ends in an outcome, too, whose error is Interrupted.  With `tells_memory`
-    it says what each device's memory held; a `recorder` is then told what each step executes.  In a walk `guesses` say what is
-    taken where values are unknown.  `measurements` are told when what ran, and what it held.  `opened` makes sessions that
-    run elsewhere.  `tell` is told what is to know of checkpoints.
+    An error ends the simulation; the outcome has it, and all results before it. `taker` receives each step's results instead of
+    the outcome; it may end the simulation, and Ctrl-C then gives an outcome with the error Interrupted.
+
+    With `tells_memory`, the outcome includes device memory, and a `recorder` records the executions of each step. `guesses`
+    provide unknown values in a dry run. `measurements` record times and memory. `opened` creates sessions that run elsewhere.
+    `tell` receives messages about checkpoints.
     """
     simulation = _Simulation(
         loaded=loaded,
@@ -158,7 +161,7 @@ def _last_words(simulation: _Simulation, taker: ResultTaker | None) -> AbstractC
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class _Simulation:
-    """One session from its start to its last step, with the results so far."""
+    """A session from its start to its last step, with the results so far."""
 
     loaded: LoadedGraph
     options: SimulationOptions
@@ -186,7 +189,7 @@ class _Simulation:
         self._running: int | None = None
 
     def outcome(self, error: PlacesimError | None) -> Outcome:
-        """All that has been established."""
+        """Return everything known so far as an outcome with this error."""
         from placesim.runtime.sessions.outcome import Outcome
         from placesim.runtime.sessions.results import Results
 
@@ -213,7 +216,7 @@ class _Simulation:
         )
 
     def interruption(self) -> Interruption:
-        """Error that represents Ctrl-C."""
+        """Return the error that represents Ctrl-C."""
         where = "before the first step" if self._running is None else f"in step {self._running}"
         return Interruption(f"interrupted {where}")
 
@@ -269,7 +272,7 @@ class _Simulation:
         return FeedShapes(shapes, options.batch, self.guesses or given)
 
     def _open_ledger(self, machine: Sequence[Device]) -> Ledger | None:
-        """Accounting of the devices' memory, if one has a limit or memory is reported."""
+        """Return the accounting of the devices' memory, needed if one has a limit or memory is reported; else None."""
         if self.stage < SimulationStage.WALKED:
             return None
         # elsewhere memory is accounted for before a step runs: nobody can say when it was in use
@@ -296,7 +299,7 @@ class _Simulation:
         return device_usage(self._ledger)
 
     def _run_steps(self, session: GraphSession, steps: Sequence[GraphStep], names_sinks: bool) -> None:
-        """Run the steps; `names_sinks` fetches the outputs of a raw graph's sinks, which are targets otherwise."""
+        """Run the steps. With `names_sinks`, the outputs of a raw graph's sinks are fetched; otherwise sinks are targets."""
         total = sum(step.repeat for step in steps)
         saver = self._open_saver()
         first = 0 if saver is None else saver.done
@@ -329,7 +332,7 @@ class _Simulation:
             saver.nothing_left(session)
 
     def _open_saver(self) -> RunSaver | None:
-        """Saver of an executed run's checkpoints, which also restarts from one."""
+        """Return the saver of an executed run's checkpoints, which also restarts from one; None if nothing is saved."""
         options = self.options
         if self.stage < SimulationStage.EXECUTED or not options.is_saved:
             return None
@@ -353,14 +356,14 @@ class _Simulation:
         return prepared
 
     def _place(self, session: GraphSession) -> None:
-        """Place the graph; with `place_pruned_graph` each step places its own part instead."""
+        """Raise the placement's error. With `place_pruned_graph`, each step places its own part of the graph instead."""
         if not session.config.place_pruned_graph and session.placement.error is not None:
             raise session.placement.error
 
     def _execute(
         self, session: GraphSession, step: GraphStep, prepared: PreparedStep, done: int, total: int, growth: Growth
     ) -> bool:
-        """Execute a step; return whether another may follow."""
+        """Execute a step. Returns whether another step may follow."""
         from placesim.runtime.sessions.results import Result
 
         nodes = sum(len(part.graph) for part in prepared.partitions.parts)
@@ -389,7 +392,7 @@ class _Simulation:
 
 
 def _growth(session: GraphSession, later: Sequence[GraphStep]) -> Growth:
-    """Items that may be added by later steps; a function's body is placed at its first call."""
+    """Return the content that later steps may add; a function's body is placed at its first call."""
     if later and (session.config.place_pruned_graph or any(step.nodes for step in later)):
         return Growth.NODES
     if session.graph.functions:

@@ -1,4 +1,4 @@
-"""Axes of a sweep: keys and their values, as written and in Python, and their combinations."""
+"""Axes of a sweep: keys and their values, as text or Python values, and their combinations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PREFIXES = {
     "device": "device:PATTERN",
     "config": "config:KEY",
 }
-"""Keys that name one thing of an option that holds many."""
+"""Keys that name an item of an option with several items, such as one placeholder of `shape`."""
 _RANGE = re.compile(r"(-?[0-9]{1,19})\.\.(-?[0-9]{1,19})(?:([/*])([0-9]{1,19}))?")
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -43,14 +43,14 @@ _OPENING, _CLOSING = "[{(", "]})"
 
 
 class Axis(NamedTuple):
-    """A key and its values."""
+    """A key of a sweep, and its values."""
 
     key: str
     values: tuple[Value, ...]
 
 
 def parse_set(text: str) -> tuple[str, str]:
-    """`KEY=VALUES`.  Raises UsageError."""
+    """Split `KEY=VALUES`. Raises UsageError."""
     key, equals, values = text.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"wrong --set: got '{text}', expected KEY=VALUE,...")
@@ -58,9 +58,9 @@ def parse_set(text: str) -> tuple[str, str]:
 
 
 def make_axes(given: Iterable[tuple[str, Any]], most: int = MOST_COMBINATIONS) -> tuple[Axis, ...]:
-    """The axes, in their order; values are a text such as `1..8` or `16,32`, or Python's own.
+    """Return the axes in order. Values are a text such as `1..8` or `16,32`, or Python values.
 
-    Raises UsageError for keys and values that mean nothing, and for more combinations than `most`.
+    Raises UsageError for invalid keys and values, and for more combinations than `most`.
     """
     axes: list[Axis] = []
     for written, values in given:
@@ -96,7 +96,7 @@ def _known_key(written: str) -> str:
 
 
 def _values(key: str, given: Any, most: int) -> tuple[Value, ...]:
-    """The values of a key, each once."""
+    """Return the values of a key, without duplicates."""
     texts = _split(given) if isinstance(given, str) else [_text_of(value) for value in _listed(given, most)]
     found: dict[Value, None] = {}
     for text in texts:
@@ -120,14 +120,14 @@ def _listed(given: Any, most: int) -> Sequence[Any]:
 
 
 def _text_of(value: Any) -> str:
-    """A value of Python's as a command line writes it; a shape's dimensions have `x` between."""
+    """Return a Python value in the form of the command line; a shape has `x` between its dimensions."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "x".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _split(text: str) -> list[str]:
-    """At commas, but not within brackets or quotes."""
+    """Split a text at commas that are not within brackets or quotes."""
     parts, depth, quote, start = [], 0, "", 0
     for at, letter in enumerate(text):
         if quote:
@@ -202,12 +202,12 @@ def _range(key: str, text: str, found: re.Match[str], most: int) -> Sequence[int
 
 
 def combinations(axes: Sequence[Axis]) -> Iterator[tuple[Value, ...]]:
-    """Each setting of all keys; the last key changes first."""
+    """Yield each combination of values; the last key changes fastest."""
     return product(*(axis.values for axis in axes))
 
 
 class CombinationSettings(NamedTuple):
-    """Settings of a simulation for a combination: options by name, the runs of the last step, fields of the config."""
+    """The settings of a simulation for a combination: options by name, repetitions of the last step, fields of the config."""
 
     options: dict[str, Any]
     steps: int | None
@@ -217,7 +217,7 @@ class CombinationSettings(NamedTuple):
 def settings_of(
     keys: Sequence[str], values: Sequence[Value], options: Mapping[str, Any], steps: int | None = None
 ) -> CombinationSettings:
-    """A combination over the options that all have in common."""
+    """Return the settings of a combination, which override the common options."""
     found, config = dict(options), dict[str, Any]()
     for key, value in zip(keys, values, strict=True):
         head, _, name = key.partition(":")

@@ -1,4 +1,4 @@
-"""A sweep's job -> processes on a Dask cluster that simulate its combinations."""
+"""Processes on a Dask cluster that simulate the combinations of a sweep."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from placesim.studies.sweeping.processes import ProcessCount
 from placesim.studies.sweeping.row_simulation import SweepJob
 
 _AHEAD = 2
-"""Combinations that are under way for each of the workers' threads, so that none waits for the next."""
+"""Number of combinations in progress for each thread of a worker, so that no thread waits for the next."""
 
 
 @contextmanager
 def spread_processes(connection: Connection, job: SweepJob, most: int | None = None) -> Iterator[ProcessCount]:
-    """Processes on the cluster, at most `most` at once; without a cluster, on this machine, one by default.
+    """Provide processes on the cluster, at most `most` at once.
 
-    A graph in one file is sent; other files are read by the workers, at the same paths.
+    Without a cluster they are on this machine, one by default. If the graph is one file, it is sent; workers read all other
+    files at the same paths.
     """
     if connection.scheduler is None:
         yield ProcessCount(most or 1)
@@ -39,7 +40,7 @@ def spread_processes(connection: Connection, job: SweepJob, most: int | None = N
 
 
 def make_portable_job(job: SweepJob) -> SweepJob:
-    """Job for a process on another machine.  Raises GraphFileError if the graph's file can't be read."""
+    """Return the job in a form that works on another machine. Raises GraphFileError if the graph's file can't be read."""
     from placesim.formats.sources.loading import read_bytes
 
     folder = os.getcwd()

@@ -1,4 +1,4 @@
-"""Parallel simulation of combinations in local or cluster processes, each served by a thread here."""
+"""Parallel simulation of combinations in local or cluster processes. A thread of this process serves each of them."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from placesim.studies.sweeping.row_simulation import RowOutcome, SweepJob, simul
 
 
 class NumberedOutcome(NamedTuple):
-    """The outcome of a combination, by its place among all."""
+    """The outcome of a combination, with the index of the combination."""
 
     place: int
     outcome: RowOutcome
 
 
 Open = Callable[[SweepJob], Process]
-"""Starts a process for the job.  Raises OSError if no process can be started."""
+"""Function that starts a process for the job. Raises OSError if no process can be started."""
 
 
 def open_here(job: SweepJob) -> Process:
-    """A process on this machine."""
+    """Start a process on this machine."""
     process = Worker("placesim.studies.sweeping.worker")
     with suppress(OSError):  # asking it fails as well
         process.tell(job)
@@ -35,7 +35,7 @@ def open_here(job: SweepJob) -> Process:
 
 
 class ProcessCount(NamedTuple):
-    """Number of processes that simulate at once, and their places."""
+    """The number of processes that simulate at once, and the function that starts one."""
 
     number: int
     open: Open = open_here
@@ -44,9 +44,9 @@ class ProcessCount(NamedTuple):
 def run_combinations(
     job: SweepJob, combinations: Sequence[tuple[Value, ...]], hands: ProcessCount
 ) -> Generator[NumberedOutcome]:
-    """Yield each combination's outcome when it is finished; with one local process, they run in this one, in order.
+    """Yield each combination's outcome when it is finished. With one local process, they run in this process, in order.
 
-    Closing the iterator, or an interrupt, ends the processes.  Raises UnavailableError if a cluster is lost.
+    Closing the iterator, or an interrupt, ends the processes. Raises UnavailableError if a cluster is lost.
     """
     if hands.open is open_here and (hands.number <= 1 or len(combinations) <= 1):
         for index, values in enumerate(combinations):
@@ -65,12 +65,12 @@ def run_combinations(
 
 
 def number_of_processors() -> int:
-    """Number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _ProcessThreads:
-    """Threads that each have a process; `done` gets an outcome for each combination."""
+    """Threads that each control a process. The queue `done` gets an outcome for each combination."""
 
     def __init__(self, job: SweepJob, combinations: Sequence[tuple[Value, ...]], open_process: Open) -> None:
         self._job = job
@@ -87,7 +87,7 @@ class _ProcessThreads:
             Thread(target=self._work, name="placesim-sweep", daemon=True).start()
 
     def end(self) -> None:
-        """Ends the processes; threads that wait for one see that."""
+        """End the processes; threads that wait for an answer notice that."""
         with self._lock:
             self._has_ended = True
             for process in self._processes:
@@ -115,7 +115,7 @@ class _ProcessThreads:
             return None if self._has_ended else next(self._waiting, None)
 
     def _open(self) -> Process:
-        """Raises OSError if no process can be started any more."""
+        """Start a process for the job. Raises OSError if no process can be started."""
         process = self._open_process(self._job)
         with self._lock:
             if not self._has_ended:
@@ -140,7 +140,7 @@ def _ask(process: Process, values: tuple[Value, ...]) -> RowOutcome:
 
 
 def _lost(values: tuple[Value, ...], process: Process | None, error: Exception) -> RowOutcome:
-    """Row of a combination whose process died."""
+    """Return the row of a combination whose process died."""
     if process is None:
         how = f"could not be started: {error}"
     else:

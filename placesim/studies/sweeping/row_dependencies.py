@@ -1,4 +1,4 @@
-"""Digests of the files on which a sweep's rows depend."""
+"""Digests of the files that a sweep's rows depend on."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _PIECE_BYTES = 1 << 20
 
 
 def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdentity:
-    """Identity of the graph, the files that it reads, and the options common to all rows.  Raises the errors of reading the
-    graph.
+    """Return the identity of the graph, the files that it reads, and the options common to all rows.
+
+    Raises the errors of reading the graph.
     """
     options = {name: value for name, value in job.options.items() if value not in (None, (), {}, False)}
     told = {
@@ -42,7 +43,7 @@ def identity_of(job: SweepJob, axes: Sequence[Axis], version: str) -> SweepIdent
 
 
 def _option_files(job: SweepJob, axes: Sequence[Axis]) -> Iterator[str | Path]:
-    """The files that options name, of all rows and of each value of an axis."""
+    """Yield the files that options name, common to all rows or as a value of an axis."""
     directory = Path(job.source).parent if isinstance(job.source, str | Path) else Path()
     yield from _named_files(job.options, directory)
     for axis in axes:
@@ -82,11 +83,11 @@ def _graph_digest(job: SweepJob) -> str:
 
 
 _FILE_WORDS = (b"file", b"location", b"\\")
-"""Words of which each graph with references to files contains one: keys of YAML and ONNX, and YAML escapes in such keys."""
+"""Words that occur in every graph that refers to files: keys of YAML and ONNX, and the backslash of YAML escapes."""
 
 
 def _graph_files(job: SweepJob, data: bytes) -> Iterator[Path]:
-    """Files named by a graph: those fed by its steps, and the tensors of an ONNX model."""
+    """Yield the files that a graph names: feeds of its steps, and tensors of an ONNX model."""
     if not any(word in data for word in _FILE_WORDS):
         return
     options = make_options(job.options)
@@ -101,7 +102,7 @@ def _graph_files(job: SweepJob, data: bytes) -> Iterator[Path]:
 
 
 def _imported_files(script: Path) -> Iterator[Path]:
-    """The modules in a script's folder that it imports, and those import."""
+    """Yield the modules in a script's folder that it imports, directly or indirectly."""
     from modulefinder import ModuleFinder  # only scripts need it
 
     finder = ModuleFinder(path=[str(script.parent)])

@@ -1,4 +1,4 @@
-"""A combination of settings -> its row; a failure is a row as well."""
+"""Simulation of a combination of settings as a row of a sweep; a failure gives a row too."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SweepJob:
-    """Common part of all combinations of a sweep.
+    """The common part of all combinations of a sweep.
 
-    `source` is a path, the bytes of a stream or a mapping; `options` are those of `placesim.simulate`; `examples` is the number
-    per step if it is not the batch size.  `folder` is the base of relative paths if it is not the process's current one;
-    `directory` is the folder of the graph's file if the source is its bytes.
+    `source` is a path, the bytes of a stream or a mapping. `options` are those of `placesim.simulate`. `examples` is the number
+    of examples per step if it is not the batch size. `folder` is the base of relative paths if it is not the current folder of
+    the process. `directory` is the folder of the graph's file if the source is its bytes.
     """
 
     source: str | Path | bytes | Mapping[str, Any]
@@ -103,12 +103,12 @@ def _row(values: tuple[Value, ...], study: TimeStudy, examples: int | None) -> S
 
 
 def _fullness(device: DeviceTime) -> tuple[float, int]:
-    """Used share of its limit; for devices without one, the bytes."""
+    """Return the used share of a device's memory limit (-1 without a limit), and its peak in bytes."""
     peak = device.peak or 0
     return (-1.0 if device.limit is None else peak / device.limit if device.limit else 0.0), peak
 
 
 def _sentence(error: PlacesimError) -> str:
-    """Class and first line of an error, as one line."""
+    """Return the class and first line of an error, as one line."""
     lines = replace_tags(str(error), lambda name: f"node {name}").strip().splitlines() or [""]
     return f"{shown_type(error)}: {lines[0]}"

@@ -1,4 +1,4 @@
-"""Read and append rows of a written sweep, so that finished ones are not simulated again."""
+"""Reader of the finished rows of a written sweep, which are then not simulated again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.studies.sweeping.axes import value_of
 PAGE_DATA = re.compile(rb'<script type="application/json" id="sweep">(.*?)</script>', re.DOTALL)
 """Element of the page that contains the JSON form."""
 _PASSING = ("UnavailableError: ", "InternalError: ")
-"""Prefixes of failures that another attempt may not meet."""
+"""Prefixes of temporary errors; such rows are simulated again."""
 _TEXTS = ("peak_device", "bound", "error")
 _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 
@@ -28,9 +28,9 @@ _COUNTS = ("peak_bytes", "limit_bytes", "transfers", "transfer_bytes")
 def read_finished_rows(
     path: Path, form: str, keys: Sequence[str], identity: SweepIdentity
 ) -> dict[tuple[Value, ...], SweepRow]:
-    """Finished rows of a file by settings; none if the file is missing or from another release.
+    """Return the finished rows of a file by settings; none if the file is missing or from another version.
 
-    Raises UsageError for a file that holds something else, and where none can be.
+    Raises UsageError for a file with other content, and for a path that can't be written.
     """
     if not path.parent.is_dir() or path.is_dir():
         raise UsageError(f"cannot write {path}: got no folder {path.parent} or a folder, expected a writable path")
@@ -65,7 +65,7 @@ def _refused(path: Path, got: str) -> UsageError:
 
 
 def read_sweep(data: bytes, form: str) -> Sweep | None:
-    """Sweep written in that form (`csv`, `json` or `html`); None if the data is not one."""
+    """Parse a sweep in a format (`csv`, `json` or `html`). Returns None if the data is not a sweep."""
     try:
         if form == "csv":
             return _from_csv(data.decode())
@@ -114,7 +114,7 @@ def _checked(key: str, value: Any) -> Value:
 
 
 def _row(settings: tuple[Value, ...], results: Mapping[str, Any]) -> SweepRow:
-    """Raises TypeError and ValueError for results that no simulation has."""
+    """Return a row of a written sweep. Raises TypeError or ValueError for results that no simulation has."""
     for name in RESULTS:
         value = results[name]
         kinds: tuple[type, ...] = (

@@ -1,4 +1,4 @@
-"""Rows of a sweep in the order of combinations, including rows known already."""
+"""Rows of a sweep in the order of combinations, including rows that are known already."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.studies.sweeping.row_simulation import SweepJob
 
 
 class SweepProgress(NamedTuple):
-    """Number of finished combinations, the total, and the newest row."""
+    """Progress of a sweep: the number of finished combinations, the total, and the newest row."""
 
     done: int
     total: int
@@ -41,10 +41,9 @@ class SweepRun:
         return [self.rows[index] for index in sorted(self.rows)]
 
     def run(self, hands: ProcessCount) -> Iterator[SweepProgress]:
-        """Simulate the missing rows.
+        """Simulate the missing rows, and yield the progress after each.
 
-        Where all combinations end in the same error that is none of TensorFlow's but one of the options or the graph, it is
-        raised in the end.
+        If all combinations fail with the same error of the options or the graph, raises that error at the end.
         """
         missing = [index for index in range(len(self.combinations)) if index not in self.rows]
         with closing(run_combinations(self.job, [self.combinations[index] for index in missing], hands)) as found:
@@ -72,11 +71,11 @@ class SweepRun:
 
     @property
     def exit_code(self) -> int:
-        """0 if all rows fit, 70 if one hit a bug, else 1."""
+        """Return 0 if all rows fit, 70 if a row revealed a bug, else 1."""
         return self._defect or int(any(row.error is not None for row in self.rows.values()))
 
     def in_order(self, hands: ProcessCount) -> Iterator[SweepRow]:
-        """Yield each row once it and those before it are finished."""
+        """Yield each row when it and all rows before it are finished."""
         at = 0
         for _ in self.run(hands):
             while at in self.rows:

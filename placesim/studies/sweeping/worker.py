@@ -1,6 +1,6 @@
-"""`python -m placesim.studies.sweeping.worker`: process that simulates rows requested over standard input.
+"""Worker process that simulates rows of a sweep: `python -m placesim.studies.sweeping.worker`.
 
-It reads a pickled `SweepJob`, then combinations; for each it answers with a `RowOutcome`.
+It reads a pickled `SweepJob` from standard input, then combinations, and answers each with a `RowOutcome`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from placesim.core.process.workers import serve
 
 
 def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
-    """Until the input ends."""
+    """Answer requests until the input ends."""
     from placesim.studies.sweeping.row_simulation import simulate_row
 
     warnings.simplefilter("ignore")

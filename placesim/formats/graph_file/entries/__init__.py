@@ -1,1 +1,1 @@
-"""The entries of `nodes` and `functions` -> builder calls."""
+"""Readers of the entries of `nodes` and `functions`."""

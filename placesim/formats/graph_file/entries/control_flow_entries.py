@@ -1,6 +1,6 @@
-"""The entries `cond` and `while` of a graph file -> the functions and nodes that they expand to.
+"""Readers of the entries `cond` and `while`, which expand to functions and nodes.
 
-TensorFlow's Python makes these (`node_makers`).
+`node_makers` provides the maker of these nodes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Texts = list[tuple[Any, Any, str]]
 
 
 class Level(NamedTuple):
-    """A graph whose entries are being read, while those of a body inside it are."""
+    """A graph that is being read, while the entries of a body inside it are read."""
 
     names: ScopedNames
     functions: FunctionMaker
@@ -49,7 +49,7 @@ class Level(NamedTuple):
     around: Level | None
 
     def find(self, name: str) -> tuple[Level, Targets] | None:
-        """Meaning of a name here, or in an enclosing level."""
+        """Return the level and nodes of a name in this or an enclosing level; None for an unknown name."""
         found = self.names.resolve(name)
         if found is not None:
             return self, found
@@ -71,7 +71,7 @@ class OuterVariable(NamedTuple):
 
 
 class Surroundings:
-    """Surroundings of a body: its entries' references to the outside; tensors come in as arguments, calls wait for nodes."""
+    """The graphs around a body. Tensors from there become arguments, and calls of the body wait for nodes from there."""
 
     def __init__(self, functions: FunctionMaker, around: Level) -> None:
         self._functions = functions
@@ -87,10 +87,11 @@ class Surroundings:
         return any(node in variables and variables[node].kind == "resource" for node in targets if node is not None)
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """Input of the node `reader` for a tensor's text, WRONG for a broken one; None if nothing has the name.
+        """Return the input of the node `reader` for a tensor's text.
 
-        With the empty reader it is an OuterTensor, which TensorFlow's Python brings in where it makes its reader; with None a
-        variable is an OuterVariable too.  Raises GraphBuildError if a node has no such output.
+        Returns WRONG for an invalid one, and None for an unknown name. With an empty reader, it is an OuterTensor, which
+        TensorFlow's Python captures when it creates the reading node. With None, a variable is an OuterVariable too. Raises
+        GraphBuildError if a node has no such output.
         """
         name, slot = split_tensor_name(text)
         found = self._around.find(name)
@@ -100,7 +101,7 @@ class Surroundings:
         return [WRONG if node is None else self._item(level, node, slot, name == text, reader, as_handle) for node in targets]
 
     def node_names(self, name: str) -> list[str] | None:
-        """Names of the nodes in their graph; None for an unknown or broken name."""
+        """Return the names of the nodes in their graph; None for an unknown name or an invalid entry."""
         found = self._around.find(name)
         if found is None or None in found[1]:
             return None
@@ -113,7 +114,7 @@ class Surroundings:
         return capture_outer(self._functions, level.functions, item, reader, as_handle)
 
     def wait_for(self, name: str) -> bool:
-        """Whether the node exists; if so, the body's calls wait for it."""
+        """Make calls of the body wait for a node. Returns whether the node exists."""
         found = self._around.find(name)
         if found is None:
             return False
@@ -138,7 +139,7 @@ def capture_outer(
     reader: str | None,
     as_handle: bool = False,
 ) -> Any:
-    """Counterpart in a body of a tensor or variable of an enclosing graph, as an input of the node `reader`.
+    """Return the tensor in a body for a tensor or variable of an enclosing graph, as an input of the node `reader`.
 
     See `Surroundings.items`.
     """
@@ -157,24 +158,27 @@ def capture_outer(
 
 
 class BodyEntryReader(Protocol):
-    """The entries of one body."""
+    """Protocol of a reader of the entries of one body."""
 
     def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
         """Read a body's entries, with names for its arguments."""
 
     def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
-        """Tensor or variable named as a result of `body`, such as 'then'; WRONG, with a report, if there is none."""
+        """Return the tensor or variable named as a result of `body`, such as 'then'.
+
+        Returns WRONG, after a report, if there is none.
+        """
 
     @property
     def last(self) -> list[TensorRef]:
-        """Outputs of its last entry."""
+        """Return the outputs of the last entry."""
 
     def finish(self) -> None:
         """Report problems that need all entries."""
 
 
 class BodyEntries:
-    """Reads the entries, and binds the names of their results."""
+    """A reader of these entries, which binds the names of their results."""
 
     def __init__(
         self,
@@ -197,7 +201,7 @@ class BodyEntries:
         return self._made
 
     def take(self, entry: dict[Any, Any]) -> list[TensorRef]:
-        """An entry with `cond` or `while`: its results.  Raises EntryBreak, and all that is wrong has been reported."""
+        """Read an entry with `cond` or `while`, and return its results. Raises EntryBreak after reporting all problems."""
         return self._take_cond(entry) if "cond" in entry else self._take_while(entry)
 
     def take_initializer(self, entry: dict[Any, Any]) -> list[TensorRef]:
@@ -236,7 +240,7 @@ class BodyEntries:
         return results
 
     def _outputs(self, tree: dict[Any, Any]) -> _Texts | None:
-        """Names of the results of both branches; None if the last entry is the result."""
+        """Return the names of the results of both branches; None if the last entry is the result."""
         if "outputs" not in tree:
             return None
         given = tree["outputs"]
@@ -303,7 +307,7 @@ class BodyEntries:
     # --- what both have ---------------------------------------------------------------------------------------------
 
     def _head(self, entry: dict[Any, Any], kind: str, keys: Sequence[str]) -> tuple[str | None, dict[Any, Any]]:
-        """Name of an entry, and the value under its kind."""
+        """Return the name of an entry, and the value under its kind."""
         self._problems.unknown_keys(entry, CONDITIONAL_KEYS if kind == "cond" else LOOP_KEYS, f"an entry of {kind}")
         tree = self._problems.mapping(entry[kind], value_position(entry, kind), f"'{kind}'")
         self._problems.unknown_keys(tree, keys, f"'{kind}'")
@@ -325,7 +329,7 @@ class BodyEntries:
         return name, tree
 
     def _item(self, tree: dict[Any, Any], key: Any, waits: list[UnresolvedName]) -> Any:
-        """The single tensor, variable or literal under a key; WRONG if there is none."""
+        """Return the single tensor, variable or literal under a key; WRONG if there is none."""
         if key not in tree:
             return WRONG
         value = tree[key]
@@ -338,9 +342,9 @@ class BodyEntries:
         return _as_ref(found[0])
 
     def _writer(self, tree: dict[Any, Any], key: str, outputs: _Texts | None, arguments: Sequence[str] = ()) -> Writer:
-        """Writer of the body under a key; it returns the outputs of its last entry if `outputs` is None.
+        """Return the writer of the body under a key. If `outputs` is None, it returns the outputs of the body's last entry.
 
-        Raises EntryBreak, once all that is wrong with the body has been reported.
+        Raises EntryBreak after all problems of the body have been reported.
         """
         position = value_position(tree, key) if key in tree else own_position(tree)
 
@@ -363,7 +367,7 @@ class BodyEntries:
         return write
 
     def _built(self, entry: dict[Any, Any], bound: Sequence[str], make: Callable[[], list[TensorRef]]) -> list[TensorRef]:
-        """Result of `make` in the entry's scopes."""
+        """Return the result of `make`, called in the entry's scopes."""
         try:
             with self._scopes.entered(entry):
                 return make()
@@ -374,7 +378,7 @@ class BodyEntries:
         raise self._refused(entry, bound)
 
     def _refused(self, entry: dict[Any, Any], bound: Sequence[str], waits: Sequence[UnresolvedName] = ()) -> EntryBreak:
-        """Exception for an entry that cannot become nodes; references to its results are not reported as well."""
+        """Return the exception for an entry that can't become nodes; references to its results are not reported as well."""
         name = entry.get("name")
         full = self._builder.prefix + (name if isinstance(name, str) else "cond" if "cond" in entry else "while")
         self._names.mark_broken(entry, full, own_position(entry), waits)
@@ -383,7 +387,7 @@ class BodyEntries:
         return EntryBreak()
 
     def _bind(self, entry: dict[Any, Any], bound: Sequence[str], results: Sequence[TensorRef]) -> None:
-        """Bind names to results from here on; the entry's id, and its name if there is one result, refer to all of them."""
+        """Bind names to results from here on. The entry's id refers to all results; if there is only one, so does its name."""
         targets = [ref.node if not ref.slot else NodeOutput(ref.node, ref.slot) for ref in results]
         for text, target in zip(bound, targets, strict=False):
             self._names.bind(text, (target,))

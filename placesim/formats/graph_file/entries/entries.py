@@ -1,4 +1,4 @@
-"""The entries of `nodes`, one after another, as builder calls: nodes, variables, scopes, initializers."""
+"""Reader of the entries of `nodes`, one after another: nodes, variables, scopes, initializers."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ ENTRY_KEYS: Mapping[str, Collection[str]] = {
     "cond": CONDITIONAL_KEYS,
     "while": LOOP_KEYS,
 }
-"""Each kind of entry by the key that tells it, the first that an entry has, with all of its keys."""
+"""Keys of each kind of entry, by the key that identifies it: the first of these that an entry has."""
 
 
 class Entries:
-    """Reads entries; `finish` reports problems that need the whole list."""
+    """A reader of entries. `finish` reports problems that need the whole list."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Entries:
             self._counter = around.counter
 
     def take_all(self, entries: Any, position: int = 0) -> None:
-        """A list of entries."""
+        """Read a list of entries."""
         for index, entry in enumerate(self._problems.sequence(entries, position, "'nodes'")):
             self.take(entry, position if isinstance(entry, dict) else value_position(entries, index))
 
@@ -125,7 +125,7 @@ class Entries:
             pass
 
     def _take_raw(self, entry: dict[Any, Any]) -> None:
-        """Read a NodeDef among the entries, unaffected by scopes."""
+        """Read a NodeDef among the entries, which scopes do not affect."""
         if entry["raw"] is not True:
             message = f"wrong type of 'raw': got {spell(entry['raw'])}, expected true or false"
             self._problems.add(value_position(entry, "raw"), message)
@@ -149,7 +149,7 @@ class Entries:
         return Entries(functions.builder, self._problems, functions, around, limits)
 
     def _refuse(self, entry: dict[Any, Any]) -> bool:
-        """Report an entry that may not stand here."""
+        """Report an entry that is not allowed here. Returns whether it was."""
         kinds = [key for key in self._limits.refused if key in entry and entry[key] is not False]
         for kind in kinds:
             message = f"wrong entry of a body: got one with '{kind}', expected {self._limits.refused[kind]}"
@@ -162,7 +162,7 @@ class Entries:
             self.last = [TensorRef(len(nodes) - 1, 0 if nodes[-1].signature.output_dtypes else OP_ITSELF)]
 
     def take_body(self, entries: Any, position: int, arguments: Mapping[str, int]) -> None:
-        """The entries of a body, a list or one alone; `arguments` are names and the nodes that they stand for."""
+        """Read the entries of a body, a list or a single one; `arguments` maps names to their nodes."""
         self._names.bind_arguments(arguments)
         if isinstance(entries, dict):
             self.take(entries)
@@ -170,7 +170,10 @@ class Entries:
             self.take_all(entries, position)
 
     def gives(self, body: str, tree: Any, key: Any, text: str) -> Any:
-        """Tensor or variable named as a result of `body`, such as 'then'; WRONG, with a report, if there is none."""
+        """Return the tensor or variable named as a result of `body`, such as 'then'.
+
+        Returns WRONG, after a report, if there is none.
+        """
         waits: list[UnresolvedName] = []
         found = self._references.tensors(tree, key, text, "", waits)
         if len(found) == 1 and not isinstance(found[0], UnresolvedName):
@@ -189,21 +192,21 @@ class Entries:
         return WRONG
 
     def note_argument(self, node: int) -> None:
-        """A node that was made for an argument of a function: its name is taken."""
+        """Record the node of an argument of a function, so that its name is used."""
         self._names.mark_named(node)
 
     def note_broken(self, name: Any) -> None:
-        """Note an invalid argument, so that references to it are not reported too."""
+        """Record an invalid argument, so that references to it are not reported too."""
         if isinstance(name, str):
             self._names.bind(name, (None,))
 
     def awaited(self, tree: Any, key: Any) -> dict[str, int]:
-        """Nodes named by a text or list of texts under a key, by full name."""
+        """Return the nodes named by a text or list of texts under a key, by full name."""
         nodes = self._builder.graph.nodes
         return {nodes[i].name: i for i in self._references.nodes(tree, key, "", [])}
 
     def finish(self) -> None:
-        """Close the loops, and report unknown names, forward references and cycles."""
+        """Connect the loops, and report unknown names, forward references and cycles."""
         self._raw.finish()
         self._loops.close()
         self._references.settle()
@@ -218,7 +221,7 @@ class Entries:
         }
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """The tensors or nodes that a fetch or feed names, in full; None if it names nothing."""
+        """Return the full names of the tensors or nodes that a fetch or feed names; None for an unknown name."""
         name, _ = split_tensor_name(text)
         found = self._names.resolve(name)
         if found is None:

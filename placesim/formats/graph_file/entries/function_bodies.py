@@ -1,4 +1,4 @@
-"""Functions whose bodies are entries like `nodes`, added to the library."""
+"""Readers of functions whose bodies are entries like `nodes`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REFUSED_IF_OPEN = _REFUSED | dict.fromkeys(("cond", "while", "gradients"), _OPE
 
 
 class Argument(NamedTuple):
-    """An argument of a function: name, type, known shape in the body, and place."""
+    """An argument of a function: name, type, known shape in the body, and position."""
 
     name: str
     dtype: DataType | None
@@ -38,7 +38,7 @@ class Argument(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """An item of `inputs` or `outputs`: name, description and place, and the container and key of its text."""
+    """An item of `inputs` or `outputs`: name, description and position, and the container and key of its text."""
 
     name: Any
     what: Any
@@ -48,10 +48,10 @@ class _Item(NamedTuple):
 
 
 def is_of_entries(tree: Mapping[Any, Any]) -> bool:
-    """Whether the body of a function is written as entries, not as a FunctionDef has it.
+    """Whether the body of a function is written as entries, and not as a FunctionDef.
 
-    So it is where `raw` is false, where `inputs` or `outputs` are a mapping or names, where an entry of `nodes` says what no
-    NodeDef does, or where an input or output is named by its node alone.
+    `raw` decides if it is given. Otherwise, a body has entries if `inputs` or `outputs` are a mapping or names. It also has
+    entries if an entry of `nodes` has keys that a NodeDef lacks, or if an input or output is only a node's name.
     """
     if isinstance(tree.get("raw"), bool):
         return not tree["raw"]
@@ -84,13 +84,13 @@ def _is_no_node_def(entry: Mapping[Any, Any]) -> bool:
 
 
 def _node_alone(text: str) -> str:
-    """`x` for `x` and `x:1`; empty for FunctionDef notation such as `x:output:0` and `^x`."""
+    """Return `x` for `x` and `x:1`; empty for FunctionDef notation such as `x:output:0` and `^x`."""
     name, _, slot = text.partition(":")
     return name if not slot or slot.isdecimal() else ""
 
 
 def find_called_names(tree: Any) -> Iterator[str]:
-    """The texts in a body by which functions may be called: under `op` and `func`."""
+    """Yield the texts in a body that may be names of called functions: those under `op` and `func`."""
     if isinstance(tree, dict):
         for key, value in tree.items():
             if key in ("op", "func") and isinstance(value, str):
@@ -103,7 +103,7 @@ def find_called_names(tree: Any) -> Iterator[str]:
 
 
 def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> DataType:
-    """Type of an argument from `float`, `{type: float}` or `{type_attr: T}`.  Raises InvalidValue."""
+    """Return the type of an argument from `float`, `{type: float}` or `{type_attr: T}`. Raises InvalidValue."""
     if isinstance(what, str):
         return dtype_value(what)
     if not isinstance(what, dict):
@@ -119,9 +119,9 @@ def argument_type(name: str, what: Any, open_types: dict[str, OpenType]) -> Data
 def function_builder(
     file: ScopedGraphBuilder, inputs: Mapping[str, Any]
 ) -> tuple[ScopedGraphBuilder, dict[int, str], dict[str, OpenType]]:
-    """The graph of a function that is built in Python: its builder, the nodes of its arguments, the types that callers choose.
+    """Return the builder of a function made in Python, the nodes of its arguments, and the types that depend on the call.
 
-    `inputs` as a graph file has them.  Raises InvalidValue and GraphBuildError.
+    `inputs` are as in a graph file. Raises InvalidValue and GraphBuildError.
     """
     builder = _body_builder(file.registry, {}, file.graph.file, file.last_number)
     open_types: dict[str, OpenType] = {}
@@ -147,7 +147,7 @@ def write_body_function(
     controls: Mapping[str, int],
     attrs: Attrs,
 ) -> LibraryFunction:
-    """Make the function of a body's graph as `write_function` does, marked as stateful if one of its ops is."""
+    """Return the function of a body's graph like `write_function`, marked as stateful if one of its ops is stateful."""
     if any(node.signature.is_stateful for node in graph.nodes):
         from placesim.formats.tensorflow.function_def import stateful_attrs
 
@@ -156,10 +156,10 @@ def write_body_function(
 
 
 class FunctionEntries:
-    """Reads functions one after another: who calls another comes after it.
+    """A reader of functions, one after another; called functions must come first.
 
-    `library` has the functions so far, and takes those that conditionals and loops in a body make; `broken` are the functions
-    of which all that is wrong has been reported; `last_number` is the last of the numbers that names of functions hold.
+    `library` has the functions so far, and receives those that conditionals and loops in a body make. `broken` are the
+    functions whose problems have all been reported. `last_number` is the last number used in generated names of functions.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class FunctionEntries:
     # --- arguments --------------------------------------------------------------------------------------------------
 
     def _arguments(self, tree: dict[Any, Any]) -> list[Argument]:
-        """The arguments of a function; one that is wrong is reported, and has no type."""
+        """Return the arguments of a function; an invalid one is reported, and has no type."""
         found: list[Argument] = []
         open_types: dict[str, OpenType] = {}
         for item in self._listed(tree, "inputs", ("type", "type_attr", "shape")):
@@ -193,7 +193,10 @@ class FunctionEntries:
         return found
 
     def _listed(self, tree: dict[Any, Any], key: str, known: tuple[str, ...]) -> Iterator[_Item]:
-        """The `inputs` or `outputs`: a mapping of names, a name, or a list of names and of mappings with `name`."""
+        """Yield the items of `inputs` or `outputs`.
+
+        These are a mapping of names, a name, or a list of names and of mappings with `name`.
+        """
         given = tree.get(key, ())
         if isinstance(given, dict):
             for name, what in given.items():
@@ -216,7 +219,7 @@ class FunctionEntries:
     # --- bodies -----------------------------------------------------------------------------------------------------
 
     def read(self, tree: dict[Any, Any], name: str, attrs: Attrs) -> LibraryFunction | None:
-        """Read a function; None, with problems reported, if it is invalid."""
+        """Read a function. Returns None, after a report, if it is invalid."""
         before = len(self._problems)
         arguments = self._arguments(tree)
         called = {each: self._library[each] for each in find_called_names(tree.get("nodes")) if each in self._library}
@@ -241,7 +244,7 @@ class FunctionEntries:
             return None
 
     def _opened(self, builder: ScopedGraphBuilder, arguments: list[Argument]) -> tuple[Entries, dict[int, str]]:
-        """Entries of a body with its arguments, and the arguments' nodes."""
+        """Return a reader of a body's entries with its arguments, and the arguments' nodes."""
         open_types = {argument.dtype.attr: argument.dtype for argument in arguments if isinstance(argument.dtype, OpenType)}
         limits = EntryLimits(_REFUSED_IF_OPEN if open_types else _REFUSED, self._library, self.broken, open_types)
         entries = Entries(builder, self._problems, limits=limits)
@@ -262,7 +265,7 @@ class FunctionEntries:
         return entries, nodes
 
     def _results(self, tree: dict[Any, Any], name: str, entries: Entries) -> list[tuple[str, TensorRef]]:
-        """Results of the function, each by its name."""
+        """Return the results of the function with their names."""
         found: dict[str, TensorRef] = {}
         for item in self._listed(tree, "outputs", ("type", "type_attr", "value")):
             output = item.name
@@ -283,7 +286,7 @@ class FunctionEntries:
         return list(found.items())
 
     def _check_type(self, item: _Item, output: str, dtype: DataType) -> None:
-        """Check a result's type against the declared one."""
+        """Report a result whose type differs from the declared one."""
         if not isinstance(item.what, dict):
             return
         for key in ("type", "type_attr"):
@@ -296,7 +299,7 @@ class FunctionEntries:
                 self._problems.add(value_position(item.what, key), message)
 
     def _controls(self, tree: dict[Any, Any], entries: Entries) -> dict[str, int]:
-        """The nodes that run with every call: a mapping of names to nodes, or nodes alone."""
+        """Return the nodes that run with every call; `control_outputs` is a mapping of names to nodes, or lists nodes."""
         given = tree.get("control_outputs", ())
         if not isinstance(given, dict):
             return entries.awaited(tree, "control_outputs") if "control_outputs" in tree else {}
@@ -311,6 +314,6 @@ class FunctionEntries:
 
 
 def _last_number(names: Iterable[str]) -> int:
-    """Largest number at the end of a name; -1 if there is none."""
+    """Return the largest number at the end of a name; -1 if there is none."""
     ends = [name.rpartition("_")[2] for name in names]
     return max((int(end) for end in ends if end.isascii() and end.isdecimal() and len(end) < _MOST_DIGITS), default=-1)

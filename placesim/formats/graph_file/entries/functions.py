@@ -1,4 +1,4 @@
-"""`functions`: a GraphDef's function library."""
+"""Reader of `functions`: a GraphDef's function library."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FUNCTION_KEYS = ("name", "inputs", "outputs", "nodes", "control_outputs", "attrs
 
 
 class FunctionReader:
-    """Reads a library; functions may call each other in any order.
+    """A reader of a library, in which functions may call each other in any order.
 
-    `broken` are the functions of which all that is wrong has been reported, and `last_number` is the last of the numbers that
-    names of functions hold.
+    `broken` are the functions whose problems have all been reported. `last_number` is the last number used in generated names
+    of functions.
     """
 
     def __init__(self, registry: Registry, problems: FileProblems, leaves_marks: bool = False) -> None:
@@ -63,7 +63,7 @@ class FunctionReader:
         return self._entries.last_number
 
     def _read_entries(self, trees: dict[str, dict[Any, Any]]) -> None:
-        """Read functions made of entries, callees first, since their result types are needed."""
+        """Read functions with bodies of entries, called functions first, since their result types are needed."""
         called = {
             name: [each for each in find_called_names(tree.get("nodes")) if each in trees] for name, tree in trees.items()
         }
@@ -165,7 +165,7 @@ class FunctionReader:
 
 
 def function_attrs(entry: dict[Any, Any], problems: FileProblems) -> Attrs:
-    """The function's own attrs; problems are reported."""
+    """Return the function's own attrs; problems are reported."""
     if "attrs" not in entry:
         return {}
     tree = problems.mapping(entry["attrs"], value_position(entry, "attrs"), "'attrs'")

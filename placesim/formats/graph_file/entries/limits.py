@@ -1,4 +1,4 @@
-"""Limits of the entries of a graph, of a function or of a branch: allowed kinds, and names that they may use."""
+"""Limits of the entries of a graph, of a function or of a branch: allowed kinds, and usable names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from placesim.graph.graph import LibraryFunction
 
 
 class EntryLimits(NamedTuple):
-    """Entries that are not allowed at a place, each kind with the expected alternative, and the allowed names.
+    """Limits of entries. `refused` maps each kind that is not allowed to the expected alternative.
 
-    `library` are the functions that may be called, `broken` those of which all that is wrong has been reported, `open_types`
-    the types that callers choose, by attr.
+    `library` has the functions that may be called, and `broken` those whose problems have all been reported. `open_types` are
+    types that depend on the call, by attr.
     """
 
     refused: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""The way back in a graph file's loops: a Merge that reads a NextIteration further down."""
+"""Back edges of the loops in a graph file: a Merge that reads a NextIteration further down."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 
 
 class NewNode(NamedTuple):
-    """Data for the builder to make a node; `items` as `References.inputs` returns them, `device` "" if none is given."""
+    """The data to make a node. `items` are as `References.inputs` returns them; `device` is "" if not given."""
 
     op: str
     full_name: str
@@ -27,7 +27,7 @@ class NewNode(NamedTuple):
 
 
 class _LoopInput(NamedTuple):
-    """An input of a Merge that names a node still to come."""
+    """An input of a Merge that names a later node."""
 
     merge: int
     input_index: int
@@ -36,14 +36,14 @@ class _LoopInput(NamedTuple):
 
 
 class Loops:
-    """Makes Merge nodes before their inputs exist; `close` adds the missing inputs."""
+    """A maker of Merge nodes before their inputs exist. `close` adds the missing inputs."""
 
     def __init__(self, context: EntryContext) -> None:
         self._builder, self._problems, self._names, self._references = context
         self._inputs: list[_LoopInput] = []
 
     def add_merge(self, new: NewNode, waits: list[UnresolvedName]) -> int:
-        """Add a Merge with inputs still missing, whose type is that of an existing one, and return its id.
+        """Add a Merge with missing inputs, and return its id. An existing input determines its type.
 
         Raises EntryBreak if no input exists yet, and GraphBuildError.
         """
@@ -63,7 +63,7 @@ class Loops:
         return node.id
 
     def close(self) -> None:
-        """Connect the missing inputs; report those that don't exist or end no loop."""
+        """Connect the missing inputs. Reports those that don't exist or do not close a loop."""
         for loop_input in self._inputs:
             self._close(loop_input)
         self._inputs = []

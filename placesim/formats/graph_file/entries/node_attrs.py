@@ -1,4 +1,4 @@
-"""Attrs of an entry to attr values: by the op's definition, or by their own form."""
+"""Conversion of an entry's attrs to attr values: by the op's definition, or by their own form."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _TYPED: dict[str, Callable[[Any], AttrValue]] = {
 
 
 def any_value(value: Any) -> AttrValue:
-    """Value of an attr of unknown type: as written, or `{type: ...}`, `{shape: ...}` and the like.
+    """Return the value of an attr of unknown type: as written, or `{type: ...}`, `{shape: ...}` and similar.
 
     Raises InvalidValue for an invalid attr.
     """
@@ -93,7 +93,10 @@ def any_value(value: Any) -> AttrValue:
 
 
 def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """Value of an attr by its definition, or by `any_value` without one.  Raises InvalidValue for another type."""
+    """Return the value of an attr by its definition, or by `any_value` without one.
+
+    Raises InvalidValue for another type.
+    """
     if attr is None:
         return any_value(value)
     if isinstance(value, dict) and list(value) == ["type"] and attr.type != "type":
@@ -113,9 +116,10 @@ def attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
 
 
 def raw_attr_value(attr: AttrDef | None, value: Any) -> AttrValue:
-    """Value of a NodeDef's attr: by its definition, or of its own type if that differs, so that the importer refuses it.
+    """Return the value of a NodeDef's attr, by its definition.
 
-    Raises InvalidValue for a value that no attr can have.
+    A value of another type is returned in its own type, so that the importer refuses it. Raises InvalidValue for a value that
+    no attr can have.
     """
     try:
         return attr_value(attr, value)
@@ -132,7 +136,7 @@ _SPELLED_AS_TEXT = ("type", "shape", "tensor", "func")
 
 
 def _is_of_another_kind(attr_type: str, value: Any) -> bool:
-    """Whether a value's form shows that it is not of a type; types, shapes and tensors are written as texts and lists."""
+    """Whether a value's form excludes a type. Types, shapes and tensors are written as texts and lists."""
     if isinstance(value, dict):
         return True
     if isinstance(value, list | tuple):
@@ -144,10 +148,10 @@ def _is_of_another_kind(attr_type: str, value: Any) -> bool:
 
 
 class AttrReader:
-    """Reads the attrs of nodes; mappings that are written alike come out as one.
+    """A reader of the attrs of nodes; equal mappings share one result.
 
-    With `is_raw` what a definition does not allow is read as well, for the importer to refuse in TensorFlow's words.  Otherwise
-    a placeholder stands for one of the `open_types`.
+    With `is_raw`, it also reads values that a definition does not allow, so that the importer refuses them with TensorFlow's
+    message. Otherwise, a placeholder becomes one of the `open_types`.
     """
 
     def __init__(
@@ -166,7 +170,7 @@ class AttrReader:
         self._read: dict[tuple[Any, ...], Attrs] = {}
 
     def read(self, op: str, tree: Mapping[Any, Any]) -> Attrs | None:
-        """Read a node's attrs; None if one is invalid, after `report(tree, key, message)`."""
+        """Return a node's attrs; None if one is invalid, after a call of `report(tree, key, message)`."""
         key: tuple[Any, ...] = (op, *[(k, v if v.__class__ is str else _written(v)) for k, v in tree.items()])
         found = self._read.get(key)
         if found is None:
@@ -217,7 +221,7 @@ _MAX_KEY_ENTRIES = 64
 
 
 def _written(value: Any) -> Any:
-    """Key that distinguishes values of a mapping; a large one, or one with an array, never equals another."""
+    """Return a key that distinguishes values of a mapping. The key of a large value, or one with an array, is always unique."""
     if isinstance(value, np.ndarray | TensorValue) or (isinstance(value, list | tuple) and len(value) > _MAX_KEY_ENTRIES):
         return object()
     if isinstance(value, dict) and "tensor" in value:

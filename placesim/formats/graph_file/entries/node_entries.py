@@ -1,4 +1,4 @@
-"""The entries of `nodes` that are one node each -> nodes."""
+"""Reader of the entries that are single nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FIRST_OUTPUTS = tuple((0,) * n for n in range(64))
 
 
 class NodeEntries:
-    """Makes the node of an entry: a fast path for most entries, and a slow one that finds all problems."""
+    """A maker of the node of an entry: a fast path for most entries, and a slow one that finds all problems."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class NodeEntries:
         self._problems.add(position, message)
 
     def _report_own(self, entry: dict[Any, Any], _: Any, key: Any, message: str) -> None:
-        """Of an attr that stands among the entry's own keys."""
+        """Report a problem of an attr that is among the entry's own keys."""
         self._report(entry, key, message)
 
     def take(self, entry: dict[Any, Any]) -> None:
-        """An entry with `op`.  Raises EntryBreak if its name is none."""
+        """Read an entry with `op`. Raises EntryBreak if its name is invalid."""
         op, name = entry["op"], entry.get("name")
         position = pack_mark(entry.marks[0]) if entry.__class__ is Tree else 0
         is_plain = tuple(entry) in self._plain_keys
@@ -81,7 +81,7 @@ class NodeEntries:
         self._names.bind_entry(entry, name, node_id)
 
     def _check_keys(self, entry: dict[Any, Any]) -> bool:
-        """Whether all keys are a node's; key sets are remembered as plain."""
+        """Whether all keys are a node's. Such sets of keys are remembered as plain."""
         if entry.keys() <= PLAIN_KEYS:
             self._plain_keys.add(tuple(entry))
             return True
@@ -118,7 +118,7 @@ class NodeEntries:
         return False
 
     def _check_not_removed(self, entry: dict[Any, Any], op: str, definition: OpDef | None) -> bool:
-        """An op of old graphs alone is refused, as TensorFlow's Python refuses it."""
+        """Whether TensorFlow's Python accepts the op; an op that only old graphs may have is reported."""
         try:
             if definition is not None:
                 check_not_removed(definition, self._builder.registry.rules.producer)
@@ -131,7 +131,10 @@ class NodeEntries:
     # --- the short way ----------------------------------------------------------------------------------------------
 
     def _add_plain(self, entry: dict[Any, Any], op: str, full: str, position: int) -> int | None:
-        """The id of a node such as most are: tensors as inputs, nothing wrong; None for any other, not added."""
+        """Add a common node, with tensors as inputs and no problem, and return its id.
+
+        Returns None, adding nothing, for any other.
+        """
         get, builder = entry.get, self._builder
         nodes = self._references.plain_inputs(get("inputs"))
         device: Any = get("device", "")
@@ -161,7 +164,7 @@ class NodeEntries:
     # --- the long way -----------------------------------------------------------------------------------------------
 
     def _add(self, entry: dict[Any, Any], op: Any, full: str, position: int, waits: list[UnresolvedName], is_good: bool) -> int:
-        """The node's id; raises EntryBreak once all that is wrong with the entry has been reported."""
+        """Add a node and return its id. Raises EntryBreak after all problems of the entry have been reported."""
         references, builder = self._references, self._builder
         inputs = references.inputs(entry, full, waits)
         if "control_inputs" in entry:
@@ -197,7 +200,7 @@ class NodeEntries:
                 raise EntryBreak from None
 
     def _make(self, new: NewNode) -> int:
-        """Make a complete node and return its id.  Raises GraphBuildError."""
+        """Make a complete node and return its id. Raises GraphBuildError."""
         builder = self._builder
         if all(item.__class__ is Operand for item in new.items):
             nodes, slots = tuple(item.node for item in new.items), tuple(item.slot for item in new.items)
@@ -250,7 +253,7 @@ class NodeEntries:
     # --- constants --------------------------------------------------------------------------------------------------
 
     def _constant(self, entry: dict[Any, Any], has_inputs: bool) -> tuple[TensorValue | None, Attrs | None]:
-        """A Const's tensor, and its other attrs."""
+        """Return a Const's tensor, and its other attrs."""
         if has_inputs:
             self._problems.add(value_position(entry, "inputs"), "too many inputs of 'Const': got inputs, expected none")
         attrs: Attrs | None = self._builder.intern("Const", {})
@@ -276,7 +279,7 @@ class NodeEntries:
             return None, None
 
     def _doubt_shape(self, entry: dict[Any, Any], tensor: TensorValue) -> None:
-        """Warn about a list shorter than its shape, which is filled with its last value."""
+        """Warn about a list shorter than its shape, because its last value is repeated."""
         given = _count(entry.get("value"))
         if 1 < given < tensor.array.size:
             shape = list(tensor.array.shape)
@@ -285,7 +288,7 @@ class NodeEntries:
 
 
 def _count(value: Any) -> int:
-    """The elements of a list of lists, which are all of one length."""
+    """Return the number of elements of nested lists, whose lists at one level have the same length."""
     count = 1
     while isinstance(value, list | tuple) and value:
         count, value = count * len(value), value[0]

@@ -1,6 +1,7 @@
-"""The makers of the nodes that `gradients`, `train`, `cond` and `while` expand to.
+"""Makers of the nodes that `gradients`, `train`, `cond` and `while` expand to.
 
-TensorFlow's Python makes them, in a room above this one: the package hands its makers over when it is imported.
+The package `tf1` creates these nodes, which this package may not import. `placesim/__init__.py` therefore passes the makers to
+`hand_over_makers`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ if TYPE_CHECKING:  # each command imports this module, many of them nothing else
     from placesim.graph.graph import TensorRef
 
 Writer = Callable[["FunctionMaker", Sequence[int]], Sequence[Any]]
-"""Adds the nodes of a body for given arguments, and returns its results."""
+"""Function that adds the nodes of a body for given arguments, and returns its results."""
 
 
 class FunctionMaker(Protocol):
-    """Makes conditionals and loops in the graph of `builder`.  Those methods raise GraphBuildError."""
+    """Protocol of a maker of conditionals and loops in the graph of `builder`. Its methods raise GraphBuildError."""
 
     builder: ScopedGraphBuilder
 
     def cond(self, pred: Any, then: Writer, otherwise: Writer, name: str | None, position: int) -> list[TensorRef]:
-        """A conditional's results."""
+        """Add a conditional, and return its results."""
 
     def while_loop(
         self,
@@ -34,28 +35,28 @@ class FunctionMaker(Protocol):
         name: str | None,
         position: int,
     ) -> list[TensorRef]:
-        """Final values of the loop variables."""
+        """Add a loop, and return the final values of the loop variables."""
 
     def capture(self, outside: FunctionMaker, tensor: TensorRef, prefix: str) -> int:
-        """The argument of this body that brings in a tensor of a graph around it."""
+        """Return the argument of this body that passes in a tensor of an enclosing graph."""
 
     def wait_for(self, outside: FunctionMaker, node: int) -> None:
-        """Have every call of this body wait for a node of a graph around it."""
+        """Make every call of this body wait for a node of an enclosing graph."""
 
     def initialize(self, name: str, position: int) -> int:
-        """The node of this body that waits for the initializers of all variables.  Raises GraphBuildError."""
+        """Return the node of this body that waits for the initializers of all variables. Raises GraphBuildError."""
 
 
 _MAKERS: dict[str, Callable[[ScopedGraphBuilder], Any]] = {}
 
 
 def hand_over_makers(functions: Callable[[ScopedGraphBuilder], Any], training: Callable[[ScopedGraphBuilder], Any]) -> None:
-    """Take what makes the makers of one graph: of its conditionals and loops, and of its gradients and training."""
+    """Set the functions that create the makers of a graph: for conditionals and loops, and for gradients and training."""
     _MAKERS.update(functions=functions, training=training)
 
 
 def make_functions(builder: ScopedGraphBuilder) -> FunctionMaker:
-    """Return the maker of conditionals and loops in the graph of a builder that is no body's."""
+    """Return the maker of conditionals and loops for a builder, whose graph is not that of a body."""
     found: FunctionMaker = _MAKERS["functions"](builder)
     return found
 

@@ -1,4 +1,4 @@
-"""The `nodes` of a raw file: NodeDefs in any order, passed to the importer."""
+"""Reader of the `nodes` of a raw file: NodeDefs in any order, passed to the importer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TENSOR_KEYS = ("value", "dtype", "shape")
 
 
 class NodeDefReader:
-    """Reads entries one after another; attrs that are written alike share one mapping.
+    """A reader of NodeDefs. Equal attrs share one mapping.
 
-    Only entries that no NodeDef can express are refused; `where` names the entries.  With `is_marked`, they may have a key
-    `raw`.
+    It refuses only entries that no NodeDef can express; `where` names the entries in messages. With `is_marked`, they may have
+    a key `raw`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class NodeDefReader:
         self._problems.add(value_position(tree, key), message)
 
     def read(self, entry: dict[Any, Any]) -> NodeDef | None:
-        """Read one NodeDef; None, with problems reported, if it is invalid.  Missing fields are empty."""
+        """Read a NodeDef. Missing fields are empty. Returns None, after a report, if it is invalid."""
         if not entry.keys() <= self._keys:
             self._problems.unknown_keys(entry, RAW_KEYS, self._where)
         op, name, device = self._text(entry, "op"), self._text(entry, "name"), self._text(entry, "device")
@@ -91,7 +91,7 @@ class NodeDefReader:
 
 
 class RawNodes:
-    """Takes the entries of `nodes`; `finish` ties their inputs, which may be forward references."""
+    """A reader of the entries of `nodes`. `finish` connects their inputs, which may be forward references."""
 
     def __init__(self, graph: Graph, problems: FileProblems, is_marked: bool = False) -> None:
         self._problems = problems
@@ -99,7 +99,7 @@ class RawNodes:
         self._nodes = NodeImport(graph, problems)
 
     def take_all(self, entries: Any, position: int = 0) -> None:
-        """A list of entries."""
+        """Read a list of entries."""
         for index, entry in enumerate(self._problems.sequence(entries, position, "'nodes'")):
             self.take(entry, position if isinstance(entry, dict) else value_position(entries, index))
 
@@ -119,5 +119,5 @@ class RawNodes:
         self._nodes.finish()
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """The text if it names a node of the graph."""
+        """Return the text if it names a node of the graph, else None."""
         return [text] if self._nodes.is_named(split_tensor_name(text)[0]) else None

@@ -20,7 +20,7 @@ from placesim.ops.registry import Registry
 class Inputs(NamedTuple):
     """A node's inputs for the builder, and its control inputs.
 
-    An item is an Operand, a Variable or a literal; WRONG or an Unresolved if it is invalid or unknown yet.
+    An item is an Operand, a VariableNodes or a literal; WRONG if it is invalid, or an UnresolvedName if it is still unknown.
     """
 
     items: list[Any]
@@ -28,29 +28,30 @@ class Inputs(NamedTuple):
 
 
 class OuterScope(Protocol):
-    """Scope around the body of a function."""
+    """Protocol of the scope around the body of a function."""
 
     def items(self, text: str, reader: str | None, as_handle: bool = False) -> list[Any] | None:
-        """Input of the node `reader` for a tensor's text, WRONG for a broken one; None if nothing has the name.
+        """Return the input of the node `reader` for a tensor's text.
 
-        `as_handle` says that it takes the handle of a variable, not its value.
+        Returns WRONG for an invalid one, and None for an unknown name. `as_handle` says that the node takes the handle of a
+        variable, and not its value.
         """
 
     def has_handle(self, text: str) -> bool:
         """Whether a text names a resource variable, whose value is read at each use."""
 
     def node_names(self, name: str) -> list[str] | None:
-        """The names that the nodes have there; None if nothing has the name."""
+        """Return the names of the nodes in the enclosing graph; None for an unknown name."""
 
     def wait_for(self, name: str) -> bool:
-        """Whether the node exists; if so, the function's calls wait for it."""
+        """Make calls of the function wait for a node. Returns whether the node exists."""
 
     def all_names(self) -> Iterator[str]:
         """Yield all names, for suggestions."""
 
 
 def takes_handle(registry: Registry, op: Any, index: int) -> bool:
-    """Whether the input of that index is a resource; tensors of a list are taken for values."""
+    """Whether the input of that index is a resource. Tensors of a list are assumed to be values."""
     definition = registry.op(op) if isinstance(op, str) else None
     args = () if definition is None else definition.inputs[: index + 1]
     return (
@@ -59,7 +60,7 @@ def takes_handle(registry: Registry, op: Any, index: int) -> bool:
 
 
 class References:
-    """Resolves references of entries; `settle` reports unresolved ones."""
+    """A resolver of references in entries. `settle` reports unresolved ones."""
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames) -> None:
         self.builder = builder
@@ -68,12 +69,15 @@ class References:
         self._unresolved: list[UnresolvedName] = []
         self.outside: OuterScope | None = None
         self.is_of_function = False
-        """Whether these are a function's: tensors may be named as in a FunctionDef too, `node:output_arg:index`."""
+        """Whether the entries are a function's.
+
+        Tensors may then also have the notation `node:output_arg:index` of a FunctionDef.
+        """
 
     # --- inputs -----------------------------------------------------------------------------------------------------
 
     def plain_inputs(self, inputs: Any) -> list[int] | None:
-        """Node ids if all inputs are first outputs of nodes other than variables, the common case; else None."""
+        """Return node ids if all inputs are first outputs of nodes other than variables, which is common; else None."""
         if inputs is None:
             return []
         if not isinstance(inputs, list):
@@ -89,7 +93,7 @@ class References:
         return nodes
 
     def inputs(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> Inputs:
-        """Inputs of an entry for the node `reader`; missing ones are added to `waits`."""
+        """Return the inputs of an entry for the node `reader`; missing ones are added to `waits`."""
         given = entry.get("inputs")
         tree = () if given is None else self.problems.sequence(given, value_position(entry, "inputs"), "'inputs'")
         parts: list[list[Any]] = [[] for _ in tree]
@@ -105,25 +109,28 @@ class References:
         return Inputs([item for part in parts for item in part], tuple(controls))
 
     def _in_turn(self, entry: dict[Any, Any], tree: Sequence[Any]) -> Iterable[int]:
-        """The inputs in the order in which Python comes to them: variables are read before the op brings in other tensors."""
+        """Return the indices of inputs in the order in which Python evaluates them.
+
+        Variables are read before the op captures other tensors.
+        """
         if self.outside is None:
             return range(len(tree))
         return sorted(range(len(tree)), key=lambda index: not self._is_read(entry, index, tree[index]))
 
     def _is_read(self, entry: dict[Any, Any], index: int, item: Any) -> bool:
-        """Whether an input is the value of a variable that stands outside of the body."""
+        """Whether an input is the value of a variable outside the body."""
         if not isinstance(item, str) or item[:1] == "^" or self.outside is None or self._names.resolve(item) is not None:
             return False
         return self.outside.has_handle(item) and not self._takes_handle(entry, index)
 
     def _takes_handle(self, entry: dict[Any, Any], index: int) -> bool:
-        """Whether the op of an entry takes a resource as this input; lists of tensors are taken for values."""
+        """Whether the op of an entry takes a resource as this input. Tensors of a list are assumed to be values."""
         if self.outside is None:
             return False
         return takes_handle(self.builder.registry, entry.get("op"), index)
 
     def literal(self, tree: Any, index: Any, item: Any) -> Any:
-        """Literal under an index or key; WRONG, with a report, if it is invalid."""
+        """Return the literal under an index or key; WRONG, after a report, if it is invalid."""
         try:
             if item is None:
                 raise InvalidValue("wrong type of an input: got null, expected a reference or a literal")
@@ -135,9 +142,9 @@ class References:
     def tensors(
         self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool = False
     ) -> list[Any]:
-        """Meaning of a text as items of Inputs: `tree` and `index` are its position.
+        """Return the items of Inputs for a text, whose position is given by `tree` and `index`.
 
-        The empty `reader` is none; without any what stands outside of a body is not brought in.
+        An empty or missing `reader` means that no node reads the text; tensors outside of a body are then not captured.
         """
         name, slot = split_tensor_name(text)
         found = self._names.resolve(name)
@@ -160,7 +167,7 @@ class References:
         return items
 
     def _by_output(self, text: str) -> tuple[str, int] | None:
-        """Node and slot of `node:output_arg:index`; None if there is no such output."""
+        """Return the node and slot of `node:output_arg:index`; None if there is no such output."""
         name, _, rest = text.partition(":")
         output, _, index = rest.partition(":")
         node_id = self._names.resolve_one(name)
@@ -173,7 +180,7 @@ class References:
     def _from_outside(
         self, tree: Any, index: Any, text: str, reader: str | None, waits: list[UnresolvedName], as_handle: bool
     ) -> list[Any]:
-        """Look for a missing name around the body; there it may also be broken."""
+        """Look up a missing name in the graphs around the body, where its entry may also be invalid."""
         try:
             items = None if self.outside is None else self.outside.items(text, reader, as_handle)
         except GraphBuildError as error:
@@ -194,7 +201,7 @@ class References:
             return WRONG
 
     def input_position(self, entry: dict[Any, Any], index: int, default: int) -> int:
-        """Position of the entry's input with this index, counting all tensors of a name."""
+        """Return the position of the entry's input with this index, counting all tensors of a name."""
         tree = entry.get("inputs")
         for i, item in enumerate(tree or ()):
             is_control = isinstance(item, str) and item[:1] == "^"
@@ -209,7 +216,7 @@ class References:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def nodes(self, entry: dict[Any, Any], key: str, reader: str, waits: list[UnresolvedName]) -> list[int]:
-        """Nodes under a key such as `control_inputs`: a name or a list of names."""
+        """Return the nodes under a key such as `control_inputs`: a name or a list of names."""
         return [
             node
             for tree, index, text in self._texts(entry, key)
@@ -217,7 +224,7 @@ class References:
         ]
 
     def colocated(self, entry: dict[Any, Any], reader: str, waits: list[UnresolvedName]) -> list[int | str]:
-        """Nodes under `colocate_with`, and the names of those outside of the body."""
+        """Return the nodes under `colocate_with`, and the names of those outside the body."""
         found: list[int | str] = []
         for tree, index, text in self._texts(entry, "colocate_with"):
             name = split_tensor_name(text.removeprefix("^"))[0]
@@ -228,7 +235,7 @@ class References:
         return found
 
     def _texts(self, entry: dict[Any, Any], key: str) -> Iterator[tuple[Any, Any, str]]:
-        """Names under a key, one or a list, each with its container."""
+        """Yield the names under a key, one or a list, each with its container and key."""
         tree = entry[key]
         if isinstance(tree, str):
             yield entry, key, tree
@@ -261,7 +268,7 @@ class References:
         return unresolved
 
     def forget(self, waits: list[UnresolvedName]) -> None:
-        """Drop names that another reader waits for."""
+        """Remove unresolved names that another reader handles."""
         self._unresolved = [unresolved for unresolved in self._unresolved if all(unresolved is not wait for wait in waits)]
 
     def settle(self) -> None:
@@ -306,7 +313,7 @@ class References:
 
 
 class EntryContext(NamedTuple):
-    """Shared by the readers of all kinds of entries: the builder, the problems, what names and references mean."""
+    """Objects shared by the readers of all kinds of entries: the builder, the problems, names and references."""
 
     builder: ScopedGraphBuilder
     problems: FileProblems

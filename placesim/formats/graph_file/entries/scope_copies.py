@@ -1,4 +1,4 @@
-"""`{i}` in the entries of a repeated scope: the number of the copy, counted from 0."""
+"""Replacement of `{i}` in the entries of a repeated scope by the number of the copy, counted from 0."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from placesim.formats.graph_file.parsing.yaml_tree import Mapping, Sequence
 _NUMBER = re.compile(r"\{\{i\}\}|\{i\}")
 _ALONE = "{i}"
 _UNQUOTED = {"i": None}
-"""Result of YAML for `{i}` without quotes."""
+"""The value of an unquoted `{i}` in YAML."""
 _NAMING_KEYS = frozenset(("op", "name", "id", "scope", "variable", "initializer", "device", "colocate_with", "control_inputs"))
-"""Keys whose value `{i}` becomes a text; elsewhere it becomes a number."""
+"""Keys in whose values `{i}` becomes a text; elsewhere it becomes a number."""
 
 
 def numbered_scope(entry: dict[Any, Any], number: int) -> dict[Any, Any]:
-    """Copy `number` of a repeated scope; the same object if it contains no `{i}`.
+    """Return copy `number` of a repeated scope; the same object if it contains no `{i}`.
 
-    A scope inside that is repeated as well keeps its own `{i}`, except in its list of devices.
+    A repeated scope inside keeps its own `{i}`, except in its list of devices.
     """
     numbering = _Numbering(number)
     return numbering.mapping(entry, [key for key in entry if key != "device"])
 
 
 class _Numbering:
-    """Puts one number in the place of `{i}`."""
+    """A replacement of `{i}` by one number."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def mapping(self, tree: dict[Any, Any], keys: Iterable[Any]) -> dict[Any, Any]:
-        """Copy with the number filled in in the values of these keys."""
+        """Return a copy with the number filled into the values of these keys."""
         found = {key: self._of(tree[key], key in _NAMING_KEYS) for key in keys}
         if all(new is tree[key] for key, new in found.items()):
             return tree
@@ -40,7 +40,7 @@ class _Numbering:
         return changed
 
     def _of(self, tree: Any, names: bool = False) -> Any:
-        """Copy with the number filled in; `names` makes a lone `{i}` a text."""
+        """Return a copy with the number filled in; with `names`, a lone `{i}` becomes a text."""
         if tree.__class__ is str:
             return self._text(tree, names) if "{i}" in tree else tree
         if isinstance(tree, dict):
@@ -65,7 +65,7 @@ def _is_repeated(entry: dict[Any, Any]) -> bool:
 
 
 def _marked(tree: Any, original: Any) -> Any:
-    """Copy with the places of `original`; plain if that comes from Python and has none."""
+    """Return the copy with the positions of `original`, or unchanged if that comes from Python and has none."""
     if hasattr(original, "marks"):
         tree.marks = original.marks
         return tree

@@ -1,4 +1,4 @@
-"""The scopes of a graph file's entries -> scopes of the builder, and the copies that a list of devices asks for."""
+"""Reader of scopes in a graph file, which opens the builder's scopes, and repeats a scope for a list of devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCOPE_KEYS = dict.fromkeys(("scope", "device", "colocate_with", "control_inputs"
 
 
 class ScopeEntries:
-    """Enters and leaves the scopes that entries ask for."""
+    """A reader that enters and leaves the scopes of entries."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ScopeEntries:
         self._copied = 0
 
     def take(self, entry: dict[Any, Any]) -> None:
-        """An entry with `nodes`: once, or once for each device of a list."""
+        """Read an entry with `nodes` once, or once for each device of a list."""
         self._problems.unknown_keys(entry, SCOPE_KEYS, "a scope")
         device = entry.get("device", "")
         if isinstance(device, list | tuple):
@@ -64,7 +64,7 @@ class ScopeEntries:
             self._names.bind(name, targets)
 
     def count_copy(self, entry: Any) -> bool:
-        """Count an entry of a repeated scope; return whether the limit for aliases is kept."""
+        """Count an entry of a repeated scope. Returns whether the total is within the limit."""
         self._copied += 1
         if self._copied == MAX_EXPANSION + 1:
             self._refuse_copies(entry)
@@ -77,7 +77,7 @@ class ScopeEntries:
 
     @contextmanager
     def entered(self, entry: dict[Any, Any]) -> Iterator[None]:
-        """The colocation, device and control scopes of an entry; what is wrong with one is reported and the scope left out."""
+        """Enter the colocation, device and control scopes of an entry. An invalid scope is reported and left out."""
         with self._entered(entry, entry, "device"):
             yield
 
@@ -135,7 +135,7 @@ class ScopeEntries:
 
 
 def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Sequence[int | str]) -> None:
-    """`tf.colocate_with` for each node in turn; a node outside the function gives only its label, by name."""
+    """Open a `tf.colocate_with` scope for each node. A node outside the function only gives its label, by name."""
     if not any(isinstance(target, str) for target in targets):
         scopes.enter_context(builder.colocate_with([target for target in targets if isinstance(target, int)]))
         return
@@ -148,17 +148,17 @@ def enter_colocation(scopes: ExitStack, builder: ScopedGraphBuilder, targets: Se
 
 
 def is_device_text(device: Any) -> bool:
-    """Whether a device is `{text: D}`, a literal device string as returned by a device function."""
+    """Whether a device is `{text: D}`, a literal device string such as a device function returns."""
     return isinstance(device, dict) and list(device) == ["text"] and isinstance(device["text"], str)
 
 
 def make_device_function(device: str) -> DeviceFunction:
-    """Device function that returns this text for every node."""
+    """Return a device function that returns this text for every node."""
     return lambda node: device
 
 
 def _copies_of(entry: Any) -> int:
-    """Number of entries that a scope expands to: itself, and for each device of a list all its contents."""
+    """Return the number of entries that a scope expands to: itself, and for each device of a list all its contents."""
     if not isinstance(entry, dict) or not isinstance(entry.get("nodes"), list | tuple):
         return 1
     device = entry.get("device")

@@ -1,4 +1,4 @@
-"""Meanings of names and ids while the entries of `nodes` are read: by scope, the innermost first."""
+"""Lookup of names and ids while the entries of `nodes` are read: by scope, the innermost first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from placesim.graph.builder import ScopedGraphBuilder, is_op_name
 from placesim.graph.graph import split_tensor_name
 
 Targets = tuple[int | None, ...]
-"""Nodes of a name, one per copy of its scope; None for a broken one."""
+"""Nodes of a name, one for each copy of its scope; None for an invalid entry."""
 
 
 class NodeOutput(int):
-    """An output (`slot`) of a node, as the target of an id."""
+    """The id of a node, together with an output (`slot`), as the target of an id in the file."""
 
     slot: int
 
@@ -28,7 +28,7 @@ class NodeOutput(int):
 
 
 class Derivative(NodeOutput):
-    """The derivative by `source`: a node of the same graph, or a tensor or variable of one around it."""
+    """The derivative by `source`, which is a node of the same graph, or a tensor or variable of an enclosing graph."""
 
     source: Any
 
@@ -39,16 +39,16 @@ class Derivative(NodeOutput):
 
 
 def slot_of(target: int) -> int:
-    """Output that a name without slot refers to, usually the first."""
+    """Return the output that a name without slot refers to, usually the first."""
     return target.slot if isinstance(target, NodeOutput) else 0
 
 
 class EntryBreak(Exception):  # never seen outside of the entries' modules: what is wrong has been reported
-    """An entry that cannot become a node."""
+    """Exception for an entry that can't become a node, raised after its problems have been reported."""
 
 
 class UnresolvedName(NamedTuple):
-    """A name that stands for nothing yet: the node that reads it, and the full names that it may turn out to be."""
+    """An unknown name: the node that reads it, and the full names that it may turn out to be."""
 
     position: int
     text: str
@@ -64,16 +64,16 @@ class _Frame(NamedTuple):
 
 
 class _BrokenEntry(NamedTuple):
-    """Position of an entry that could not become a node, and the names that it waits for."""
+    """The position of an entry that could not become a node, and the unknown names that it refers to."""
 
     position: int
     waits: Sequence[UnresolvedName]
 
 
 class ScopedNames:
-    """Claims, binds and looks up names.
+    """A table that claims, binds and looks up names.
 
-    `is_flat`: only full node names are looked up.  `is_copy`: the entries are those of a repeated scope.
+    `is_flat` says that only full node names are looked up. `is_copy` says that the entries are those of a repeated scope.
     """
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems) -> None:
@@ -89,15 +89,15 @@ class ScopedNames:
 
     @property
     def bound(self) -> Mapping[str, Targets]:
-        """Bindings in the innermost scope, in addition to full node names."""
+        """Return the bindings in the innermost scope, in addition to full node names."""
         return self._frames[-1].bindings
 
     # --- claiming ---------------------------------------------------------------------------------------------------
 
     def claim(self, entry: dict[Any, Any], op: Any, name: Any, position: int) -> str:
-        """A node's full name; a name that another entry of this scope claimed is reported.
+        """Return a node's full name. Reports a name that another entry of this scope claimed.
 
-        Raises EntryBreak for a name that no node can have.
+        Raises EntryBreak for an invalid name.
         """
         builder = self._builder
         if name is None:
@@ -122,7 +122,7 @@ class ScopedNames:
         return full
 
     def check_claim(self, entry: dict[Any, Any], full: str, position: int) -> None:
-        """Report a name that another entry claimed first, unless it is this one in another copy of its scope."""
+        """Report a name that another entry claimed first, unless that is the same entry in another copy of its scope."""
         first = self._claimed_at(full)
         if first is None or (self.is_copy and first == position):
             return
@@ -141,7 +141,7 @@ class ScopedNames:
         return found is not None and None in found
 
     def _claimed_at(self, full: str) -> int | None:
-        """Position of the entry that claimed this name; None if no entry did."""
+        """Return the position of the entry that claimed this name; None if no entry did."""
         if full in self._broken:
             return self._broken[full].position
         node_id = self._builder.graph.ids.get(full)
@@ -150,21 +150,21 @@ class ScopedNames:
         return self._builder.graph.nodes[node_id].location
 
     def mark_named(self, node_id: int) -> None:
-        """Note that the file names this node, which none that was noted before follows."""
+        """Record that the file names this node; ids must be recorded in ascending order."""
         named = self._is_named
         if len(named) < node_id:
             named.extend(bytes(node_id - len(named)))
         named[node_id:] = b"\1"
 
     def mark_all_named(self, first: int) -> None:
-        """`mark_named` for all nodes from id `first` on."""
+        """Record that the file names all nodes from id `first` on."""
         count = len(self._builder.graph) - first
         if count:
             self.mark_named(first)
             self._is_named.extend(b"\1" * (count - 1))
 
     def mark_broken(self, entry: dict[Any, Any], full: str, position: int, waits: Sequence[UnresolvedName] = ()) -> None:
-        """Note a failed entry, so that references to it are not reported too."""
+        """Record an invalid entry, so that references to it are not reported too."""
         broken = self._broken[full] = _BrokenEntry(position, waits)
         if isinstance(entry.get("id"), str):
             self.bind(entry["id"], (None,))
@@ -182,7 +182,7 @@ class ScopedNames:
         self._closed_ids.update({name: (node,) for name, node in nodes.items()})
 
     def bind_entry(self, entry: dict[Any, Any], name: str | None, node_id: int) -> None:
-        """Bind an entry's `id`, and its name if that alone doesn't lead to the node."""
+        """Bind an entry's `id`, and its name if the name alone doesn't lead to the node."""
         if name is not None and (
             self.is_copy
             or name in self._frames[-1].bindings
@@ -199,7 +199,7 @@ class ScopedNames:
 
     @contextmanager
     def name_scope(self, prefix: str, bindings: dict[str, Targets] | None = None) -> Iterator[None]:
-        """Context in which names are looked up in a scope first; its ids stay visible afterwards with the lowest priority.
+        """Look up names in a scope first during the block. Later, its ids stay visible with the lowest priority.
 
         `bindings` are those of a copy of the scope; later entries see the copies together.
         """
@@ -216,7 +216,7 @@ class ScopedNames:
 
     @contextmanager
     def copy(self) -> Iterator[dict[str, Targets]]:
-        """Context for one copy of a repeated scope; yields its bindings."""
+        """Enter a copy of a repeated scope, and yield its bindings."""
         frame = _Frame(self._builder.prefix, {})
         self._frames.append(frame)
         was_copy, self.is_copy = self.is_copy, True
@@ -229,7 +229,7 @@ class ScopedNames:
     # --- looking up -------------------------------------------------------------------------------------------------
 
     def resolve(self, name: str) -> Targets | None:
-        """Meaning of a name here: nodes, (None,) for a broken one, None for an unknown one."""
+        """Return the nodes of a name: (None,) for an invalid entry, None for an unknown name."""
         ids, broken = self._builder.graph.ids, self._broken
         if name[:1] == "/":  # a full name, whatever scopes have
             full = name[1:]
@@ -246,12 +246,12 @@ class ScopedNames:
         return self._closed_ids.get(name)
 
     def resolve_one(self, name: str) -> int | None:
-        """Node of a name; None if there is none, it is broken, or there are several."""
+        """Return the node of a name; None if there is none, it is invalid, or there are several."""
         found = self.resolve(name)
         return None if found is None or len(found) != 1 else found[0]
 
     def resolve_plain_node(self, name: str) -> int | None:
-        """Node of a name that refers to its first output; None as for `resolve_one`."""
+        """Return the node of a name that refers to its first output; None as for `resolve_one`."""
         found = self.resolve_one(name)
         return found if found.__class__ is int else None
 
@@ -261,7 +261,7 @@ class ScopedNames:
         return not all(found.keys().isdisjoint(names) for found in known)
 
     def unresolved(self, position: int, text: str, reader: str, name: str = "") -> UnresolvedName:
-        """Name (by default the text's) to look up again after all entries are read."""
+        """Return a name (by default the text's) to look up again after all entries are read."""
         name = name or split_tensor_name(text.removeprefix("^"))[0]
         if name[:1] == "/":
             return UnresolvedName(position, text, (name[1:],), reader)
@@ -270,14 +270,14 @@ class ScopedNames:
         )
 
     def later_node(self, unresolved: UnresolvedName) -> int | None:
-        """The node that a name turned out to be."""
+        """Return the node that an unknown name turned out to be; None if there is none."""
         ids = self._builder.graph.ids
         return next((ids[full] for full in unresolved.candidates if full in ids), None)
 
     def broken_path(self, unresolved: UnresolvedName) -> list[str] | None:
-        """The full names from the broken entry that a name turned out to be, along its inputs, to the name's reader.
+        """Return the full names on the way from an invalid entry, along inputs, to the reader of an unknown name.
 
-        Empty if they don't lead there; None if the name is no broken entry's.
+        The list is empty if there is no way; None if the name is not that of an invalid entry.
         """
         start = self._first_broken(unresolved)
         if start is None:
@@ -301,12 +301,15 @@ class ScopedNames:
         return next((full for full in unresolved.candidates if full in self._broken), None)
 
     def handles(self) -> dict[str, tuple[str, ...]]:
-        """Meanings of ids, and of names other than full ones, after the last entry, if all their nodes exist."""
+        """Return the node names of each id, and of each name other than a full one, after the last entry.
+
+        Names with missing nodes are left out.
+        """
         nodes = self._builder.graph.nodes
         return {name: tuple(nodes[node_id].name for node_id in targets) for name, targets in self._last_bindings()}
 
     def tensors(self) -> dict[str, tuple[str, ...]]:
-        """Like `handles`, for names of outputs other than the first."""
+        """Return the tensor names like `handles`, for names of outputs other than the first."""
         nodes = self._builder.graph.nodes
         return {
             name: tuple(f"{nodes[node_id].name}:{slot_of(node_id)}" for node_id in targets)
@@ -322,5 +325,5 @@ class ScopedNames:
                 yield name, found
 
     def all_names(self) -> Iterator[str]:
-        """All names visible at the root, for suggestions."""
+        """Return all names visible at the root, for suggestions."""
         return chain(self._root.bindings, self._builder.graph.ids, self._broken)

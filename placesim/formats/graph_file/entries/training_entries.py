@@ -1,6 +1,6 @@
-"""The entries `gradients` and `train` of a graph file -> the nodes that they expand to.
+"""Readers of the entries `gradients` and `train`, which expand to several nodes.
 
-TensorFlow's Python makes them (`node_makers`).
+`node_makers` provides the maker of these nodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TRAIN_KEYS = ("train", *_AROUND)
 
 
 class TrainingEntries:
-    """Reads the entries and binds the gradients' ids; `finish` reports uninitialized variables."""
+    """A reader of these entries, which binds the gradients' ids. `finish` reports uninitialized variables."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class TrainingEntries:
         return self._made
 
     def note_initializer(self) -> None:
-        """An initializer is made: it starts every variable above it."""
+        """Record an initializer, which initializes every variable above it."""
         self._has_initializer = True
         self._uninitialized.clear()
 
@@ -103,7 +103,7 @@ class TrainingEntries:
         return [ref for _, ref in there]
 
     def _called(self, item: Any) -> str:
-        """A tensor or variable that a gradient is by, with its type, which may be one that has none."""
+        """Return the name and type of a tensor or variable, for messages about a missing gradient."""
         dtype = item.dtype if isinstance(item, VariableNodes) else self._builder.operand(item.node, item.slot).dtype
         return f"'{self._builder.graph.nodes[item.node].name}' of {dtype.python_name}"
 
@@ -118,7 +118,7 @@ class TrainingEntries:
                 self._names.bind(f"{name}.indices", (Derivative(rows.node, rows.slot, target.source),))
 
     def _refuse(self, entry: dict[Any, Any], ids: Sequence[str | None]) -> NoReturn:
-        """Raise EntryBreak; references to these ids are not reported too."""
+        """Raise EntryBreak. References to these ids are not reported too."""
         for name in ids:
             if name is not None:
                 self._names.mark_broken({"id": name}, self._builder.prefix + name, own_position(entry))
@@ -127,7 +127,7 @@ class TrainingEntries:
     # --- training ---------------------------------------------------------------------------------------------------
 
     def take_train(self, entry: dict[Any, Any]) -> int:
-        """An entry with `train`: its node.  Raises EntryBreak, and all that is wrong has been reported."""
+        """Read an entry with `train`, and return its node. Raises EntryBreak after reporting all problems."""
         self._problems.unknown_keys(entry, TRAIN_KEYS, "an entry of training")
         position = own_position(entry)
         tree = self._problems.mapping(entry["train"], value_position(entry, "train"), "'train'")

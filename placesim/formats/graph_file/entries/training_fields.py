@@ -1,4 +1,4 @@
-"""Read `gradients` and `train` entries into tensors, variables, numbers and words, each checked at its position."""
+"""Readers of `gradients` and `train` entries, which return checked tensors, variables, numbers and words."""
 
 from __future__ import annotations
 
@@ -17,37 +17,43 @@ from placesim.graph.graph import TensorRef
 AGGREGATION = {"add_n": 0, "tree": 1, "accumulate_n": 2}
 GATES = {"none": 0, "op": 1, "graph": 2}
 UNCONNECTED = {"none": "none", "zero": "zero"}
-"""Words of options, and the values that TensorFlow's functions take for them."""
+"""Words of options, and their values for TensorFlow's functions."""
 Optimizer = tuple[str, Mapping[str, Any]]
-"""Name of an optimizer, and its parameters."""
+"""The name of an optimizer, and its parameters."""
 
 
 class OptimizerParameter(Protocol):
-    """Parameter of an optimizer: `figure` is a number, `tensor` one or a tensor, `flag`, `text`, or a `variable`."""
+    """Protocol of an optimizer's parameter.
+
+    Its kind is `figure` (a number), `tensor` (a number or a tensor), `flag`, `text`, or `variable`.
+    """
 
     kind: str
     is_required: bool
 
 
 class GradientMaker(Protocol):
-    """Maker of gradient and training nodes. Every method that makes some raises GraphBuildError."""
+    """Protocol of a maker of gradient and training nodes. Methods that add nodes raise GraphBuildError."""
 
     def derive(
         self, of: Sequence[Any], by: Sequence[Any] | None, options: Mapping[str, Any], position: int
     ) -> list[tuple[Any, TensorRef | None]]:
-        """Sources of the derivatives of `of`, every trainable variable if `by` is None, each with its gradient or None."""
+        """Return the sources of the derivatives of `of`, each with its gradient or None.
+
+        If `by` is None, the sources are all trainable variables.
+        """
 
     def rows(self, gradient: TensorRef) -> TensorRef | None:
-        """The indices of the rows that a gradient consists of; None of a gradient that is one tensor."""
+        """Return the indices of the rows of a sparse gradient; None if the gradient is one tensor."""
 
     def parameters(self, kind: str) -> Mapping[str, OptimizerParameter] | None:
-        """Parameters of the optimizer of this name; None if there is none."""
+        """Return the parameters of the optimizer of this name; None if there is none."""
 
     def kinds(self) -> Sequence[str]:
-        """The names of the optimizers."""
+        """Return the names of the optimizers."""
 
     def minimize(self, loss: Any, optimizer: Optimizer, options: Mapping[str, Any], position: int) -> int:
-        """The node that makes one step down a loss."""
+        """Return the node that makes one step to minimize a loss."""
 
     def apply(
         self,
@@ -56,11 +62,11 @@ class GradientMaker(Protocol):
         options: Mapping[str, Any],
         position: int,
     ) -> int:
-        """The node that applies gradients, of several their mean, to variables."""
+        """Return the node that applies gradients to variables; of several gradients, their mean is applied."""
 
 
 class TrainingReader:
-    """Entry under `gradients` or `train`; `is_wrong` once a problem in it has been reported."""
+    """A reader of an entry under `gradients` or `train`. `is_wrong` says that a problem in it has been reported."""
 
     def __init__(self, names: ScopedNames, references: References, tree: dict[Any, Any], what: str) -> None:
         self._builder = references.builder
@@ -77,11 +83,11 @@ class TrainingReader:
         self.is_wrong = True
 
     def check_keys(self, known: Sequence[str]) -> None:
-        """Report the keys that mean nothing."""
+        """Report unknown keys."""
         self.is_wrong |= self._problems.unknown_keys(self._tree, known, self._what)
 
     def own_text(self, entry: dict[Any, Any], key: str) -> str | None:
-        """The entry's own `id` or `name`; None if it is missing or not a text."""
+        """Return the entry's own `id` or `name`; None if it is missing or not a text."""
         found = self._problems.read(entry, key, lambda value: text_value(value, f"'{key}'"), None)
         if found is WRONG:
             self.is_wrong = True
@@ -91,7 +97,7 @@ class TrainingReader:
     # --- references -------------------------------------------------------------------------------------------------
 
     def references(self, key: str, is_required: bool = False) -> list[Any]:
-        """Tensors and variables named by a text or a list."""
+        """Return the tensors and variables named by a text or a list."""
         tree = self._tree
         if key not in tree:
             if is_required:
@@ -119,7 +125,7 @@ class TrainingReader:
         return [TensorRef(item.node, item.slot) if isinstance(item, Operand) else item for item in items]
 
     def derived_by(self) -> tuple[list[Any] | None, list[str]]:
-        """Sources named by `with_respect_to`, None for every trainable variable, and the gradients' ids if it has them."""
+        """Return the sources in `with_respect_to`, None for every trainable variable, and the ids of gradients, if given."""
         tree = self._tree.get("with_respect_to")
         if "with_respect_to" not in self._tree:
             return None, []
@@ -136,7 +142,7 @@ class TrainingReader:
         return found, [name for name in tree if isinstance(name, str)]
 
     def position_of_target(self, index: int) -> int:
-        """Position of the target of this number in `with_respect_to`."""
+        """Return the position of the target with this index in `with_respect_to`."""
         tree = self._tree["with_respect_to"]
         if isinstance(tree, dict):
             return value_position(tree, list(tree)[index])
@@ -148,7 +154,7 @@ class TrainingReader:
         return value_position(self._tree, "with_respect_to")
 
     def pairs(self) -> list[tuple[list[TensorRef], Any]]:
-        """Pairs of `apply`: the gradients of each variable, and the variable."""
+        """Return the pairs of `apply`: the gradients of each variable, and the variable."""
         tree = self._tree["apply"]
         if isinstance(tree, dict):
             return self._written_pairs(tree)
@@ -183,11 +189,11 @@ class TrainingReader:
         return [(refs, variable) for refs, variable, _ in pairs if variable is not None]
 
     def _variable_of(self, source: Any) -> VariableNodes | OuterVariable | None:
-        """Variable to differentiate by; None if the source is none."""
+        """Return the variable to differentiate by; None if the source is not a variable."""
         return self._builder.variables.get(source) if isinstance(source, int) else source if _is_variable(source) else None
 
     def _variable_named(self, name: Any) -> VariableNodes | OuterVariable | None:
-        """Variable of this or an enclosing graph by name; None if there is none."""
+        """Return the variable of this or an enclosing graph with this name; None if there is none."""
         if not isinstance(name, str):
             return None
         node, outside = self._names.resolve_one(name), self._references.outside
@@ -217,7 +223,7 @@ class TrainingReader:
     # --- options ----------------------------------------------------------------------------------------------------
 
     def options(self, known: Mapping[str, Callable[[TrainingReader, str], Any]]) -> dict[str, Any]:
-        """The keys that are arguments of TensorFlow's function, under its names for them."""
+        """Return the keys that are arguments of TensorFlow's function, by TensorFlow's names."""
         found = {}
         for key, read in known.items():
             if key in self._tree:
@@ -233,7 +239,7 @@ class TrainingReader:
         return found
 
     def word(self, key: str, words: Mapping[str, Any]) -> Any:
-        """Value of one of several keywords."""
+        """Return the value of one of several keywords."""
 
         def value_of(value: Any) -> Any:
             if isinstance(value, str) and value in words:
@@ -244,7 +250,7 @@ class TrainingReader:
         return self._read(key, value_of)
 
     def one(self, key: str, tree: Any = None) -> Any:
-        """One tensor or variable."""
+        """Return one tensor or variable."""
         tree = self._tree if tree is None else tree
         found = self._found(tree, key)
         if len(found) > 1:
@@ -252,7 +258,7 @@ class TrainingReader:
         return found[0] if found else None
 
     def variable(self, key: str, tree: Any = None) -> Any:
-        """One variable."""
+        """Return one variable."""
         found = self.one(key, tree)
         if found is not None and not _is_variable(found):
             tree = self._tree if tree is None else tree
@@ -260,7 +266,7 @@ class TrainingReader:
         return found
 
     def variables(self, key: str) -> list[Any]:
-        """Variables."""
+        """Return the variables under a key."""
         found = self.references(key)
         if not all(map(_is_variable, found)):
             self.report(self._tree, key, "not a variable: got another tensor among them, expected names of entries 'variable'")
@@ -269,7 +275,7 @@ class TrainingReader:
     # --- the optimizer ----------------------------------------------------------------------------------------------
 
     def optimizer(self, training: GradientMaker) -> Optimizer | None:
-        """Name and parameters of `NAME` or `{NAME: {KEY: VALUE}}`; None if invalid."""
+        """Return the name and parameters of `NAME` or `{NAME: {KEY: VALUE}}`; None if invalid."""
         tree = self._tree
         if "optimizer" not in tree:
             self.report(tree, "optimizer", f"no optimizer in {self._what}: got no key 'optimizer', expected it")
@@ -319,7 +325,7 @@ def _is_variable(item: Any) -> bool:
 
 
 def source_of(item: Any) -> Any:
-    """Key of a source of derivatives: a node's id, or the object itself for one outside of a body."""
+    """Return the key of a source of derivatives: a node's id, or the object itself for a source outside of a body."""
     return item if isinstance(item, OuterTensor | OuterVariable) else item.node
 
 
@@ -349,4 +355,4 @@ MINIMIZE_OPTIONS: dict[str, Callable[[TrainingReader, str], Any]] = {
 }
 """Optional arguments of `tf.train.Optimizer.minimize`."""
 _ARGUMENTS = {"variables": "var_list"}
-"""Arguments that have another name here."""
+"""Arguments that have another name in TensorFlow."""

@@ -1,4 +1,4 @@
-"""The entries `variable` and `initializer` of a graph file -> the nodes that they expand to."""
+"""Readers of the entries `variable` and `initializer`, which expand to several nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INITIALIZER_KEYS = dict.fromkeys(("initializer", "id", "device", "colocate_with"
 
 
 class VariableEntries:
-    """Makes variables, and the op that initializes all of them."""
+    """A maker of variables, and of the op that initializes all of them."""
 
     def __init__(self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, scopes: ScopeEntries) -> None:
         self._builder = builder
@@ -40,7 +40,7 @@ class VariableEntries:
         self._scopes = scopes
 
     def take_variable(self, entry: dict[Any, Any]) -> None:
-        """An entry with `variable`.  Raises EntryBreak if it has no name."""
+        """Read an entry with `variable`. Raises EntryBreak if it has no name."""
         problems, builder = self._problems, self._builder
         problems.unknown_keys(entry, VARIABLE_KEYS, "a variable")
         name, position = entry["variable"], own_position(entry)
@@ -63,7 +63,7 @@ class VariableEntries:
         self._names.bind_entry(entry, name, variable.node)
 
     def _add(self, entry: dict[Any, Any], name: str, position: int) -> VariableNodes | None:
-        """Add a variable; None, with a report, if a value of the entry is invalid."""
+        """Add a variable. Returns None, after a report, if a value of the entry is invalid."""
         read = self._problems.read
         dtype = read(entry, "dtype", dtype_value, FLOAT)
         shape = read(entry, "shape", known_shape, None)
@@ -87,7 +87,7 @@ class VariableEntries:
         return found
 
     def _operand(self, text: str) -> Operand:
-        """Tensor of a variable's initial value.  Raises InvalidValue for an unknown name."""
+        """Return the tensor of a variable's initial value. Raises InvalidValue for an unknown name."""
         name, slot = split_tensor_name(text)
         node = self._names.resolve_one(name)
         if node is None:
@@ -113,7 +113,7 @@ class VariableEntries:
 
 
 def checked_initializer(entry: dict[Any, Any], problems: FileProblems) -> str | None:
-    """Name of an entry with `initializer`; None, with a report, if it has none."""
+    """Return the name of an entry with `initializer`; None, after a report, if it has none."""
     problems.unknown_keys(entry, INITIALIZER_KEYS, "an initializer")
     name = entry["initializer"]
     if isinstance(name, str) and name:
@@ -126,7 +126,7 @@ def checked_initializer(entry: dict[Any, Any], problems: FileProblems) -> str | 
 
 
 def kind_value(value: Any) -> str:
-    """`ref` or `resource`.  Raises InvalidValue for any other."""
+    """Return `ref` or `resource`. Raises InvalidValue for any other value."""
     if value not in ("ref", "resource"):
         raise InvalidValue(
             f"unknown kind of variable: got {spell(value)}, expected ref or resource{did_you_mean(value, ('ref', 'resource'))}"
@@ -135,7 +135,10 @@ def kind_value(value: Any) -> str:
 
 
 def initializer_value(value: Any) -> InitializerSpec:
-    """Initializer by name, or as a mapping of its name to its parameters.  Raises InvalidValue for an unknown one."""
+    """Return an initializer, given by name, or as a mapping of its name to its parameters.
+
+    Raises InvalidValue for an unknown initializer.
+    """
     kinds = (*INITIALIZER_FIELDS, "constant", *VALUE_KINDS, "tensor")
     if isinstance(value, str) and value in INITIALIZER_FIELDS:
         return InitializerSpec(value)

@@ -1,1 +1,1 @@
-"""YAML text -> trees of entries, with fast paths for long lists."""
+"""Parser of YAML text to trees of entries, with fast paths for long lists."""

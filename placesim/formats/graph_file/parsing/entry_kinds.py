@@ -1,7 +1,7 @@
-"""The kinds of entries: an entry's text without its name, its inputs and its value.
+"""Kinds of entries: a kind is an entry's text without its name, inputs and value.
 
-Where these three stand is guessed from the text of an entry that is not the first of its kind, and the parser asked; an entry
-of a kind that is known is found by comparing texts alone.
+The positions of these three parts are guessed from the second entry of a kind, and verified by the parser. Later entries of the
+kind are found only by comparing texts.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ _MAX_KINDS = 1 << 12
 _MAX_COMPARED = 16
 """Number of kinds with the same beginning above which an entry's kind is looked up by its parts."""
 _KEYS = {"op", "name", "inputs", "device", "attrs", "value", "dtype", "shape"}
-"""Keys of plain entries; an entry with others binds names, or depends on more than its text and its inputs' types."""
+"""Keys of plain entries. An entry with other keys binds names, or depends on more than its text and its inputs' types."""
 _NOTHING = "\0"
 """Separator between a name and a missing part; YAML can't contain it."""
 
 
 class _SharedText(NamedTuple):
-    """Common text of a kind: `before` and `opening` precede the first of name and content (inputs or a value), `between` the
-    second, and `after` the rest; `separator` divides the inputs.
+    """The common text of a kind.
+
+    `before` and `opening` precede the first of name and content (inputs or a value), `between` the second, and `after` is the
+    rest. `separator` divides the inputs.
     """
 
     before: str
@@ -52,7 +54,7 @@ class _SharedText(NamedTuple):
 
 
 class NodeTemplate(NamedTuple):
-    """Common part of the nodes of a kind with inputs of the same types."""
+    """The common part of the nodes of a kind with inputs of the same types."""
 
     signature: Signature
     attrs: Attrs
@@ -61,11 +63,11 @@ class NodeTemplate(NamedTuple):
 
 
 class EntryKind:
-    """Entries of one kind.
+    """The entries of one kind.
 
-    `lines` is how many each has, 0 if they differ in that, and `offset` where in them their mapping begins, both packed.
-    `made` goes by the signatures of the inputs, by these and their slots where some are not the first, or by a constant's type.
-    `fits` says whether a text is what such an entry gives; where all nodes have plain names, `fits_plain` does, or a look-up.
+    `lines` is the packed number of lines of an entry, 0 if it differs. `offset` is the packed position of the mapping in
+    them. `made` maps the signatures of inputs (and their slots, if one is not 0), or a constant's type, to templates. `fits`
+    says whether a text is valid as inputs or value. If all nodes have plain names, `fits_plain` or a lookup says so.
     """
 
     __slots__ = ("constant", "fits", "fits_plain", "lines", "made", "offset", "parts")
@@ -83,7 +85,7 @@ class EntryKind:
         self.fits_plain = self.fits if separator is None and given else None
 
     def learn(self, graph: Graph, name: str) -> None:
-        """Record what the last node has in common with others of its kind, if it was made by the entry of this name."""
+        """Record the common parts of the last node, if the entry of this name made it."""
         node = graph.nodes[-1]
         signature, attrs = node.signature, node.attrs
         if node.name != name or node.control_inputs or True in signature.input_is_ref:
@@ -97,7 +99,7 @@ class EntryKind:
             self.made[(types, node.input_slots) if any(node.input_slots) else types] = made
 
     def tensor(self, number: str) -> TensorValue:
-        """The value of a constant.  Raises Wrong."""
+        """Return the value of a constant. Raises InvalidValue."""
         value, dtype, shape = self.constant or (None, None, None)
         if number:
             value = float(number) if "." in number else resolve_plain(number)
@@ -111,13 +113,13 @@ class EntryKinds:
         self._seen: set[_SharedText] = set()
         self._checked: dict[_SharedText, EntryKind | None] = {}
         self._known: dict[str, dict[str, list[EntryKind]]] = {}
-        """Kinds to compare texts with, by their openings and preceding text."""
+        """Kinds for comparison with texts, by opening and preceding text."""
         self._is_crowded = False
 
     def find(self, text: str, has_plain_names: bool = False) -> tuple[EntryKind, str, str] | None:
-        """Kind, name and variable part of an entry's text; None if the kind is unknown.
+        """Return the kind, name and variable part of an entry's text; None if the kind is unknown.
 
-        With `has_plain_names` inputs may be anything else that is no plain name.
+        With `has_plain_names`, inputs may be any text that is no plain name.
         """
         for opening, kinds in self._known.items():
             before, _, rest = text.partition(opening)
@@ -135,7 +137,7 @@ class EntryKinds:
         return None if cut is None or found is None else (found, *cut[1:])
 
     def learn(self, text: str, indent: int) -> tuple[EntryKind, str] | None:
-        """Kind and name of an entry unless it is the first of its kind; `indent` is the column of its dash."""
+        """Return the kind and name of an entry; None if it is the first of its kind. `indent` is the column of its dash."""
         cut = _cut(text)
         if cut is None:
             return None
@@ -161,7 +163,7 @@ class EntryKinds:
 
 
 def _cut(text: str) -> tuple[_SharedText, str, str] | None:
-    """Apparent kind of an entry, its name, and its content; None if it seems to have no name."""
+    """Return the apparent kind of an entry, its name, and its content; None if it seems to have no name."""
     found = _name_first(text)
     if found is None:
         return None
@@ -180,9 +182,9 @@ def _cut(text: str) -> tuple[_SharedText, str, str] | None:
 
 
 def _checked_kind(parts: _SharedText, indent: int) -> EntryKind | None:
-    """A kind; None for one whose entries have name, inputs or value elsewhere than their texts seem to say.
+    """Return a kind; None if the parser finds name, inputs or value elsewhere than the texts suggest.
 
-    The parser reads an entry of it in which words that stand nowhere else take their places.
+    The check parses an entry of the kind with unique words for these parts.
     """
     before, opening, between, separator, after, is_name_first, gives_tensors = parts
     is_alone = between == _NOTHING

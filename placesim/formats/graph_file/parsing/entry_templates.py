@@ -1,8 +1,7 @@
-"""Fast reading of entries written like an earlier one except for name, inputs and value, such as `{op: Add, name: b, inputs:
-[a, a]}`.
+"""Fast reading of entries that differ from an earlier one only in name, inputs and value.
 
-The slow path makes the first node of a kind for given input types; later nodes are copies of it.  Unusual entries always take
-the slow path.
+An example is `{op: Add, name: b, inputs: [a, a]}`. The slow path creates the first node of a kind for given input types; later
+nodes are copies of it. Unusual entries always take the slow path.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from placesim.ops.attributes import Attrs
 
 
 class AlikeEntries:
-    """Makes nodes of root entries whose kind is known, and learns the kinds of others."""
+    """A maker of nodes from root entries of known kinds, which also learns new kinds."""
 
     def __init__(
         self, builder: ScopedGraphBuilder, problems: FileProblems, names: ScopedNames, take: Callable[[Any, int], None]
@@ -34,13 +33,13 @@ class AlikeEntries:
         self._checked_names = 0
 
     def is_known(self, text: str) -> bool:
-        """Whether an entry's kind is known, so that it probably needs no tree."""
+        """Whether an entry's kind is known, so that it probably needs no parsing."""
         return self._kinds.find(text) is not None
 
     def take_texts(self, texts: list[str], first: int, line: int) -> tuple[int, int]:
-        """Make nodes of entries from text `first` on, which begins in `line` (from 0), as far as possible.
+        """Make nodes of entries from text `first` on, as far as possible.
 
-        Returns the index and the line of the text where it is not.
+        This text begins in `line` (from 0). Returns the index and the line of the first text that needs the slow path.
         """
         builder, names = self._builder, self._names
         graph, in_use, variables = builder.graph, builder.names_in_use, builder.variables
@@ -95,7 +94,7 @@ class AlikeEntries:
         return index, position // COLUMNS
 
     def _check_names(self) -> bool:
-        """Whether all nodes have names that mean the same with quotes and without."""
+        """Whether all nodes have names that mean the same with and without quotes."""
         for node in self._builder.graph.nodes[self._checked_names :]:
             if node.name in PLAIN_WORDS or not is_plain_name(node.name):
                 self._has_plain_names = False
@@ -104,7 +103,7 @@ class AlikeEntries:
     def _further_outputs(
         self, kind: EntryKind, given: str, look_up: Callable[[str], int | None]
     ) -> tuple[tuple[int, ...], NodeTemplate | None]:
-        """The nodes of inputs such as `a:1`, and what is made of those; None if some are not there."""
+        """Return the nodes of inputs such as `a:1`, and the template for them; None for the template if a node is missing."""
         nodes, parts = self._builder.graph.nodes, list(map(split_tensor_name, given.split(kind.parts.separator)))
         inputs = [look_up(name) for name, _ in parts]
         if None in inputs:
@@ -113,7 +112,7 @@ class AlikeEntries:
         return found, kind.made.get((tuple([nodes[i].signature for i in found]), tuple([slot for _, slot in parts])))
 
     def take_example(self, text: str, entry: Any, position: int, indent: int) -> None:
-        """Take an entry by the slow path, and learn from its node if it is not the first of its kind."""
+        """Read an entry by the slow path, and learn from its node unless the entry is the first of its kind."""
         found = self._kinds.learn(text, indent)
         graph, problems = self._builder.graph, self._problems
         expected = len(graph) + 1, problems.said

@@ -1,4 +1,4 @@
-"""Texts of single entries, cut out of a sequence -> the trees that the parser makes of them where they stand."""
+"""Parsing of single entries that were cut out of a sequence, with their original positions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from placesim.graph.graph import COLUMNS
 
 
 def read_entries(texts: Listed[str], chosen: Listed[int], number: int, indent: int) -> Sequence | None:
-    """The chosen ones of entries that follow each other, each without its `- `, as one sequence.
+    """Parse some of consecutive entries, each without its `- `, as one sequence.
 
-    `number`, from 0, is the line of the first that is chosen; `indent` how far in their dashes stand.  None if the parser
-    refuses one, or where an entry is not all of its text or depends on others.
+    `number` (from 0) is the line of the first chosen entry, and `indent` the column of the dashes. Returns None if the parser
+    refuses an entry, or if an entry is not the whole of its text or depends on others.
     """
     parts, ends, line = ["nodes:"], [], 1
     is_chosen = set(chosen)

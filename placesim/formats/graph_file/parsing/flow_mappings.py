@@ -1,7 +1,7 @@
-"""An entry that stands on a line, `{op: Add, name: b, inputs: [a, a]}` -> its tree, in a fraction of the parser's time.
+"""Fast parsing of an entry on one line, such as `{op: Add, name: b, inputs: [a, a]}`.
 
-A line without its scalars is its form, of which a file of a million lines has a handful; how a form becomes a mapping the
-parser is asked once.
+The form of a line is its text without scalars. A file with a million lines has only a few forms. The parser reads each form
+once, to find out how it becomes a mapping.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PLACE = "_"
 _is_flow = re.compile(rf"\{{[\[\]{{}}:, {_PLACE}]*\}} *").fullmatch
 _MAX_FORMS = 1 << 12
 _MAX_LINE = 1 << 10
-"""A key may be so long; of a longer line nothing is known without looking at each."""
+"""Maximum length of a line; longer lines are left to the parser, because a key has a limited length."""
 
 
 class _Form(NamedTuple):
-    """Number of pairs in a line's mapping, and the collections nested in it; -1 for any other line.
+    """The number of pairs in a line's mapping, and its nested collections; -1 if the line can't be read without the parser.
 
-    Each of `nested`, in the order in which they open: where its first scalar stands, how many keys, values or entries it has
-    itself, and whether it is a mapping.
+    `nested` has the collections in the order in which they open. Each has the index of its first scalar, its number of own
+    keys, values or entries, and whether it is a mapping.
     """
 
     pairs: int = -1
@@ -36,9 +36,9 @@ class _Form(NamedTuple):
 
 
 class _Marks:
-    """Places in a one-line collection, computed by the parser only for errors.
+    """The positions in a one-line collection, which the parser computes only for errors.
 
-    `which` of the line's collections it is, in the order in which they open; the first is the entry.
+    `which` is the index of the collection in the line, in the order in which they open; 0 is the entry.
     """
 
     __slots__ = ("_found", "_indent", "_number", "_text", "_which")
@@ -61,7 +61,7 @@ class _Marks:
 
 
 class _Scalars(dict[str, Any]):
-    """Values of scalars, by their text in the file."""
+    """The values of scalars, by their text in the file."""
 
     def __missing__(self, text: str) -> Any:
         if len(self) > MAX_CACHED:
@@ -71,7 +71,7 @@ class _Scalars(dict[str, Any]):
 
 
 class FlowLines:
-    """Reads lines of a sequence whose dashes are at column `indent`."""
+    """A reader of the lines of a sequence whose dashes are at column `indent`."""
 
     def __init__(self, indent: int) -> None:
         self._indent = indent
@@ -83,7 +83,7 @@ class FlowLines:
         return self._form(_SCALAR.split(text)).pairs >= 0
 
     def read(self, text: str, number: int) -> Mapping | None:
-        """Entry of a line (from 0) without its `- `; None if only the parser can read it."""
+        """Return the entry of a line (from 0) without its `- `; None if only the parser can read it."""
         parts = _SCALAR.split(text)
         form = self._form(parts)
         if form.pairs < 0 or len(text) > _MAX_LINE:
@@ -114,7 +114,7 @@ class FlowLines:
 
 
 def _form(skeleton: str) -> _Form:
-    """The form of a line, given without its scalars: the parser reads it with their numbers in their places."""
+    """Return the form of a line, given without its scalars. The parser reads it with their indices in their places."""
     if not _is_flow(skeleton):
         return _Form()
     texts = skeleton.split(_PLACE)
@@ -128,7 +128,10 @@ def _form(skeleton: str) -> _Form:
 
 
 def _scalars(tree: Any, scalar: int, found: list[tuple[int, int, bool]]) -> int:
-    """Record a collection by the number of its first scalar, with nested ones; returns the number after its last, or -1."""
+    """Record a collection by the index of its first scalar, with nested ones.
+
+    Returns the index after its last scalar, or -1.
+    """
     is_map, which, first, count = tree.__class__ is Mapping, len(found), scalar, 0
     found.append((first, 0, is_map))
     for value in chain.from_iterable(tree.items()) if is_map else tree:

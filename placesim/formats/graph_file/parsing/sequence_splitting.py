@@ -1,7 +1,7 @@
-"""A block sequence's text, cut where its entries begin, so that most of them need no parser.
+"""Splitting of a block sequence's text at the starts of its entries, so that most entries need no parser.
 
-Each entry goes one of three ways: as a node like one before it (`alike_entries`), to a tree as a line of a known form
-(`flow_lines`), or to a tree by the parser, with others of its chunk (`entry_trees`).
+An entry like one before it becomes a node directly (`entry_templates`). A line in a known form becomes a tree
+(`flow_mappings`). The parser reads the others, several at once (`entry_trees`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _FIRST_LETTERS, _CHUNK_LETTERS = 1 << 14, 1 << 18
 _FEWEST_ENTRIES = 16
 """Minimum number of entries for which restarting the parser after them is worthwhile."""
 _MANY_STRANGERS = 128
-"""Number of consecutive items unlike all before them after which the rest of the chunk is not compared."""
+"""Number of consecutive entries unlike all earlier ones after which the rest of the chunk is not compared."""
 _BREAKS = "\r\t\x85\u2028\u2029"
 """Line breaks of YAML other than `\\n`, and characters that may not indent."""
 
 
 class EntryTaker(Protocol):
-    """A sequence that passes its entries on; `alike` takes texts if possible."""
+    """Protocol of a sequence that passes its entries on. `alike` reads texts if possible."""
 
     marks: Any
     alike: AlikeEntries | None
@@ -32,10 +32,10 @@ class EntryTaker(Protocol):
 
 
 def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterator[tuple[int, int]]:
-    """Hand on the entries of a block sequence that begins at `start`, in the line of that `number` from 0, as far as it pays.
+    """Read the entries of a block sequence that begins at `start`, in line `number` from 0, as long as that is faster.
 
-    Gives now and then the start and the number of the line where the parser would go on: always that of an entry, so that the
-    sequence does not end before it.
+    Yields from time to time the start and number of the line at which the parser would continue. This is always the line of an
+    entry, so that the sequence does not end before it.
     """
     line_start = text.rfind("\n", 0, start) + 1
     dash = " " * (start - line_start) + "- "
@@ -63,7 +63,7 @@ def take_pieces(text: str, start: int, number: int, taker: EntryTaker) -> Iterat
 
 
 class _Pieces:
-    """Reads the texts of one sequence's entries; `is_slow` if the parser alone would be as fast."""
+    """A reader of the texts of one sequence's entries. `is_slow` says that the parser alone would be as fast."""
 
     def __init__(self, taker: EntryTaker, indent: int) -> None:
         self._taker = taker
@@ -73,7 +73,7 @@ class _Pieces:
         self.is_slow = False
 
     def take(self, texts: list[str], number: int) -> tuple[int, int]:
-        """Pass entries on, the first of which begins in line `number`; return their count and the next line."""
+        """Read entries, the first of which begins in line `number`. Returns their count and the next line."""
         alike, strangers = self._alike, 0
         trees: dict[int, tuple[Any, int]] = {}
         parsed, index = 0, 0
@@ -105,7 +105,7 @@ class _Pieces:
         return index, number
 
     def _lines_at(self, texts: list[str], first: int, number: int, most: int) -> dict[int, tuple[Any, int]]:
-        """Trees of an entry and of its successors, as long as they are one-line entries."""
+        """Return the trees of an entry and of its successors, as long as they are one-line entries."""
         found: dict[int, tuple[Any, int]] = {}
         for offset, text in enumerate(texts[first : first + most]):
             entry = self._lines.read(text, number + offset)
@@ -115,7 +115,7 @@ class _Pieces:
         return found
 
     def _parsed(self, texts: list[str], first: int, number: int, is_alone: bool) -> dict[int, tuple[Any, int]]:
-        """Trees and places of an entry and of the following ones that also need the parser."""
+        """Return the trees and places of an entry and of the following ones that also need the parser."""
         chosen = [first]
         for index in range(first + 1, first + 1 if is_alone else len(texts)):
             if "&" in texts[index]:

@@ -1,7 +1,7 @@
-"""YAML text -> a tree of mappings, sequences and scalars that knows where each of them stands.
+"""Parser of YAML text to a tree of mappings, sequences and scalars, with the position of each.
 
-Worked from the parser's events, so that a hostile file is refused before it costs anything.  Plain scalars are what PyYAML's
-SafeLoader makes of them (YAML 1.1), but that a date stays text; a JSON document's numbers are JSON's.
+It uses the parser's events, so that a malicious file is refused before it uses much memory or time. Plain scalars have the
+values of PyYAML's SafeLoader (YAML 1.1), except that a date stays text. A JSON document has JSON's numbers.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from placesim.graph.graph import COLUMNS
 MAX_DEPTH = 100
 MAX_EXPANSION = 10_000_000
 MAX_INTEGER_BITS = 14_000
-"""Maximum bits of an integer, since Python prints at most 4,300 digits; longer ones stay text."""
+"""Maximum number of bits of an integer, since Python prints at most 4,300 digits. A longer integer stays text."""
 _MAX_SEXAGESIMAL_PARTS = 2_500
 FIRST_POSITION = COLUMNS + 1
-"""Line 1, column 1."""
+"""Position of line 1, column 1."""
 _PACK_DEPTH = 4
 MAX_CACHED = 1 << 18
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 TakePieces = Callable[[str, int, int, Any], Iterator[tuple[int, int]]]
-"""As `entry_pieces.take_pieces`."""
+"""Type of the function `take_pieces` in `sequence_splitting`."""
 
 
 class Mapping(dict[Any, Any]):
@@ -41,7 +41,7 @@ class Mapping(dict[Any, Any]):
     _numbers: dict[Any, int]
 
     def number(self, key: Any) -> int:
-        """Index of a key.  Indices are computed on first use, and again after keys were added."""
+        """Return the index of a key. Indices are computed on first use, and again after keys were added."""
         if not hasattr(self, "_numbers") or len(self._numbers) != len(self):
             self._numbers = {key: number for number, key in enumerate(self)}
         return self._numbers[key]
@@ -55,7 +55,7 @@ class Sequence(list[Any]):
 
 
 class _Merge:
-    """Value of a plain `<<`."""
+    """The value of a plain `<<`."""
 
     def __repr__(self) -> str:
         return "<<"
@@ -73,19 +73,19 @@ def pack_mark(mark: Any) -> int:
 
 
 def own_position(tree: Any) -> int:
-    """Start of a collection; 0 for one that was not read from a file."""
+    """Return the start of a collection; 0 for one that was not read from a file."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[0]) if marks else 0
 
 
 def key_position(tree: Any, key: Any) -> int:
-    """Position of a mapping's key."""
+    """Return the position of a mapping's key."""
     marks = getattr(tree, "marks", None)
     return pack_mark(marks[1 + 2 * tree.number(key)]) if marks else 0
 
 
 def value_position(tree: Any, key: Any) -> int:
-    """Position of a mapping's value, or of a sequence's entry by its index."""
+    """Return the position of a mapping's value, or of a sequence's entry by its index."""
     marks = getattr(tree, "marks", None)
     if not marks:
         return 0
@@ -122,7 +122,7 @@ _NUMBER_STARTS = frozenset("+-.0123456789")
 
 
 def resolve_plain(text: str, json_numbers: bool = False) -> Any:
-    """Value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
+    """Return the value of a plain scalar: None, a boolean, a number, `MERGE`, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] not in _NUMBER_STARTS:
@@ -174,7 +174,10 @@ _TAG = "tag:yaml.org,2002:"
 
 
 def _resolve_tagged(tag: str, text: str) -> Any:
-    """A scalar with one of YAML's own tags; KeyError for any other tag, ValueError if the text doesn't fit it."""
+    """Return the value of a scalar with one of YAML's own tags.
+
+    Raises KeyError for any other tag, and ValueError if the text doesn't fit it.
+    """
     kind = {"str": str, "null": type(None), "bool": bool, "int": int, "float": float}[tag.removeprefix(_TAG)]
     if kind is str:
         return text
@@ -190,7 +193,7 @@ def _resolve_tagged(tag: str, text: str) -> Any:
 
 
 def decode_utf8(data: bytes, file: str) -> str:
-    """Decode a file's text; raises GraphFileError unless it is UTF-8."""
+    """Decode a file's text. Raises GraphFileError unless it is UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -201,13 +204,13 @@ def decode_utf8(data: bytes, file: str) -> str:
 
 
 _HALF = re.compile(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
-"""A character beyond the first 65,536 as JSON escapes it: in two halves, which YAML has not."""
+"""A character beyond the first 65,536 in JSON's notation, a pair of escapes that YAML does not have."""
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 _HALF_IN_TEXT = re.compile(rf"\\\\|{_HALF.pattern}")
 
 
 def _with_whole_characters(text: str) -> str:
-    """JSON with surrogate pairs rewritten as YAML escapes of equal width; other texts unchanged."""
+    """Return JSON with surrogate pairs rewritten as YAML escapes of equal width; other texts are unchanged."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -228,10 +231,10 @@ def read_tree(
     open_sequence: Callable[[Any, Any], list[Any] | None] | None = None,
     take_pieces: TakePieces | None = None,
 ) -> Any:
-    """Parse a document; None for an empty file.  Raises GraphFileError for an invalid one.
+    """Parse a document. Returns None for an empty file. Raises GraphFileError for an invalid one.
 
-    `open_sequence` may give, for the root so far and a key of it, a list that takes that sequence's entries instead; the first
-    of these may be read by `take_pieces`.
+    `open_sequence` is called with the root so far and a key of it. It may return a list that receives the entries of that
+    sequence. `take_pieces` may then read the first entries.
     """
     if _HALF.search(text):
         text = _with_whole_characters(text)
@@ -257,7 +260,7 @@ def _error_position(error: yaml.YAMLError, text: str) -> int:
 
 
 def _marked_character(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Character at the position of an error; empty at the end of a line."""
+    """Return the character at the position of an error; empty at the end of a line."""
     mark = error.problem_mark
     if mark is None:
         return ""
@@ -277,9 +280,9 @@ def _error_message(error: yaml.YAMLError, text: str, first_line: Callable[[Any],
 
 
 class _TreeReader:
-    """One reading of one text: the parser, the anchors met so far and how much their aliases came to.
+    """A reader of one text: the parser, the anchors so far, and the sizes of their aliases.
 
-    `text` is what the parser was given: blank lines for those that were read without it.
+    `text` is the parser's text, in which entries that were read without the parser are blank lines.
     """
 
     def __init__(
@@ -307,12 +310,13 @@ class _TreeReader:
 
     @property
     def read_letters(self) -> int:
-        """Number of characters read, for progress displays."""
+        """Return the number of characters read, for progress displays."""
         return self._skipped_letters + (0 if self._event is None else int(self._event.end_mark.index))
 
     def first_line(self, mark: Any) -> int:
-        """First line of a collection that starts at a parser's mark: of a sequence, even if its first lines were kept from the
-        parser.
+        """Return the first line of a collection that starts at a parser's mark.
+
+        For a sequence, this counts first lines that the parser did not see.
         """
         first, *opened = self._skipped_lines
         return first if [mark.line, mark.column] == opened else int(mark.line)
@@ -338,7 +342,7 @@ class _TreeReader:
         return self._read_collection(event)
 
     def _read_collection(self, event: Any) -> Any:
-        """Main loop over events; names are local for speed."""
+        """Read a collection in a loop over events; names are local for speed."""
         next_event, open_collection, json_numbers = self._next_event, self._open, self._json_numbers
         known: dict[str, Any] = {}
         recall, unfinished, no_key = known.get, self._unfinished, _NO_KEY
@@ -419,7 +423,7 @@ class _TreeReader:
                 self._check_key(container, key, mark)
 
     def _open(self, event: Any, depth: int, key: Any) -> Any:
-        """The empty collection that a start event begins; `depth` collections are open around it."""
+        """Return the empty collection that a start event begins; `depth` collections are open around it."""
         mark = event.start_mark
         if event.tag is not None and event.tag not in (_TAG + "map", _TAG + "seq", "!"):
             self._refuse_tag(event)
@@ -438,9 +442,9 @@ class _TreeReader:
         return container
 
     def _read_pieces(self, mark: Any, taker: list[Any], take_pieces: TakePieces) -> None:
-        """Let a sequence's first entries be read piece by piece; the parser begins anew where that ends.
+        """Read a sequence's first entries piece by piece; the parser restarts after them.
 
-        What was read is blank lines to it, so that the numbers of the others stay as they are.
+        For the parser, the read entries are blank lines, so that later line numbers are unchanged.
         """
         text, begun, first = self.text, self.text.rfind("\n", 0, mark.index) + 1, mark.line
         start, number = begun, first
@@ -490,7 +494,7 @@ class _TreeReader:
         return value
 
     def _size(self, value: Any) -> int:
-        """Number of entries that a value expands to, including those of its aliases."""
+        """Return the number of entries that a value expands to, including those of its aliases."""
         if not isinstance(value, dict | list):
             return 1
         known = self._sizes.get(id(value))
@@ -502,7 +506,7 @@ class _TreeReader:
         return total
 
     def _merged(self, container: Mapping) -> Mapping:
-        """A mapping with its `<<` resolved: the merged keys first, its own winning."""
+        """Return a mapping with its `<<` resolved: merged keys come first, and its own keys have priority."""
         marks = container.marks
         sources = container[MERGE]
         sources = sources if isinstance(sources, list) else [sources]

@@ -1,1 +1,1 @@
-"""The other sections of a graph file: devices, links, hosts, config, steps, placement."""
+"""Readers of the other sections of a graph file: devices, links, hosts, config, steps, placement."""

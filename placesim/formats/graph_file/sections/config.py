@@ -1,4 +1,4 @@
-"""`config`: ConfigProto's fields by their own names."""
+"""Reader of `config`: fields of ConfigProto by their own names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.machine.gpu_options import EXPERIMENTAL_GPU_OPTIONS, GPU_OPTIONS, 
 from placesim.machine.inventory import MAX_COUNT
 
 MAX_THREADS = 1 << 16
-"""The most threads that a pool may have."""
+"""Maximum number of threads of a pool."""
 _INT32 = 1 << 31
 _INT64 = 1 << 63
 CONFIG_FIELDS = (
@@ -36,11 +36,11 @@ GRAPH_OPTIONS = ("place_pruned_graph",)
 OPTIMIZER_OPTIONS = ("do_constant_folding",)
 _COUNTED = ("CPU", "GPU")
 MAX_MEMORY_MIB = 1 << 24
-"""The most memory of a virtual device: 16 TiB, up to where ConfigProto's floats hold every whole number."""
+"""Maximum memory of a virtual device: 16 TiB, up to which ConfigProto's floats hold every whole number."""
 
 
 def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
-    """Read the config; problems are reported, and the defaults used."""
+    """Read the config. Problems are reported, and the default is used instead."""
     fields = problems.mapping(tree, position, "'config'")
     problems.unknown_keys(fields, CONFIG_FIELDS, "'config'")
     values: dict[str, Any] = {}
@@ -58,7 +58,7 @@ def read_config(tree: Any, position: int, problems: FileProblems) -> Config:
 
 
 def override_config(config: Config, values: Mapping[str, Any]) -> Config:
-    """Copy with other values of single fields, including nested ones such as those of `gpu_options`.
+    """Return a copy with other values of single fields, including nested ones such as those of `gpu_options`.
 
     Raises UsageError for unknown fields and all invalid values.
     """
@@ -88,7 +88,7 @@ def _gpu_options(tree: dict[Any, Any], problems: FileProblems) -> GpuOptions:
 def _read_all(
     tree: dict[Any, Any], key: str, known: tuple[str, ...], values: dict[str, Any], problems: FileProblems
 ) -> dict[Any, Any]:
-    """The fields of the mapping under a key, by their names, into `values`; the mapping itself is given back."""
+    """Read the fields of the mapping under a key into `values`, and return the mapping."""
     fields = problems.mapping(tree[key], value_position(tree, key), f"'{key}'")
     problems.unknown_keys(fields, known, f"'{key}'")
     for name in fields:

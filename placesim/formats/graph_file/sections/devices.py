@@ -1,4 +1,4 @@
-"""`devices`: the simulated inventory, of one machine or of several tasks."""
+"""Reader of `devices`: the simulated inventory, of one machine or of several tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CAPABILITY = re.compile(r"[0-9]{1,3}\.[0-9]{1,3}")
 
 
 def read_devices(tree: Any, position: int, problems: FileProblems) -> tuple[TaskInventory, ...]:
-    """Read any of the three forms; problems are reported, and defaults used."""
+    """Read the inventory in any of its three forms. Problems are reported, and the default is used instead."""
     if isinstance(tree, list | tuple):
         found = tuple(_read_task(tree, index, problems) for index in range(len(tree)))
         if (count := count_devices(found)) > MAX_DEVICES:
@@ -62,7 +62,7 @@ def _read_counts(tree: dict[Any, Any], known: tuple[str, ...], problems: FilePro
 
 
 def count_value(value: Any, what: str) -> int:
-    """A number of devices or tasks.  Raises InvalidValue."""
+    """Return a number of devices or tasks. Raises InvalidValue."""
     return int_value(value, 0, MAX_COUNT, f"count of '{what}'")
 
 
@@ -84,7 +84,7 @@ def _read_gpus(tree: dict[Any, Any], entry: TaskInventory, problems: FileProblem
 
 
 def model_value(value: Any) -> GpuModel:
-    """A model of the catalogue by its name.  Raises InvalidValue for a name that it has not."""
+    """Return a model of the catalogue by its name. Raises InvalidValue for an unknown name."""
     if isinstance(value, GpuModel):
         return value
     if not isinstance(value, str) or value not in GPU_MODELS:

@@ -1,4 +1,4 @@
-"""`host` of an inventory: cores, rates, and the measurements of `placesim calibrate`; reader and writer."""
+"""Reader and writer of an inventory's `host`: cores, rates, and the measurements of `placesim calibrate`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ _CACHES = 2
 
 
 def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems: FileProblems) -> Any:
-    """Value of a key converted by `read`; the default if it is missing or invalid, which is reported."""
+    """Return the value of a key, converted by `read`.
+
+    Returns the default if the key is missing, or if its value is invalid, which is reported.
+    """
     if key not in tree:
         return default
     try:
@@ -41,7 +44,7 @@ def read_value(tree: dict[Any, Any], key: str, read: Any, default: Any, problems
 
 
 def positive_rate(value: Any, what: str) -> float:
-    """A number above 0.  Raises InvalidValue."""
+    """Return a number above 0. Raises InvalidValue."""
     return _number(value, what, 0.0, is_open=True)
 
 
@@ -58,7 +61,7 @@ def _number(value: Any, what: str, low: float, *, is_open: bool) -> float:
 
 
 def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
-    """Read `host`; problems are reported, and defaults used."""
+    """Read `host`. Problems are reported, and the default is used instead."""
     host = problems.mapping(tree, position, "'host'")
     problems.unknown_keys(host, HOST_KEYS, "'host'")
 
@@ -81,7 +84,7 @@ def read_host(tree: Any, position: int, problems: FileProblems) -> HostModel:
 
 
 def read_rates(tree: dict[Any, Any], problems: FileProblems) -> dict[str, float]:
-    """`rates` of a host or a GPU's model: operations per second by type."""
+    """Read `rates` of a host or a GPU model: operations per second by type."""
     if "rates" not in tree:
         return {}
     rates = problems.mapping(tree["rates"], value_position(tree, "rates"), "'rates'")
@@ -118,7 +121,7 @@ def _read_profile(tree: Any, position: int, problems: FileProblems) -> HostProfi
 
 
 def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: int, problems: FileProblems) -> dict[Any, Any]:
-    """A mapping that has all of the keys."""
+    """Return the mapping under a key, which must have all of the known keys; problems are reported."""
     if key not in tree:
         problems.add(position, f"incomplete profile: expected the key '{key}'")
         return {}
@@ -134,7 +137,7 @@ def _mapping(tree: dict[Any, Any], key: str, known: tuple[str, ...], position: i
 
 
 def _figure(value: Any, key: str, problems: FileProblems) -> MeasuredFigure:
-    """Seconds, or seconds with their spread."""
+    """Read a number of seconds, or a mapping with the seconds and their spread."""
     spread = 0.0
     if isinstance(value, dict):
         problems.unknown_keys(value, _FIGURE_KEYS, f"'{key}'")
@@ -165,7 +168,7 @@ def _family(families: dict[Any, Any], key: str, problems: FileProblems) -> Measu
 
 
 def host_text(host: HostModel) -> str:
-    """The inventory that holds this host and nothing else, in figures of four digits."""
+    """Return the YAML text of an inventory with only this host, with figures of four digits."""
     return "\n".join(_lines(host)) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`links`: connections between the devices, hosts and tasks of the inventory."""
+"""Reader of `links`: connections between the devices, hosts and tasks of the inventory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def read_links(tree: Any, position: int, inventory: Sequence[TaskInventory], pro
 
 
 def inventory_tasks(inventory: Sequence[TaskInventory]) -> dict[TaskName, TaskDevices]:
-    """Devices of each task of an inventory."""
+    """Return the devices of each task of an inventory."""
     return {
         TaskName(entry.job or "localhost", number): TaskDevices(entry.cpu, range(entry.gpu))
         for entry in inventory
@@ -113,7 +113,7 @@ def _read_entry(tree: Any, position: int, tasks: dict[TaskName, TaskDevices], pr
 
 
 def check_given(links: Iterable[LinkEntry], inventory: Sequence[TaskInventory]) -> None:
-    """Raise UsageError for a command line's link to an end that the machine lacks."""
+    """Raise UsageError if a link of the command line names an end that the machine lacks."""
     tasks = inventory_tasks(inventory)
     for entry in links:
         for end in missing_ends(entry, tasks):
@@ -149,7 +149,7 @@ def _read_ends(tree: Any, position: int, key: str, problems: FileProblems) -> tu
 
 
 def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
-    """Available devices, in a few words."""
+    """Return a short list of the available devices."""
     shown_tasks = list(tasks.items())[:3]
     parts = []
     for task, devices in shown_tasks:
@@ -160,7 +160,7 @@ def _listed(tasks: dict[TaskName, TaskDevices]) -> str:
 
 
 def end_value(value: Any) -> LinkEnd:
-    """An end of a link.  Raises InvalidValue for a text that names none."""
+    """Parse an end of a link. Raises InvalidValue for an invalid text."""
     end = parse_end(value) if isinstance(value, str) else None
     if end is None:
         raise InvalidValue(f"wrong end of a link: got {spell(value)}, expected {END_FORMS}")
@@ -168,8 +168,10 @@ def end_value(value: Any) -> LinkEnd:
 
 
 def bandwidth_value(value: Any) -> float:
-    """Bytes a second: a number, `25GB/s`, `100Gbit/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0).  Raises
-    InvalidValue."""
+    """Return bytes per second: a number, `25GB/s`, `100Gbit/s`, `PCIe 4.0 x16`, `free` (infinite) or `none` (0).
+
+    Raises InvalidValue.
+    """
     expected = "expected bytes per second, a number with a unit such as 25GB/s or 100Gbit/s, 'PCIe 4.0 x16', 'free' or 'none'"
     if isinstance(value, str):
         if value.strip().lower() in (FREE, NONE):
@@ -201,7 +203,7 @@ def _pcie_bytes(generation: int, lanes: int, value: Any) -> float:
 
 
 def latency_value(value: Any) -> float:
-    """Seconds: a number, `5us`, `0.1 ms`, or `none`.  Raises InvalidValue."""
+    """Return seconds: a number, `5us`, `0.1 ms`, or `none` (0). Raises InvalidValue."""
     if isinstance(value, str):
         if value.strip().lower() == NONE:
             return 0.0
@@ -230,7 +232,10 @@ _GIVEN = re.compile(r"(?P<first>[^-><=]+)(?P<way>->|>|-)(?P<second>[^-><=]+)=(?P
 
 
 def parse_link(text: str) -> LinkEntry:
-    """`ENDS=BANDWIDTH[@LATENCY]` of a command line, its ends `A-B`, or `A>B` for one way.  Raises InvalidValue."""
+    """Parse `ENDS=BANDWIDTH[@LATENCY]` of a command line. Raises InvalidValue.
+
+    The ends are `A-B`, or `A>B` for one direction.
+    """
     found = _GIVEN.fullmatch(text.strip())
     if found is None:
         raise InvalidValue(
@@ -247,7 +252,7 @@ def parse_link(text: str) -> LinkEntry:
 
 
 def link_document(entry: LinkEntry) -> dict[str, Any]:
-    """An entry as `read_links` reads it back."""
+    """Return an entry in the form that `read_links` reads."""
     bandwidth: Any = FREE if entry.bandwidth == math.inf else entry.bandwidth or NONE
     written: dict[str, Any] = {"shared_by" if entry.is_medium else "between": [end.text for end in entry.ends]}
     written |= {"bandwidth": bandwidth, "latency": entry.latency or NONE, "kind": entry.kind}

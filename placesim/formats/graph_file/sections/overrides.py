@@ -1,4 +1,4 @@
-"""Options in the language of graph files: an inventory, and feeds as YAML literals."""
+"""Readers of options that use the notation of graph files: an inventory, links, and feeds as YAML literals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read_inventory(
 
 
 def parse_links(texts: Sequence[str]) -> tuple[LinkEntry, ...]:
-    """Links as `ENDS=BANDWIDTH[@LATENCY]`.  Raises UsageError."""
+    """Parse links of the form `ENDS=BANDWIDTH[@LATENCY]`. Raises UsageError."""
     try:
         return tuple(map(parse_link, texts))
     except InvalidValue as wrong:
@@ -46,7 +46,7 @@ def parse_links(texts: Sequence[str]) -> tuple[LinkEntry, ...]:
 
 
 def parse_feed(text: str) -> tuple[str, Any]:
-    """`NAME=VALUE`, the value a YAML literal or `@FILE.npy`.  Raises UsageError."""
+    """Parse `NAME=VALUE`; the value is a YAML literal or `@FILE.npy`. Raises UsageError."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UsageError(f"wrong feed: got '{text}', expected NAME=VALUE or NAME=@FILE.npy")
@@ -59,16 +59,16 @@ def parse_feed(text: str) -> tuple[str, Any]:
 
 
 class _PlainNames:
-    """Feeds name the nodes of a finished graph."""
+    """The node names of a finished graph, for feeds."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     def take_all(self, entries: Any, position: int = 0) -> None:
-        """An option adds no nodes."""
+        """Do nothing, as an option adds no nodes."""
 
     def finish(self) -> None:
-        """An option adds no nodes."""
+        """Do nothing, as an option adds no nodes."""
 
     def tensor_names(self, text: str) -> list[str] | None:
         names = self._graph.spelled_out(text)
@@ -76,7 +76,10 @@ class _PlainNames:
 
 
 def read_feeds(graph: Graph, feeds: Mapping[str, Any]) -> tuple[Feed, ...]:
-    """Feeds by tensor name, the values as in a file's `feed`, or arrays.  Raises UsageError with all that is wrong."""
+    """Read feeds by tensor name; values are as in a file's `feed`, or arrays.
+
+    Raises UsageError with all problems.
+    """
     problems = FileProblems("feed")
     step = StepReader(graph, _PlainNames(graph), problems).read_step({"feed": dict(feeds)}, ("feed",))
     try:

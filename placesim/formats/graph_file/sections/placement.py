@@ -1,4 +1,4 @@
-"""`placement`: devices of nodes by name, overriding their entries' requests."""
+"""Reader of `placement`: devices of nodes by name, which override the requests in entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.machine.device_names import format_spec, parse_python_spec
 def read_placement(tree: Any, position: int, graph: Graph, problems: FileProblems) -> None:
     """Set the devices of `{PATTERN: DEVICE}` for the nodes of a complete graph; the last match counts.
 
-    As with `--device`, scopes do not extend such a device, and nodes colocated with such a node follow it.  Problems are
+    As with `--device`, scopes do not extend such a device, and nodes colocated with such a node get it too. Problems are
     reported.
     """
     rows = problems.mapping(tree, position, "'placement'")

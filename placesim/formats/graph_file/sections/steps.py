@@ -1,4 +1,4 @@
-"""`run`: the session steps with their fetches and feeds."""
+"""Reader of `run`: the session steps with their fetches and feeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INT64 = 1 << 63
 
 
 class NodeTaker(Protocol):
-    """Receiver of the entries of `nodes`, which knows the meanings of their names."""
+    """Protocol of a reader of `nodes`, which knows the nodes of the names in entries."""
 
     def take_all(self, entries: Any, position: int = 0) -> None:
         """Read a list of entries; problems are reported."""
@@ -35,11 +35,11 @@ class NodeTaker(Protocol):
         """Report problems that need the whole list."""
 
     def tensor_names(self, text: str) -> list[str] | None:
-        """The tensors or nodes that a fetch or feed names, in full; None if it names nothing."""
+        """Return the full names of the tensors or nodes that a fetch or feed names; None for an unknown name."""
 
 
 class StepReader:
-    """Reads steps in order; the nodes of a step are built on the graph and then taken off it again."""
+    """A reader of steps, in order. The nodes of a step are built in the graph and then removed from it."""
 
     def __init__(self, graph: Graph, taker: NodeTaker, problems: FileProblems) -> None:
         self._graph = graph
@@ -47,7 +47,7 @@ class StepReader:
         self._problems = problems
 
     def read(self, tree: Any, position: int) -> tuple[GraphStep, ...]:
-        """The list under `run`."""
+        """Read the list under `run`."""
         listed = self._problems.sequence(tree, position, "'run'")
         first = len(self._graph)
         steps = tuple(self._read_entry(listed, index) for index in range(len(listed)))
@@ -155,14 +155,14 @@ class StepReader:
         return self._dtype(tensor) not in (None, STRING)
 
     def _dtype(self, tensor: str) -> DataType | None:
-        """Type of a tensor; None if there is no such tensor."""
+        """Return the type of a tensor; None if there is no such tensor."""
         name, slot = split_tensor_name(tensor)
         outputs = self._graph.node(name).signature.output_dtypes if name in self._graph.ids else ()
         return outputs[slot] if slot < len(outputs) else None
 
 
 def _made_value(tree: dict[Any, Any]) -> FileFeed | GeneratedFeed:
-    """`{file: F.npy}`, or a generator with its shape and seed."""
+    """Read `{file: F.npy}`, or a generator with its shape and seed."""
     kinds = [key for key in tree if key in ("file", *GENERATORS)]
     if len(kinds) != 1:
         got = ", ".join(map(str, tree)) or "nothing"
@@ -185,7 +185,7 @@ def _made_value(tree: dict[Any, Any]) -> FileFeed | GeneratedFeed:
 
 
 def node_defs(graph: Graph, first: int) -> list[NodeDef]:
-    """The nodes from an id on, by names."""
+    """Return the nodes from id `first` on, as NodeDefs."""
     return [
         NodeDef(node.name, node.op, tuple(graph.input_texts(node)), node.device, node.attrs, node.location)
         for node in graph.nodes[first:]
@@ -193,7 +193,7 @@ def node_defs(graph: Graph, first: int) -> list[NodeDef]:
 
 
 def cut_nodes(graph: Graph, first: int) -> None:
-    """Take the nodes from an id on off the graph."""
+    """Remove the nodes from id `first` on from the graph."""
     for node in graph.nodes[first:]:
         if graph.ids.get(node.name) == node.id:
             del graph.ids[node.name]

@@ -1,1 +1,1 @@
-"""Graphs -> the text of a graph file."""
+"""Writers of graphs as the text of a graph file."""

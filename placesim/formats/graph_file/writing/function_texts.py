@@ -24,13 +24,13 @@ from placesim.ops.attributes import Attrs
 
 _FILE = "function"
 _MOST_RAW = 0.5
-"""Of a body's nodes; one of which more are NodeDefs is written as one."""
+"""Maximum share of NodeDefs in a body; with more, the function is written as a FunctionDef."""
 
 
 def function_lines(graph: Graph, function: LibraryFunction, marks: bool = False) -> list[str] | None:
-    """The lines of a function under `functions`; None if it can only be said as a FunctionDef.
+    """Return the lines of a function under `functions`; None if only a FunctionDef can express it.
 
-    With `marks` the file's nodes have the attrs that TensorFlow's Python keeps for itself.
+    With `marks`, the file's nodes have the attrs that only TensorFlow's Python reads.
     """
     try:
         body = open_body(graph, function)
@@ -67,7 +67,7 @@ def _type(arg: FunctionArg) -> Any:
 
 
 def _derived_left_out(body: Graph, attrs: Attrs) -> Attrs:
-    """Attrs without the one that marks a stateful body, which reading derives."""
+    """Return attrs without the one that marks a stateful body, because the reader derives it."""
     if not any(node.signature.is_stateful for node in body.nodes):
         return attrs
     from placesim.formats.tensorflow.function_def import stateful_attrs
@@ -88,7 +88,7 @@ def _is_read_as(function: LibraryFunction, body: Graph, text: str, marks: bool) 
 
 
 def add_default_attrs(graph: Graph, function: LibraryFunction) -> LibraryFunction:
-    """Copy of a function whose nodes have all default attrs written out."""
+    """Return a copy of a function whose nodes have all default attrs."""
     nodes = []
     for node in function.nodes:
         definition = graph.registry.op(node.op)

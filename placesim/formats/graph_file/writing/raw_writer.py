@@ -1,4 +1,4 @@
-"""A GraphFile in raw form, as plain values or YAML text; reading it gives the same graph."""
+"""Writer of graph files in raw form, as plain values or YAML text; reading it gives the same graph."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from placesim.ops.registry import Registry
 
 
 def graph_file_document(graph_file: GraphFile) -> dict[str, Any]:
-    """Raw form, which `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` read back."""
+    """Return the raw form, which `graph_file_from_mapping` and, as YAML or JSON, `read_graph_file` can read."""
     return {key: list(value) if isinstance(value, Iterator) else value for key, value in graph_file_parts(graph_file).items()}
 
 
 def graph_file_parts(graph_file: GraphFile) -> dict[str, Any]:
-    """Like the document, with functions, nodes and steps generated one by one."""
+    """Return the parts of `graph_file_document`, with functions, nodes and steps generated one by one."""
     return file_parts(graph_file, {"raw": True})
 
 
 def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
-    """All parts of a file, with `nodes` in raw form; `form` are the keys that describe the form."""
+    """Return all parts of a file, with `nodes` in raw form; `form` has the keys that describe the form."""
     graph, registry = graph_file.graph, graph_file.graph.registry
     document: dict[str, Any] = {"name": graph_file.name}
     if graph_file.description:
@@ -65,12 +65,12 @@ def file_parts(graph_file: GraphFile, form: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_yaml(graph_file: GraphFile) -> str:
-    """The raw form as YAML, a node a line."""
+    """Return the raw form as YAML, with one node per line."""
     return "".join(yaml_lines(graph_file))
 
 
 def yaml_lines(graph_file: GraphFile) -> Iterator[str]:
-    """The lines of `write_yaml`, one by one."""
+    """Yield the lines of `write_yaml` one by one."""
     for key, value in graph_file_parts(graph_file).items():
         if not isinstance(value, Iterator):
             yield f"{key}: {_flow(value)}\n"
@@ -88,7 +88,7 @@ _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 class _FlowDumper(_Dumper):  # type: ignore[misc]
-    """Dumper that writes every value in place, never as an alias."""
+    """A dumper that writes every value in place, never as an alias."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -103,7 +103,7 @@ def _flow(value: Any) -> str:
 
 
 def node_document(graph: Graph, node: Node) -> dict[str, Any]:
-    """A node as a NodeDef."""
+    """Return a node in the form of a NodeDef."""
     return _node(graph.registry, node.op, node.name, graph.input_texts(node), node.device, node.attrs)
 
 
@@ -125,14 +125,14 @@ def _node(registry: Registry, op: str, name: str, inputs: Iterable[str], device:
 
 
 def attr_document(registry: Registry, op: str, name: str, value: AttrValue) -> Any:
-    """An attr as an entry of this op has it."""
+    """Return an attr in the form of an entry of this op."""
     definition = registry.op(op)
     attr = None if definition is None else definition.attrs.get(name)
     return _typed(value) if attr is not None else _untyped(value)
 
 
 def _typed(value: AttrValue) -> Any:
-    """Value of an attr whose type the op's definition gives."""
+    """Return the value of an attr whose type the op's definition gives."""
     if isinstance(value, OpenType):
         return {"placeholder": value.attr}
     if isinstance(value, DataType):
@@ -145,7 +145,7 @@ def _typed(value: AttrValue) -> Any:
 
 
 def _untyped(value: AttrValue) -> Any:
-    """Value of an attr that must include its type."""
+    """Return the value of an attr in a form that includes its type."""
     if isinstance(value, OpenType):
         return {"placeholder": value.attr}
     if isinstance(value, DataType):
@@ -169,7 +169,7 @@ def _bytes(value: bytes) -> dict[str, str]:
 
 
 def tensor_document(tensor: TensorValue) -> dict[str, Any]:
-    """`dtype`, `shape` and `value`: flat, with one element if all are equal."""
+    """Return `dtype`, `shape` and `value` of a tensor. The value is flat, with one element if all are equal."""
     flat = [_element(value, tensor.dtype) for value in _distinct(tensor.array)]
     value = flat[0] if len(flat) == 1 and tensor.array.size > 0 else flat
     if tensor.dtype.is_complex and tensor.array.size > 0:
@@ -178,7 +178,7 @@ def tensor_document(tensor: TensorValue) -> dict[str, Any]:
 
 
 def _distinct(array: np.ndarray[Any, Any]) -> list[Any]:
-    """Elements in order; only the first if all have the same bits."""
+    """Return the elements in order; only the first if all have the same bits."""
     if array.size > 1 and all(stride == 0 for stride in array.strides):
         return [array.reshape(-1)[0].item() if array.dtype != object else array.reshape(-1)[0]]
     flat = array.reshape(-1)
@@ -199,7 +199,7 @@ def _element(value: Any, dtype: DataType) -> Any:
 
 
 def shortest(value: Any) -> Any:
-    """Numbers equal in single precision, with the fewest digits."""
+    """Return numbers that are equal in single precision, with the fewest digits."""
     if isinstance(value, list):
         return list(map(shortest, value))
     return float(str(np.float32(value))) if isinstance(value, float) else value
@@ -227,7 +227,7 @@ def _function(function: LibraryFunction, registry: Registry) -> dict[str, Any]:
 
 
 def attrs_document(attrs: Attrs) -> dict[str, Any]:
-    """Attrs without a definition of their types."""
+    """Return attrs without definitions of their types, in forms that include the types."""
     return {name: _untyped(value) for name, value in attrs.items()}
 
 
@@ -240,7 +240,7 @@ def _node_def(node: NodeDef, registry: Registry) -> dict[str, Any]:
 
 
 def devices_document(inventory: tuple[TaskInventory, ...]) -> Any:
-    """Value of `devices` in a document."""
+    """Return the value of `devices` in a document."""
     if len(inventory) == 1 and inventory[0].job is None:
         return _counts(inventory[0])
     return [{"job": entry.job or "localhost", "tasks": entry.tasks, **_counts(entry)} for entry in inventory]
@@ -300,11 +300,11 @@ def _gpu_options(options: GpuOptions) -> dict[str, Any]:
 
 
 _MOST_FED = 64
-"""Elements of a feed that is written as a literal."""
+"""Maximum number of elements of a feed that is written as a literal."""
 
 
 class _FetchWriter:
-    """Writes fetches so that the output of a run stays the same; in a raw file, a bare name is a target."""
+    """A writer of fetches and feeds that keeps the output of a run the same. In a raw file, a bare name is a target."""
 
     def __init__(self, graph_file: GraphFile, to_raw: bool) -> None:
         self._to_raw = to_raw
@@ -313,7 +313,7 @@ class _FetchWriter:
         self._later: dict[str, NodeDef] = {}
 
     def write(self, step: GraphStep) -> list[Any]:
-        """Fetches of a step in order; a label, or a changed name, as `{LABEL: NAME}`."""
+        """Return the fetches of a step in order; a label, or a changed name, gives `{LABEL: NAME}`."""
         self._later |= {node.name: node for node in step.nodes}
         return [self._fetch(fetch) for fetch in step.fetches]
 
@@ -330,7 +330,7 @@ class _FetchWriter:
         return name if label == name else {label: name}
 
     def feed(self, feed: Feed) -> tuple[str, Any]:
-        """Name and value of a feed, in short form unless the file is raw."""
+        """Return the name and value of a feed, in short form unless the file is raw."""
         written = _feed(feed)
         if self._to_raw or not isinstance(written, dict) or "tensor" not in written:
             return feed.tensor, written
@@ -363,7 +363,10 @@ def _step(step: GraphStep, registry: Registry, fetches: _FetchWriter) -> dict[st
 
 
 def with_feeds_from(graph_file: GraphFile, directory: Path, target: Path) -> GraphFile:
-    """The same, to be written into the folder `target`: feeds from files, relative to `directory`, are relative to that."""
+    """Return the file for writing into the folder `target`.
+
+    Paths of feeds are changed from relative to `directory` to relative to `target`.
+    """
     if graph_file.steps is None or os.path.realpath(directory) == os.path.realpath(target):
         return graph_file
 

@@ -1,7 +1,7 @@
-"""Readable entries for the nodes of a graph, each verified on a builder.
+"""Readable entries for the nodes of a graph, each verified with a builder.
 
-An entry may stand for several nodes: a variable, an initializer of all variables, an op with its literals.  If no short entry
-gives exactly these nodes, the entry is written in full; if that fails too, the node is written as a NodeDef.
+An entry may give several nodes: a variable, an initializer of all variables, an op with its literals. If no short entry gives
+exactly these nodes, the entry is written in full; if that fails too, the node is written as a NodeDef.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from placesim.ops.categories import MERGES
 from placesim.ops.deprecation import check_not_removed
 
 _MOST_LITERAL_ELEMENTS = 16
-"""Larger constants become entries of their own even if they could be literals."""
+"""Maximum number of elements of a constant that is written as a literal; larger ones are separate entries."""
 
 
 class _ItemMismatch(GraphBuildError):
-    """Mismatch between an entry's result and the expected node."""
+    """The nodes of an entry differ from the expected ones."""
 
 
 @dataclass(slots=True)
 class ScopedItem:
-    """One entry for the nodes `first` to `end` of the graph, named by `main`.
+    """An entry for the nodes from `first` to before `end` of the graph, named by `main`.
 
-    `inputs` are TensorRefs, Variables and literals as plain values; `device` is its required request, None if scopes make no
-    difference.
+    `inputs` are TensorRefs, VariableNodes and literals as plain values. `device` is its required request, None if scopes make
+    no difference.
     """
 
     first: int
@@ -56,12 +56,12 @@ class ScopedItem:
 
     @property
     def name(self) -> str:
-        """Full name of the entry's node."""
+        """Return the full name of the entry's node."""
         return self.main.name
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two attrs are one, bit for bit."""
+    """Whether two attrs are equal, bit for bit."""
     if isinstance(one, TensorValue) and isinstance(other, TensorValue):
         a, b = one.array, other.array
         if one.dtype is not other.dtype or a.shape != b.shape:
@@ -75,7 +75,7 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def without_defaults(graph: Graph) -> Graph:
-    """Copy of a graph without attrs equal to their defaults."""
+    """Return a copy of a graph without attrs equal to their defaults."""
     short = graph.emptied()
     short.functions, short.versions = graph.functions, graph.versions
     for node in graph.nodes:
@@ -91,7 +91,7 @@ def without_defaults(graph: Graph) -> Graph:
 
 
 def same_node(one: Node, other: Node, ignored: str = "") -> bool:
-    """Whether two nodes of graphs with the same nodes before them are one; `ignored` is an attr that does not count."""
+    """Whether two nodes are equal, in graphs whose earlier nodes are equal. `ignored` is an attr that is not compared."""
     mine, others = ({k: v for k, v in node.attrs.items() if k != ignored} for node in (one, other))
     return bool(
         (one.name, one.op, one.device, one.input_nodes, one.input_slots, one.control_inputs)
@@ -101,14 +101,14 @@ def same_node(one: Node, other: Node, ignored: str = "") -> bool:
 
 
 def same_functions(one: Graph, other: Graph) -> bool:
-    """Whether two libraries are one."""
+    """Whether two function libraries are equal."""
     if one.functions.keys() != other.functions.keys():
         return False
     return all(same_function(function, other.functions[name]) for name, function in one.functions.items())
 
 
 def same_function(one: LibraryFunction, other: LibraryFunction) -> bool:
-    """Whether two functions are one, bit for bit."""
+    """Whether two functions are equal, bit for bit."""
     plain = (one.inputs, one.outputs, dict(one.control_outputs), [node[:4] for node in one.nodes])
     return (
         plain == (other.inputs, other.outputs, dict(other.control_outputs), [node[:4] for node in other.nodes])
@@ -122,10 +122,10 @@ def _same_attrs(one: Attrs, other: Attrs) -> bool:
 
 
 class Itemizer:
-    """Finds the entries of a graph, in order; `marks` says whether its nodes have TensorFlow's internal attrs.
+    """A search for the entries of a graph, in order. `marks` says whether its nodes have TensorFlow's internal attrs.
 
-    Entries do not combine `plain` nodes with others, and `raw` nodes are NodeDefs.  In a function's body, the first `arguments`
-    nodes are not entries, and there are no variables.
+    `plain` nodes are never combined with others in an entry, and `raw` nodes are NodeDefs. In a function's body, the first
+    `arguments` nodes are not entries, and there are no variables.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class Itemizer:
         return node.op not in MERGES and any(i >= node.id for i in (*node.input_nodes, *node.control_inputs))
 
     def items(self) -> Iterator[ScopedItem]:
-        """The entries; `raw` has all NodeDefs among them at the end."""
+        """Yield the entries. At the end, `raw` has all NodeDefs among them."""
         at = self._arguments
         while at < len(self._nodes):
             item = self._item(at)
@@ -177,7 +177,7 @@ class Itemizer:
     # --- trying -----------------------------------------------------------------------------------------------------
 
     def _check(self, first: int, end: int | None = None) -> int:
-        """End of the nodes made from `first` on.  Raises _ItemMismatch if they differ from the graph's."""
+        """Return the end of the nodes made from `first` on. Raises _ItemMismatch if they differ from the graph's."""
         made = self._builder.graph.nodes[first:]
         wanted = self._nodes[first : first + len(made)]
         if len(wanted) != len(made) or (end is not None and first + len(made) != end):
@@ -214,7 +214,7 @@ class Itemizer:
         return None
 
     def _labelled(self, node: Node) -> tuple[int, ...]:
-        """Node of a single colocation label, if it comes before."""
+        """Return the node of a single colocation label, if it comes before."""
         labels = node.attrs.get("_class", ())
         if len(labels) != 1 or not str(labels[0]).startswith("loc:@"):
             return ()
@@ -242,7 +242,7 @@ class Itemizer:
     # --- nodes ------------------------------------------------------------------------------------------------------
 
     def _with_literals(self, first: int) -> ScopedItem | None:
-        """Op for which the constants and reads from `first` on were made, found by its name."""
+        """Return the op for which the constants and reads from `first` on were made, found by its name; None if unknown."""
         owner = self._nodes[first].name.rpartition("/")[0]
         if not owner or self._nodes[first].op not in ("Const", "ReadVariableOp"):
             return None
@@ -262,7 +262,7 @@ class Itemizer:
         return self._try_node(node, named, first) or self._try_node(node, inputs, first)
 
     def _as_input(self, part: Node) -> Any:
-        """Input text of a constant or a variable's read; None for another node."""
+        """Return a constant or a variable's read as an input; None for another node."""
         if part.op == "ReadVariableOp":
             return self._builder.variables.get(part.input_nodes[0])
         tensor = part.attrs.get("value")
@@ -284,14 +284,14 @@ class Itemizer:
         return ScopedItem(node.id, node.id + 1, node, is_raw=True)
 
     def _keep(self, node: Node) -> None:
-        """Write a node unchanged, outside the scopes."""
+        """Add a node unchanged, outside the scopes."""
         self._builder.note_name(node.name)
         self._builder.graph.add(
             node.name, node.op, node.attrs, node.input_nodes, node.input_slots, node.control_inputs, node.device
         )
 
     def _variable_value(self, ref: TensorRef) -> Any:
-        """A variable of which this is the value, as an input."""
+        """Return the variable that a tensor is the value of; the tensor itself if there is none."""
         found = self._values.get(ref.node) or self._builder.variables.get(ref.node)
         return ref if found is None or ref.slot else found
 
@@ -315,7 +315,7 @@ class Itemizer:
         return None
 
     def _forms(self, node: Node) -> Iterator[tuple[dict[str, Any], int | None, str | None]]:
-        """Attrs, colocation and device that an entry of a node may have, the shortest first."""
+        """Yield the attrs, colocation and device that an entry of a node may have, the shortest first."""
         ignored = {AWAITED} if self._is_mark_known(node) else set()
         given = {name: value for name, value in node.attrs.items() if name not in ignored}
         inferred = {name for name in given if self._is_inferred(node, name)}
@@ -365,13 +365,13 @@ class Itemizer:
 
 
 def as_scope(device: str) -> str | DeviceFunction:
-    """Argument of `ScopedGraphBuilder.device` that makes a node request this device."""
+    """Return the argument of `ScopedGraphBuilder.device` that makes a node request this device."""
     return make_device_function(device) if device_key(device).__class__ is dict else device
 
 
 @cache
 def device_key(device: str) -> str | dict[str, str]:
-    """A device as an entry says it: as people write it, or its words where no scope would make them."""
+    """Return a device as an entry: in short form, or as `{text: D}` if no scope gives that text."""
     short = short_device(device)
     try:
         return short if format_spec(parse_python_spec(short)) == device else {"text": device}

@@ -1,4 +1,4 @@
-"""Entries that stand for the nodes of a graph -> the lines of YAML that a person would write for them, in scopes."""
+"""Writer of entries as readable YAML, in scopes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIDE_BY_SIDE = ("dtype", "shape", "value")
 
 @dataclass(slots=True)
 class _Scope:
-    """Entries in a name scope, a device scope, or both; `prefix` has a trailing slash, and is empty at the root."""
+    """Entries in a name scope, a device scope, or both. `prefix` has a trailing slash, and is empty at the root."""
 
     prefix: str
     children: list[ScopedItem | _Scope] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Scope:
 
 
 def _tree(items: Sequence[ScopedItem], prefix: str) -> list[ScopedItem | _Scope]:
-    """Entries that follow each other and share a part of their names after `prefix`, in scopes of that name."""
+    """Return consecutive entries that share a part of their names after `prefix`, in scopes of that name."""
     found: list[ScopedItem | _Scope] = []
     start = 0
     while start < len(items):
@@ -56,12 +56,12 @@ def _tree(items: Sequence[ScopedItem], prefix: str) -> list[ScopedItem | _Scope]
 
 
 def _part(item: ScopedItem, prefix: str) -> str:
-    """The scope right below `prefix` that an entry's name has; empty for none."""
+    """Return the scope directly below `prefix` in an entry's name; empty if there is none."""
     return item.name[len(prefix) :].partition("/")[0] if "/" in item.name[len(prefix) :] else ""
 
 
 def _common(items: Sequence[ScopedItem]) -> str:
-    """The longest scope that all the names begin with."""
+    """Return the longest scope with which all names begin."""
     first, last = min(item.name for item in items), max(item.name for item in items)
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
     return first[: first.rfind("/", 0, length) + 1]
@@ -71,7 +71,7 @@ _MIXED = object()
 
 
 def _device(entry: ScopedItem | _Scope) -> Any:
-    """Common requested device of an entry; None if it has none, _MIXED if devices differ."""
+    """Return the common requested device of an entry; None if it has none, _MIXED if devices differ."""
     if isinstance(entry, ScopedItem):
         return entry.device
     if entry.device:
@@ -81,7 +81,7 @@ def _device(entry: ScopedItem | _Scope) -> Any:
 
 
 def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scope]:
-    """The same with scopes for the devices that neighbours share."""
+    """Return the entries in scopes for the devices that neighbours share."""
     found: list[ScopedItem | _Scope] = []
     start = 0
     while start < len(entries):
@@ -106,9 +106,9 @@ def _with_devices(entries: list[ScopedItem | _Scope]) -> list[ScopedItem | _Scop
 
 
 class EntryTextWriter:
-    """Writes entries; `marked` are the nodes that others wait for by scopes, None if nobody notes that.
+    """A writer of entries. `marked` are the nodes that others wait for because of scopes; None if marks do not matter.
 
-    `claimed` are names that are taken before the first entry.
+    `claimed` are names in use before the first entry.
     """
 
     def __init__(self, graph: Graph, marked: set[int] | None, claimed: Iterable[str] = ()) -> None:
@@ -121,11 +121,11 @@ class EntryTextWriter:
         self._line = 0
 
     def lines(self, items: Sequence[ScopedItem], indent: str = "  ") -> Iterator[str]:
-        """The lines under `nodes`."""
+        """Yield the lines under `nodes`."""
         yield from self._entries(_with_devices(_tree(items, "")), indent, "")
 
     def reference(self, ref: TensorRef) -> str:
-        """Name of a tensor after the last entry."""
+        """Return the name of a tensor after the last entry."""
         self._now = len(self._graph)
         return self._reference(ref)
 
@@ -161,7 +161,7 @@ class EntryTextWriter:
         return full[len(self._prefixes[-1]) :]
 
     def _comment(self, item: ScopedItem) -> str:
-        """Line of the script, if it differs from the previous entry's."""
+        """Return a comment with the line of the script, if it differs from the previous entry's."""
         place = self._graph.location(item.main) if self.script else None
         if place is None or place.line == self._line:
             return ""
@@ -186,7 +186,7 @@ class EntryTextWriter:
         return written
 
     def _name(self, item: ScopedItem) -> str:
-        """The name inside the scopes; exactly itself where something has claimed it."""
+        """Return the name of an entry inside its scopes; with a trailing slash if it is in use and must be taken exactly."""
         return f"{item.name}/" if item.name.lower() in self._claimed else item.name[len(self._prefixes[-1]) :]
 
     def _variable(self, item: ScopedItem, form: VariableForm) -> dict[str, Any]:
@@ -261,7 +261,10 @@ class EntryTextWriter:
         return self._graph.nodes[node].op in ("VariableV2", "VarHandleOp")
 
     def _node_name(self, node_id: int) -> str:
-        """The shortest name that leads to a node from here; the full one with a slash where scopes have others like it."""
+        """Return the shortest name that leads to a node from here.
+
+        If a scope has the same name, it is the full name with a leading slash.
+        """
         node, ids = self._graph.nodes[node_id], self._graph.ids
         if node_id >= self._now:
             return f"/{node.name}" if len(self._prefixes) > 1 else node.name
@@ -277,7 +280,7 @@ class EntryTextWriter:
 
 
 def _figure(value: Any, form: VariableForm) -> Any:
-    """Value of a variable's constant initializer."""
+    """Return the value of a variable's constant initializer."""
     if isinstance(value, int | float | bool | str):
         return value
     tensor = make_constant(value, form.dtype)
@@ -286,7 +289,7 @@ def _figure(value: Any, form: VariableForm) -> Any:
 
 
 def _inserted(written: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """The mapping with a key before the attrs."""
+    """Return the mapping with a key inserted before the attrs."""
     attrs = written.pop("attrs", None)
     written[key] = value
     return written if attrs is None else {**written, "attrs": attrs}

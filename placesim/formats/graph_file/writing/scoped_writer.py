@@ -1,6 +1,6 @@
-"""Readable graph files: scopes, variables, literals, and the lines of a script as comments.
+"""Writer of readable graph files: scopes, variables, literals, and the lines of a script as comments.
 
-The text is read back, and returned only if it gives the same graph, node for node; other graphs use the raw form.
+The text is read back, and returned only if it gives exactly the same graph; other graphs use the raw form.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from placesim.graph.session_steps import GraphFile
 
 _MOST_TRIES = 8
 _MOST_RAW = 0.5
-"""Of a graph's nodes; one of which more are NodeDefs is written as one."""
+"""Maximum share of NodeDefs in a graph; with more, the graph is written in raw form."""
 
 
 def scoped_lines(
     file: GraphFile, leaves_defaults: bool = False, accepts: Callable[[GraphFile], bool] = lambda again: True
 ) -> list[str] | None:
-    """Lines of the file with newlines; None if the graph has no such form.
+    """Return the lines of the file with newlines; None if the graph has no such form.
 
-    With `leaves_defaults`, attrs equal to their defaults are left out, and read back as defaults.  `accepts` decides whether
-    the graph read from the text is acceptable.
+    With `leaves_defaults`, attrs equal to their defaults are left out, and read back as defaults. `accepts` decides whether the
+    graph read from the text is acceptable.
     """
     if leaves_defaults:
         short = without_defaults(file.graph)
@@ -61,7 +61,7 @@ def scoped_lines(
 
 
 def _first_odd(file: GraphFile, text: str, accepts: Callable[[GraphFile], bool]) -> int | None:
-    """The first node that the text makes another one than the graph's; None if it says all that the file does."""
+    """Return the first node that differs when the text is read; None if the text gives the same file."""
     try:
         again = read_graph_file(text, file.graph.file, file.graph.registry)
     except GraphFileError:

@@ -1,4 +1,4 @@
-"""Shortest readable text of values, which reads back as the same tensor, device or scalar."""
+"""Writer of values as short text that reads back as the same tensor, device or scalar."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from placesim.formats.graph_file.writing.raw_writer import shortest, tensor_docu
 from placesim.ops.attributes import TensorValue
 
 _TYPES_OF_LITERALS = (FLOAT, INT32, BOOL, STRING)
-"""Those that a literal without `dtype` has."""
+"""Types of literals that need no `dtype`."""
 MOST_NESTED = 64
-"""Elements of a tensor that is written as nested lists; larger ones are flat."""
+"""Maximum number of elements of a tensor that is written as nested lists; larger ones are flat."""
 _PLAIN = re.compile(r"/[A-Za-z0-9_/:*.-]*[A-Za-z0-9*]|[A-Za-z_][A-Za-z0-9_./-]*")
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def short_tensor(tensor: TensorValue) -> dict[str, Any]:
-    """`value`, with `dtype` and `shape` if the value does not imply them."""
+    """Return `value`, and `dtype` and `shape` if the value does not imply them."""
     written = tensor_document(tensor)
     value = literal_of(tensor)
     if value is not None:
@@ -36,7 +36,7 @@ def short_tensor(tensor: TensorValue) -> dict[str, Any]:
 
 
 def literal_of(tensor: TensorValue) -> Any:
-    """Tensor as nested lists, whose type must be known from elsewhere; None if it is large or has no such form."""
+    """Return a tensor as nested lists, which do not give its type; None if it is large or has no such form."""
     dtype, array = tensor
     if not 0 < array.size <= MOST_NESTED or dtype.is_complex or (dtype is STRING and _is_binary(array)):
         return None
@@ -53,7 +53,7 @@ def literal_of(tensor: TensorValue) -> Any:
 
 
 def fill_of(tensor: TensorValue) -> Any:
-    """Common value of all elements as a literal; None if they differ."""
+    """Return the common value of all elements as a literal; None if they differ."""
     dtype, array = tensor
     if not array.size or not (array.size == 1 or _is_filled(array)):
         return None
@@ -81,12 +81,12 @@ def _decoded(value: Any) -> Any:
 
 
 def _has_words(value: Any) -> bool:
-    """Whether numbers are written as words (`nan`), which imply no type, or bytes as a mapping."""
+    """Whether a value has numbers written as words (`nan`), which imply no type, or bytes written as a mapping."""
     return any(map(_has_words, value)) if isinstance(value, list) else isinstance(value, str | dict)
 
 
 def short_device(device: str) -> str:
-    """`/job:ps/device:CPU:0` as people write it: `/job:ps/cpu:0`."""
+    """Return a device in the short form: `/job:ps/cpu:0` for `/job:ps/device:CPU:0`."""
     return re.sub(r"/device:(CPU|GPU):", lambda found: f"/{found[1].lower()}:", device)
 
 
@@ -94,7 +94,7 @@ def short_device(device: str) -> str:
 
 
 def flow_text(value: Any) -> str:
-    """A value on one line of YAML."""
+    """Return a value as one line of YAML."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{flow_text(key)}: {flow_text(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -104,7 +104,7 @@ def flow_text(value: Any) -> str:
 
 @lru_cache(maxsize=65536)
 def _scalar(kind: type, value: Any, spelled: str) -> str:
-    """Text of a scalar; `kind` and `spelled` distinguish keys that compare equal: 1 and True, 0.0 and -0.0."""
+    """Return the text of a scalar. `kind` and `spelled` distinguish cache keys that compare equal: 1 and True, 0.0 and -0.0."""
     text = str(yaml.dump([value], Dumper=_Dumper, default_flow_style=True, width=1 << 30, allow_unicode=False)).strip()[1:-1]
     if kind is str and text[:1] in "'\"" and _PLAIN.fullmatch(value) and yaml.safe_load(f"[{value}]") == [value]:
         return str(value)

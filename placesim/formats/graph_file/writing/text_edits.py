@@ -1,4 +1,4 @@
-"""A graph file's text as entries whose devices can be changed; all other text and comments stay."""
+"""Edits of devices in a graph file's text; all other text and comments stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from placesim.formats.graph_file.parsing.yaml_tree import pack_mark, resolve_plain
 
 Own = str | None | list[str | None]
-"""Value of an entry's `device`: a text, null, or a list; `ABSENT` if it has none."""
+"""The value of an entry's `device`: a text, null, or a list; `ABSENT` if there is none."""
 ABSENT = "\0absent"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _ALIAS = re.compile(r"\s*:\s*(\*[^\s,\[\]{}]+)")
@@ -19,11 +19,11 @@ _ANCHOR = re.compile(r"(?<=[\s,\[{])&[^\s,\[\]{}]+\s+")
 _FIRST_KEYS = frozenset(("op", "name", "id", "variable", "initializer", "scope", "inputs", "shape", "dtype"))
 """Keys after which a node's `device` is inserted."""
 _STEP = 2
-"""Spaces that an expanded list is set in by."""
+"""Number of spaces by which an expanded list is indented."""
 
 
 class EntryRun(NamedTuple):
-    """Entries of a list, the first and the last of them by number, and the device of a scope around them."""
+    """Consecutive entries of a list, from `first` to `last`, and the device of a scope to put around them."""
 
     list: int
     first: int
@@ -32,13 +32,14 @@ class EntryRun(NamedTuple):
 
 
 class UneditableText(Exception):  # never seen outside of the modules that write plans: the raw form is written in its place
-    """An entry can't be changed in place in the text."""
+    """An entry can't be changed in place in the text; the file is then written in raw form."""
 
 
 class NodeEntry:
     """An entry of `nodes` at its place in the text; aliases are the same entry.
 
-    `children` are those of a scope, which several scopes may share by an alias, None of any other entry; `op` is a node's.
+    `children` are those of a scope, which several scopes may share by an alias, and None for other entries. `op` is that of a
+    node.
     """
 
     __slots__ = ("children", "is_colocated", "is_group", "mapping", "op", "own", "position")
@@ -54,7 +55,7 @@ class NodeEntry:
 
 
 class Literals(NamedTuple):
-    """Literal inputs of an entry: the full name of its node, and of each constant the full name and the type."""
+    """The literal inputs of an entry: the full name of its node, and the full name and type of each constant."""
 
     entry: NodeEntry
     name: str
@@ -62,7 +63,10 @@ class Literals(NamedTuple):
 
 
 class EditableText:
-    """A text and its entries.  Raises UneditableText for one whose nodes are not a list of mappings, or that YAML refuses."""
+    """A text and its entries.
+
+    Raises UneditableText if its nodes are not a list of mappings, or if it is invalid YAML.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -94,15 +98,15 @@ class EditableText:
         return found
 
     def number(self, entries: list[NodeEntry]) -> int:
-        """Number of this list among the text's lists; changes of devices do not alter it."""
+        """Return the index of this list among the text's lists; changes of devices do not change it."""
         return self._numbers[id(entries)]
 
     def list_with(self, entry: NodeEntry) -> list[NodeEntry]:
-        """List that contains an entry."""
+        """Return the list that contains an entry."""
         return self._list_of[entry]
 
     def can_wrap(self, entries: list[NodeEntry]) -> bool:
-        """Whether some of the entries can be put into a scope of their own: each is in a line of its own."""
+        """Whether entries can be put into a new scope, because each is on its own lines."""
         node = self._nodes[self.number(entries)]
         return not node.flow_style and bool(entries) and all(entry.mapping in node.value for entry in entries[:1])
 
@@ -117,7 +121,7 @@ class EditableText:
 
     @property
     def initializers(self) -> set[int]:
-        """Positions of the entries that run the initializers of variables."""
+        """Return the positions of the entries that run the initializers of variables."""
         return {entry.position for entry in self._entries.values() if _value(entry.mapping, "initializer") and entry.is_group}
 
     # --- places in the text -----------------------------------------------------------------------------------------
@@ -126,12 +130,12 @@ class EditableText:
         return int(self._starts[mark.line] + mark.column)
 
     def _alias(self, key: Any) -> tuple[int, int] | None:
-        """Position of an alias as a key's value; None for a plain value."""
+        """Return the position of an alias as a key's value; None for a plain value."""
         found = _ALIAS.match(self.text, self._offset(key.end_mark))
         return None if found is None else found.span(1)
 
     def _end(self, node: Any) -> int:
-        """End of a value's own text; a block's marks extend to the text after it."""
+        """Return the end of a value's own text; the parser's end of a block includes blank text after it."""
         if isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">"):
             return self._offset(node.end_mark)
         if not isinstance(node, yaml.ScalarNode) and node.flow_style:
@@ -141,11 +145,11 @@ class EditableText:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def with_devices(self, devices: Mapping[NodeEntry, Own]) -> str:
-        """The text in which these entries have these devices; `ABSENT` takes one away."""
+        """Return the text with these devices of entries; `ABSENT` removes a device."""
         return self._changed(change for entry, own in devices.items() for change in self._set(entry.mapping, "device", own))
 
     def with_machine(self, devices: Any, config: Mapping[str, Any]) -> str:
-        """Text with another machine, if not None, and changed fields of its config; `ABSENT` removes a field."""
+        """Return the text with another machine, if not None, and changed fields of its config; `ABSENT` removes a field."""
         changes: list[tuple[int, int, str]] = []
         if devices is not None:
             changes += self._set(self.root, "devices", devices)
@@ -157,7 +161,7 @@ class EditableText:
         return self._changed(changes)
 
     def with_placement(self, rows: Mapping[str, str | None]) -> str:
-        """Text with devices by node name, after the existing rows."""
+        """Return the text with devices by node name, after the existing rows."""
         given = _value(self.root, "placement")
         pairs = given.value if isinstance(given, yaml.MappingNode) else ()
         merged = {str(key.value): _device_text(value) for key, value in pairs if key.value not in rows} | dict(rows)
@@ -167,16 +171,16 @@ class EditableText:
         return "\n".join([text, "placement:", *(f"  {_flow(name)}: {_flow(device)}" for name, device in merged.items()), ""])
 
     def with_files(self, moved: Mapping[str, str]) -> str:
-        """The text with feeds of files by other paths."""
+        """Return the text with changed paths of feeds."""
         nodes = [node for key in ("run", "feed") for node in _scalars_of_files(_value(self.root, key))]
         # one that is read by an alias is there twice
         changes = {self._offset(node.start_mark): node for node in nodes if moved.get(node.value, node.value) != node.value}
         return self._changed((at, self._offset(node.end_mark), _flow(moved[node.value])) for at, node in changes.items())
 
     def expanded(self, scopes: Sequence[NodeEntry]) -> str:
-        """Text in which aliases of these scopes' entries are written out.
+        """Return the text with the aliases of these scopes' entries written out.
 
-        Raises UneditableText if none of them has one that can be written out.
+        Raises UneditableText if none of them has an alias that can be written out.
         """
         changes = []
         for scope in scopes:
@@ -189,9 +193,9 @@ class EditableText:
         return self._changed(changes)
 
     def with_constants(self, literals: Sequence[Literals]) -> str:
-        """The text in which literals that entries read are entries in front of them.
+        """Return the text in which literal inputs of entries are separate entries before them.
 
-        Raises UneditableText if they can't be told from the text.
+        Raises UneditableText if the literals can't be found in the text.
         """
         return self._changed(change for known in literals for change in self._with_constants(known))
 
@@ -219,7 +223,7 @@ class EditableText:
         yield first, first, "".join(f"{line}\n{indent}- " for line in lines)
 
     def _copy(self, node: Any, column: int) -> str:
-        """The text of a list, set in below a key in that column."""
+        """Return the text of a list, indented below a key in that column."""
         if node.flow_style or not node.value:
             start = self.text.index("[", self._offset(node.start_mark))
             return self.text[start : self._end(node)]
@@ -236,7 +240,7 @@ class EditableText:
         )
 
     def wrapped(self, runs: Sequence[EntryRun]) -> str:
-        """See the function `wrap_runs`."""
+        """Return the text with entries in new scopes, as the function `wrap_runs` describes."""
         lines = self.text.split("\n")
         deeper, heads = [0] * len(lines), [[] for _ in lines]  # type: list[int], list[list[tuple[int, str]]]
         for run in runs:
@@ -260,7 +264,7 @@ class EditableText:
         return "\n".join(found)
 
     def _set(self, mapping: yaml.MappingNode, name: str, value: Any) -> Iterator[tuple[int, int, str]]:
-        """Text changes that set or remove a mapping's key."""
+        """Yield the text changes that set or remove a mapping's key."""
         rows = mapping.value
         place = next((number for number, (key, _) in enumerate(rows) if key.value == name), None)
         if place is None:
@@ -313,8 +317,10 @@ class EditableText:
 
 
 def wrap_runs(text: str, runs: Sequence[EntryRun]) -> str:
-    """The text with runs of entries in scopes of their own.  Raises UneditableText if an entry shares its line with
-    another."""
+    """Return the text with consecutive entries in new scopes.
+
+    Raises UneditableText if an entry shares its line with another.
+    """
     if not runs:
         return text
     return EditableText(text).wrapped(runs)
@@ -339,7 +345,7 @@ def _scalars_of_files(node: Any) -> Iterator[Any]:
 
 
 def _value(mapping: yaml.MappingNode, name: str) -> Any:
-    """Value of a key, its own or merged; None if there is none."""
+    """Return the value of a key, its own or merged; None if there is none."""
     merged: list[Any] = []
     for key, value in mapping.value:
         if isinstance(key, yaml.ScalarNode) and key.value == name:

@@ -1,4 +1,4 @@
-"""Nodes of a graph -> the variables that they may be the expansion of, for the builder to try."""
+"""Recognition of variables: forms whose expansion may be some nodes of a graph, for the builder to try."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.ops.attributes import Shape
 
 _HANDLES = {"VariableV2": "ref", "VarHandleOp": "resource"}
 _MOST_BEFORE = 12
-"""No initializer that has a short form makes more nodes before the variable."""
+"""Maximum number of nodes that an initializer with a short form makes before the variable."""
 _RANDOM = {
     "random_uniform": ("RandomUniform", (("minval", "min", 0.0), ("maxval", "max", 1.0))),
     "random_normal": ("RandomStandardNormal", (("mean", "mean", 0.0), ("stddev", "stddev", 1.0))),
@@ -23,7 +23,7 @@ _RANDOM = {
 
 
 class VariableForm(NamedTuple):
-    """A variable as an entry; `scope` is its scope with a trailing slash."""
+    """A variable as an entry. `scope` is its scope with a trailing slash."""
 
     name: str
     scope: str
@@ -38,7 +38,7 @@ class VariableForm(NamedTuple):
 
 
 def variable_forms(nodes: Sequence[Node], first: int) -> Iterator[VariableForm]:
-    """Variables that the nodes from `first` on may form, the likeliest first."""
+    """Yield the variables that the nodes from `first` on may form, the most likely first."""
     last = min(first + _MOST_BEFORE, len(nodes))
     handle = next((node for node in nodes[first:last] if node.op in _HANDLES), None)
     if handle is None:
@@ -81,7 +81,7 @@ def _initializers(
 
 
 def _start_of(nodes: Sequence[Node], handle: Node) -> TensorRef | None:
-    """Initial value of the variable, by the op that assigns it."""
+    """Return the initial value of the variable, found through the op that assigns it; None if unknown."""
     for node in nodes[handle.id + 1 : handle.id + 4]:
         if node.op in ("Assign", "AssignVariableOp") and node.input_nodes[:1] == (handle.id,):
             return TensorRef(node.input_nodes[1], node.input_slots[1])
