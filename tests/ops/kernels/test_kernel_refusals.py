@@ -61,6 +61,24 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
         {"T": "int32", "area_range": [1.0, float("nan")]},
         r"Area range must be non-negative: \[1, nan\]",
     ),
+    "offsets of records of one file too many": (
+        "TFRecordDatasetV2",
+        (np.array(b"a", object), np.array(b"\xff", object), np.int64(0), np.array([0, 0], np.int64)),
+        {},
+        "`byte_offsets` must be 1 offsets",
+    ),
+    "a negative offset of records": (
+        "TFRecordDatasetV2",
+        (np.array(b"a", object), np.array(b"", object), np.int64(0), np.array([-3], np.int64)),
+        {},
+        "`byte_offsets` must be 1 offsets",
+    ),
+    "a compression that is no text": (
+        "TextLineDataset",
+        (np.array(b"a", object), np.array(b"\xff", object), np.int64(0)),
+        {},
+        r"\\xff",
+    ),
     "no buckets": ("StringToHashBucket", (np.array([b"a"], object),), {"num_buckets": 0}, "must be at least minimum 1"),
 }
 
