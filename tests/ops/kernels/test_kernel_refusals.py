@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
         "TextLineDataset",
         (np.array(b"a", object), np.array(b"\xff", object), np.int64(0)),
         {},
-        r"\\xff",
+        "Unsupported compression_type",
     ),
     "no buckets": ("StringToHashBucket", (np.array([b"a"], object),), {"num_buckets": 0}, "must be at least minimum 1"),
 }
