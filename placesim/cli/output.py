@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from placesim.cli.command import current_settings
 from placesim.cli.standard_streams import write_complaint, write_result
 from placesim.core.errors import PlacesimError, UsageError
-from placesim.core.escaping import escape, escape_line
+from placesim.core.escaping import escape, escape_data, escape_line
 from placesim.core.files.writer import WholeFiles, join_pieces
 from placesim.core.styled_text import StyledText
 
@@ -31,8 +31,10 @@ def write(text: str, is_styled: bool = False) -> bool:
 
 
 def write_pieces(pieces: Iterable[str]) -> bool:
-    """Print a long result piece by piece. Returns False if the reader has gone; the rest is then not generated."""
-    return all(write(text) for text in join_pieces(pieces))
+    """Print a long result, or one for a program, piece by piece. Returns False if the reader has gone; the rest is then not
+    generated.
+    """
+    return all(write_result(escape_data(text)) for text in join_pieces(pieces))
 
 
 def complain(text: str) -> None:

@@ -129,7 +129,7 @@ def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> N
 
     made = find_form(forms, target.form).write(*subject)
     content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
-    if isinstance(content, str) and target.output is None:
+    if isinstance(content, str) and target.form == "text" and target.output is None:
         write_styled(content)
     elif target.output is None:
         write_content((content,) if isinstance(content, str) else content, None)

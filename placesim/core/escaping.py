@@ -1,6 +1,7 @@
 """Escapes for untrusted text: characters that move the cursor, end a line or are invisible become escape sequences.
 
-Names of files and functions, devices, labels, attrs and whole reports come from elsewhere, and may hold anything.
+Names of files and functions, devices, labels, attrs and whole reports come from elsewhere, and may hold anything.  In the log
+of a workflow, GitHub takes `::name::` at the start of a line and `##[name]` anywhere in it as commands, so they are broken up.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import re
 _UNSEEN = (
     "\x7f-\x9f"  # delete, and the second set of controls
     "\u061c\u200e\u200f\u202a-\u202e\u2060-\u2069"  # what turns the direction of text, and what has no width
-    "\u2028\u2029\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"  # separators, marks, tags
+    "\u2028\u2029\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f"  # separators, marks, tags, what XML has not
     "\ud800-\udfff"  # halves of characters: bytes of names that are no UTF-8
 )
 _CONTROLS = re.compile(f"[\0-\x08\x0b-\x1f{_UNSEEN}]")
 _CONTROLS_AND_ENDS = re.compile(f"[\0-\x1f{_UNSEEN}]")
-_NOT_IN_JSON = re.compile(f"[{_UNSEEN}]")
+_NOT_IN_JSON = re.compile(f"[{_UNSEEN}]|#(?=#\\[)")
+_COMMAND = re.compile(r"#(?=#\[)|(?<!\S):(?=:[A-Za-z])")
+"""First character of a command of GitHub: its runner skips space at the start of a line, and a long line may be wrapped."""
 _SHORT = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 _VISIBLE = bytes(range(0x20, 0x7F))
 _VISIBLE_AND_ENDS = _VISIBLE + b"\n\t"
@@ -23,8 +26,13 @@ _VISIBLE_AND_ENDS = _VISIBLE + b"\n\t"
 
 def escape(text: str) -> str:
     r"""Escape a text of several lines: control characters except line ends and tabs as `\x1b`, bytes that are not UTF-8 as
-    `\xff`.
+    `\xff`, and GitHub's commands.
     """
+    return _break_commands(escape_data(text))
+
+
+def escape_data(text: str) -> str:
+    """Escape the control characters of a text for programs, as `escape` does, and keep GitHub's commands."""
     if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE_AND_ENDS):
         return text  # as nearly every text is, and so it is cheap
     return _CONTROLS.sub(_as_escape, text)
@@ -32,14 +40,18 @@ def escape(text: str) -> str:
 
 def escape_line(text: str) -> str:
     r"""Escape a name, which must not end a line or a column: like `escape`, with `\n` and `\t` for line ends and tabs."""
-    if text.isascii() and not text.encode("ascii").translate(None, _VISIBLE):
-        return text
-    return _CONTROLS_AND_ENDS.sub(_as_escape, text)
+    if not (text.isascii() and not text.encode("ascii").translate(None, _VISIBLE)):
+        text = _CONTROLS_AND_ENDS.sub(_as_escape, text)
+    return _break_commands(text)
+
+
+def _break_commands(text: str) -> str:
+    return _COMMAND.sub(_as_escape, text) if "::" in text or "##[" in text else text
 
 
 def escape_json(text: str) -> str:
     """Escape JSON without changing its meaning; a byte of a file name that is not UTF-8 becomes text (`\\\\xff`)."""
-    return text if text.isascii() and "\x7f" not in text else _NOT_IN_JSON.sub(_as_json, text)
+    return text if text.isascii() and "\x7f" not in text and "##[" not in text else _NOT_IN_JSON.sub(_as_json, text)
 
 
 def _as_escape(found: re.Match[str]) -> str:

@@ -106,7 +106,9 @@ class NodeChecks:
         message = f"NodeDef mentions attr '{name}' not in {format_op_def(definition)}{node_text(node_def.name)}"
         given = tree.get("attrs") if isinstance(tree, dict) else None
         holder = given if isinstance(given, dict) and name in given else tree
-        self._report(key_position(holder, name) if holder is not None else 0, message + (near or _OUTDATED), where)
+        # nodes of one name have the tree of one of them
+        position = key_position(holder, name) if isinstance(holder, dict) and name in holder else part_position(tree)
+        self._report(position, message + (near or _OUTDATED), where)
 
     def _check_deciding(self, node_def: NodeDef, definition: OpDef, tree: Any, where: str) -> bool:
         """Whether all attrs without defaults are present, and attrs that determine numbers of tensors are numbers."""

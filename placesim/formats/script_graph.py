@@ -12,6 +12,9 @@ from array import array
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from placesim.core.dtypes import DTYPES
 from placesim.core.errors import GraphFileError, Location, Problem
 from placesim.formats.recognition import ScriptGraph
 from placesim.formats.tensorflow.graph_def import read_graph_def, write_graph_def
@@ -54,17 +57,46 @@ _OTHERS = {
     ("builtins", "complex"),
     ("builtins", "set"),
     ("builtins", "frozenset"),
-    ("numpy", "dtype"),
-    ("numpy", "ndarray"),
-    ("numpy._core.multiarray", "_reconstruct"),
-    ("numpy._core.multiarray", "scalar"),
-    ("numpy._core.numeric", "_frombuffer"),
-    ("numpy.core.multiarray", "_reconstruct"),
-    ("numpy.core.multiarray", "scalar"),
-    ("numpy.core.numeric", "_frombuffer"),
-    ("_codecs", "encode"),
+    ("placesim.formats.script_graph", "_make_array"),
+    ("placesim.formats.script_graph", "_make_scalar"),
 }
 """Other functions and classes that a pickle may use to create values."""
+
+
+_KINDS = "biufcSUmM"
+"""Kinds of numpy's own types of values, without objects and records."""
+
+
+def _make_array(dtype: str, shape: tuple[int, ...], elements: bytes | list[Any]) -> Any:
+    """An array of a type by its name.  Raises UnpicklingError for a type of no values, ValueError for a wrong size."""
+    if isinstance(elements, list):
+        found = np.empty(len(elements), object)
+        found[:] = elements
+        return found.reshape(shape)
+    own = {known.numpy.name: known.numpy for known in DTYPES.values() if known.numpy.kind not in "OSU"}
+    kind = own[dtype] if dtype in own else np.dtype(dtype)
+    if dtype not in own and kind.kind not in _KINDS:
+        raise pickle.UnpicklingError(f"unsupported type {dtype}")
+    return np.frombuffer(bytearray(elements), kind).reshape(shape) if elements else np.empty(shape, kind)
+
+
+def _make_scalar(*parts: Any) -> Any:
+    return _make_array(*parts)[()]
+
+
+class _Pickler(pickle.Pickler):
+    """Writes arrays by their names of types: numpy's own pickles can make a type that takes any bytes for objects."""
+
+    def reducer_override(self, value: Any) -> Any:
+        """How a value is made again: an array or a number of numpy's by `_make_array`."""
+        if isinstance(value, np.dtype):
+            raise pickle.PicklingError("a type of numpy's is no value")
+        if not isinstance(value, np.ndarray | np.generic):
+            return NotImplemented
+        array = np.asarray(value)
+        elements = array.reshape(-1).tolist() if array.dtype.hasobject else array.tobytes()
+        name = array.dtype.name if array.dtype.kind == "V" or array.dtype.name.startswith("float8") else array.dtype.str
+        return (_make_array if isinstance(value, np.ndarray) else _make_scalar), (name, array.shape, elements)
 
 
 class _Values(pickle.Unpickler):
@@ -95,7 +127,9 @@ def write_script_graph(file: GraphFile) -> ScriptGraph:
         inventory=file.inventory,
         links=file.links,
     )
-    return ScriptGraph(pickle.dumps(recorded, pickle.HIGHEST_PROTOCOL))
+    written = io.BytesIO()
+    _Pickler(written, pickle.HIGHEST_PROTOCOL).dump(recorded)
+    return ScriptGraph(written.getvalue())
 
 
 def read_script_graph(data: ScriptGraph, registry: Registry | None = None) -> GraphFile:

@@ -243,6 +243,13 @@ def test_a_machine_that_is_none(shell: Shell) -> None:
     assert shell("check", graph, "--cpu", "0").output == f"{graph}:1:1: placeable: {error}"
 
 
+def test_a_machine_without_tasks(shell: Shell) -> None:
+    ended = shell("explain", shell.write("g.yaml", "devices: [{tasks: 0}]\nnodes: [{op: NoOp, name: a}]\n"))
+    assert ended.code == 1
+    assert ended.output.startswith("FailedPreconditionError: No devices are registered\n")
+    assert "bug in placesim" not in ended.complaint
+
+
 def test_a_node_of_a_scope_may_move_alone(shell: Shell) -> None:
     scope = (
         "{scope: tower, device: '/job:w/gpu:0', nodes: [{op: Neg, name: a, inputs: [1.0]}, {op: Neg, name: b, inputs: [a]}]}"

@@ -1,4 +1,4 @@
-"""Names, labels, files and reports that hold control characters: none of them reaches what is printed."""
+"""Names, labels, files and reports that hold control characters or GitHub's commands: none of them reaches what is printed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import json
 import os
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.cli.shell import ROOT, CommandResult, Shell
 
 TOWERS = str(ROOT / "graphs" / "towers.yaml")
-BAD = "\x1b[31m\n\r\t\x9b\u2028\u202e%,:'\"&<b>"
-CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]")
+BAD = "\x1b[31m\n::error::x##[error]y\r\t\x9b\u2028\u202e\uffff%,:'\"&<b>"
+CONTROLS = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff\ufffe\uffff]")
+COMMANDS = re.compile(r"^\s*::[a-z-]+ ?.*?::|##\[", re.MULTILINE)
 LATER_LINE = re.compile(r"  |device annotations in the file: |\w+Error: ")
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 A = {"op": "Const", "name": "a", "value": 1.0, "dtype": "float"}
@@ -65,6 +67,7 @@ FORMS = (
     ("check",),
     ("check", "--rule", "max-transfers=0", "--rule", "no-soft-fallback", "--format", "github"),
     ("check", "--format", "sarif"),
+    ("check", "--format", "junit"),
     ("diff", TOWERS),
     ("diff", TOWERS, "--format", "json"),
 )
@@ -74,12 +77,15 @@ def check_clean(command: tuple[str, ...], ended: CommandResult) -> None:
     """No control characters, lines that are what they should be, and JSON that can be read."""
     for text in ended[1:]:
         assert not CONTROLS.search(STYLES.sub("", text))
+    assert not COMMANDS.search(ended.complaint if "github" in command else STYLES.sub("", ended.output + ended.complaint))
     assert "bug in placesim" not in ended.complaint
     assert all(LATER_LINE.match(line) for line in ended.complaint.splitlines()[1:])
     if "json" in command or "sarif" in command:
         list(map(json.loads, ended.output.splitlines()))
+    if "junit" in command:
+        ElementTree.fromstring(ended.output.encode())
     if "github" in command:
-        assert all(line.startswith("::error file=") for line in ended.output.splitlines())
+        assert all(line.startswith("::error file=") and "##[" not in line for line in ended.output.splitlines())
     if command == ("show",):
         assert {line.count("\t") for line in ended.output.splitlines()} <= {4}
 

@@ -249,6 +249,12 @@ def test_a_function_of_a_graph_file_is_checked_as_one_of_a_graph_def(body: str) 
     assert problem.message.startswith(BAD_BODIES[body])
 
 
+def test_nodes_of_one_name_in_a_function() -> None:
+    body = "[{op: NoOp, name: a, attrs: {U: 3}}, {op: NoOp, name: a}]"
+    with pytest.raises(GraphFileError, match=r"g\.yaml:1:\d+: NodeDef mentions attr 'U' not in Op<name=NoOp;"):
+        read_graph_file(f"functions: [{{name: f, nodes: {body}}}]\nnodes: []\n", "g.yaml")
+
+
 def test_a_function_must_not_bear_the_name_of_an_op() -> None:
     with pytest.raises(GraphFileError, match=r"g\.yaml:1:20: Cannot add function 'NoOp' because an op with the same name"):
         read_graph_file("functions: [{name: NoOp}]\nnodes: []\n", "g.yaml")

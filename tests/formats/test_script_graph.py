@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import pickle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import placesim
+from placesim.core.dtypes import DTYPES
 from placesim.core.errors import GraphFileError, Location, PlacesimError
 from placesim.formats.recognition import ScriptGraph
-from placesim.formats.script_graph import read_script_graph
+from placesim.formats.script_graph import _make_array, _Pickler, _Values, read_script_graph
 
 MAGIC = b"\x93placesim script graph 1\n"
 """With it a file was once taken for a script's graph."""
@@ -24,6 +27,9 @@ CALLABLES = [
     ("placesim.graph.node_patterns", "translate"),
     ("placesim.core.errors", "Location.__new__"),
     ("placesim.core.errors", "escape_line"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "scalar"),
 ]
 
 
@@ -51,6 +57,46 @@ def test_a_script_answers_with_no_code(module: str, name: str, tmp_path: Path) -
     with pytest.raises(GraphFileError, match=f"unsupported value {module}.{name}"):
         read_script_graph(ScriptGraph(call(module, name, f"touch {canary}")))
     assert not canary.exists()
+
+
+class _Forged:
+    """A pickle of an array whose type takes numbers for the addresses of objects."""
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype = dtype
+
+    def __reduce__(self) -> Any:
+        return _make_array, (self._dtype, (1,), b"A" * 16)
+
+
+@pytest.mark.parametrize("dtype", ["O", "V8", "i4,O", "O8,O8"])
+def test_no_type_of_an_array_has_objects(dtype: str) -> None:
+    with pytest.raises(GraphFileError, match="cannot read what a script built: unsupported type"):
+        read_script_graph(ScriptGraph(pickle.dumps(_Forged(dtype))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array([[1, 2]], np.int16),
+        np.array([], np.float32),
+        np.zeros((0, 3), np.complex64),
+        np.float64(1.5),
+        np.array([b"a", [1]], object),
+        np.array(["a", "bc"]),
+        np.array(True),
+        *(np.zeros(2, known.numpy) for known in DTYPES.values()),
+    ],
+    ids=lambda value: str(value.dtype),
+)
+def test_arrays_are_made_again(value: Any) -> None:
+    written = io.BytesIO()
+    _Pickler(written).dump(value)
+    found = _Values(io.BytesIO(written.getvalue())).load()
+    assert type(found) is type(value)
+    assert found.dtype == value.dtype
+    assert found.shape == value.shape
+    assert found.tolist() == value.tolist()
 
 
 def test_an_answer_that_is_no_graph() -> None:

@@ -136,3 +136,26 @@ def test_a_report_is_frozen() -> None:
     report = placesim.place({"nodes": [{"op": "NoOp"}]})
     with pytest.raises(AttributeError):
         report.style = "classic"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("part", ["{}", "[[", "\n", " ", ".data-00000-of-00001:"])
+def test_a_long_error_is_told_at_once(part: str) -> None:
+    """Messages on which backtracking patterns never end."""
+    told = format_error(InvalidArgumentError(f"'{part * (1 << 19)}' is wrong\n [[{{{{node a}}}}]]\n"))
+    assert told.endswith("' is wrong\n")
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("a [[{{node b}}]]", "a"),
+        ("a\n\t [[{{node b}}]] \n", "a"),
+        ("a [[b]]\n [[c]]", "a [[b]]"),
+        ("a [[b]] c", "a [[b]] c"),
+        ("a [[b]] [[c]]", "a"),
+        ("a [[]]", "a"),
+        ("a [[]", "a [[]"),
+    ],
+)
+def test_the_node_at_the_end_of_a_message_is_left_out(message: str, told: str) -> None:
+    assert format_error(InvalidArgumentError(message)) == f"InvalidArgumentError: {told}\n"

@@ -23,7 +23,8 @@ def expand_snappy(data: bytes) -> bytes:
             position += length
         elif 0 < distance <= len(made):
             while length > 0:  # a copy may reach into what it writes
-                piece = made[-distance:][:length]
+                start = len(made) - distance
+                piece = made[start : start + length]
                 made += piece
                 length -= len(piece)
         else:

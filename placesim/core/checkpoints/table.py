@@ -21,6 +21,8 @@ TABLE_MAGIC = bytes.fromhex("57fb808b247547db")
 _FOOTER_BYTES = 48
 _TRAILER_BYTES = 5
 _MAX_KEY_BYTES = 1 << 16
+MAX_KEYS_BYTES = 1 << 28
+"""Limit for all keys together: a key that differs from the one before in its last bytes takes only a few in the file."""
 _BLOCK_BYTES = 262144
 _RESTART_INTERVAL = 16
 _PLAIN, _SNAPPY = 0, 1
@@ -44,12 +46,15 @@ def read_table(data: bytes | memoryview) -> Iterator[tuple[bytes, bytes]]:
 def _entries(view: memoryview, footer: memoryview) -> Iterator[tuple[bytes, bytes]]:
     _, position = _read_handle(footer, 0)
     index, _ = _read_handle(footer, position)
-    last = None
+    last, keys_bytes = None, 0
     for _, handle in _block_entries(_block(view, *index)):
         place, _ = _read_handle(handle, 0)
         for key, value in _block_entries(_block(view, *place)):
             if last is not None and key <= last:
                 raise DataLossError("corrupted table: its keys are not in order")
+            keys_bytes += len(key)
+            if keys_bytes > MAX_KEYS_BYTES:
+                raise DataLossError(f"table too large: its keys have more than {MAX_KEYS_BYTES} bytes")
             last = key
             yield key, value
 

@@ -167,8 +167,8 @@ def _empty(shape: tuple[int, ...], dtype: DataType) -> np.ndarray[Any, Any]:
 
 def _number(entries: dict[str, str], key: str, default: Any) -> Any:
     text = entries.get(key, "")
-    if text and not text.isdecimal():
-        raise GraphBuildError(f"wrong {key} of a tensor's content: got '{text}', expected 0 or more")
+    if text and not (text.isdecimal() and len(text) < 20):
+        raise GraphBuildError(f"wrong {key} of a tensor's content: got {spell(text)}, expected 0 or more, below 10**19")
     return int(text) if text else default
 
 

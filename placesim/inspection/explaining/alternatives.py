@@ -181,7 +181,7 @@ def _remedies(setting: Setting, found: Proof | None, conflict: Sequence[Annotati
         yield SoftPlacementSwitch(True)
     for spec in (parse_runtime_name(a.text) for a in conflict if a.kind != AnnotationKind.LABEL):
         yield from _missing_devices(setting, spec)
-    if "GPU" not in setting.devices.types:
+    if setting.devices.devices and "GPU" not in setting.devices.types:
         yield more_devices(setting.devices, setting.devices.client.spec.address_space, "GPU")
     if found is not None:
         yield from _type_edits(setting.graph, found)

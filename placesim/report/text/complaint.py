@@ -20,7 +20,6 @@ from placesim.runtime.sessions.outcome import Outcome
 
 Locate = Callable[[str], Location | None]
 
-_TAIL = re.compile(r"\s*\[\[[^\n]*\]\]\s*\Z")
 _INDENT = "  "
 _DEVICE = "a device is written '/cpu:0', '/gpu:1', '/gpu:*' or '/job:ps/task:0/cpu:0'"
 _HINTS = (
@@ -32,11 +31,11 @@ _HINTS = (
     (r"unknown key in a graph file: got 'nbformat'", "convert a notebook to a script with `jupyter nbconvert --to script`"),
     (r"got a checkpoint's index", "to load variables from a checkpoint, use --checkpoint PREFIX"),
     (
-        r"\.data-\d{5}-of-\d{5}:\S* not (UTF-8|valid)",
+        r"\.data-\d{5}-of-\d{5}:[\d:]* not (UTF-8|valid)",
         "a checkpoint holds values, not a graph; load it with --checkpoint PREFIX",
     ),
     (
-        r"[`'][^`']*\{\w*\}[^`']*[`'] is not a valid",
+        r"[`'][^`'{}]*\{\w*\}[^`']*[`'] is not a valid",
         "in quotes, '{i}' is the copy's index in a scope with a list of devices",
     ),
     (r"type attr not found: (\w+)", r"the call must set it: f: {func: NAME, attrs: {\1: float}}"),
@@ -104,7 +103,7 @@ def _message_lines(error: PlacesimError, locate: Locate) -> Iterator[str]:
         for problem in error.problems:
             yield from _lines(str(problem))
         return
-    message = _TAIL.sub("", error.message)
+    message = _without_tail(error.message)
     yield from _lines(replace_tags(message, lambda name: _place(name, locate)))
     if error.node is not None and isinstance(error, OpError) and node_tag(error.node) not in message:
         yield _place(error.node, locate) + (f" on {error.device}" if error.device else "")
@@ -119,6 +118,13 @@ def _lines(text: str) -> list[str]:
 def _place(name: str, locate: Locate) -> str:
     location = locate(name)
     return f"node {name} (defined at {escape_line(location.file)}:{location.line})" if location is not None else f"node {name}"
+
+
+def _without_tail(message: str) -> str:
+    """A message without `[[{{node x}}]]` at its end."""
+    text = message.rstrip()
+    start = text.find("[[", text.rfind("\n") + 1)
+    return text[:start].rstrip() if start >= 0 and text.endswith("]]", start + 2) else message
 
 
 def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from placesim.core.checkpoints.snappy import expand_snappy
-from placesim.core.checkpoints.table import read_table, write_table
+from placesim.core.checkpoints.table import MAX_KEYS_BYTES, read_table, write_table
 from placesim.core.errors import DataLossError
 from tests.core.checkpoints.checkpoint_files import table
 
@@ -22,6 +22,14 @@ def test_a_table_gives_back_its_entries() -> None:
     ):
         with pytest.raises(DataLossError, match=message):
             list(read_table(damaged))
+
+
+def test_keys_that_take_few_bytes_in_the_file_are_limited() -> None:
+    common = b"k" * 65000
+    data = write_table((common + number.to_bytes(3, "big"), b"") for number in range(1 + MAX_KEYS_BYTES // len(common)))
+    with pytest.raises(DataLossError, match="table too large: its keys have more than 268435456 bytes"):
+        for _ in read_table(data):
+            pass
 
 
 def test_snappy_is_expanded() -> None:

@@ -10,7 +10,9 @@ from placesim.core.errors import GraphFileError
 from placesim.core.suggestions import did_you_mean
 from placesim.formats import problems
 from placesim.formats.graph_file.parsing.yaml_tree import Mapping, key_position, resolve_plain, value_position
+from placesim.formats.graph_file.plain_values import read_seconds, size_value
 from placesim.formats.graph_file.reader import read_graph_file
+from placesim.formats.problems import InvalidValue
 
 COUNT = 3000
 
@@ -60,3 +62,13 @@ def test_an_integer_that_cannot_be_printed_is_text(text: str) -> None:
 
 def test_an_integer_in_base_60() -> None:
     assert resolve_plain("-1:59:59") == -7199
+
+
+def test_amounts_with_much_space() -> None:
+    """A text on which a backtracking matcher never ends."""
+    space = " " * (1 << 20)
+    assert size_value(f"{space}1{space}KiB{space}") == 1024
+    assert read_seconds(f"1{space}ms") == 1e-3
+    assert read_seconds(f"1{space}!") is None
+    with pytest.raises(InvalidValue, match="bad size"):
+        size_value(f"1{space}!")

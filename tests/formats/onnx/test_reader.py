@@ -142,6 +142,7 @@ def test_weights_may_lie_beside_the_model(tmp_path: Path) -> None:
         ("short.bin", {}, "wrong size of a tensor's content: got 3 bytes, expected 1600 for float of shape [400]"),
         ("short.bin", {"offset": "4", "length": "1600"}, "weights file 'short.bin' too short: got 3 bytes, expected 1604"),
         ("short.bin", {"offset": "-1"}, "wrong offset of a tensor's content: got '-1'"),
+        ("short.bin", {"length": "9" * 5000}, "wrong length of a tensor's content: got '99999"),
         ("circle", {}, "no weights file: got location 'circle', expected a file beside the model"),
         ("a\0b", {}, "no weights file: got location 'a\\x00b', expected a file beside the model"),
     ],

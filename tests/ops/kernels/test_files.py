@@ -19,6 +19,7 @@ from placesim.core.errors import (
 )
 from placesim.ops.kernels.kernel import KernelWait
 from placesim.ops.kernels.shapes import ShapeError
+from placesim.ops.process.memory_limit import AllocationRefusal, ProcessMemory, serving_memory
 from tests.ops.kernels.kernel_calls import Machine, shapes
 
 
@@ -140,6 +141,21 @@ def test_files_are_written_read_and_found(tmp_path: Path) -> None:
     assert caught.value.message == "/nowhere/a; No such file or directory"
     with pytest.raises(InvalidArgumentError, match=r"Input filename tensor must be scalar, but had shape: \[1\]"):
         machine.run("ReadFile", strings("a"))
+
+
+def test_a_pattern_leads_down_alone(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    machine = Machine()
+    assert machine.run("MatchingFiles", scalar(tmp_path / "a" / ".." / "*")).tolist() == [f"{tmp_path}/a/../a".encode()]
+    assert machine.run("MatchingFiles", scalar(tmp_path / "*" / ".." / "*")).tolist() == []
+
+
+def test_paths_through_links_to_a_folder_above_stay_within_memory(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(tmp_path)
+    pattern = scalar("/".join([str(tmp_path), *"*" * 15]))
+    with serving_memory(ProcessMemory(1 << 20)), pytest.raises(AllocationRefusal):
+        Machine().run("MatchingFiles", pattern)
 
 
 def queue_of(machine: Machine, *names: object) -> Any:

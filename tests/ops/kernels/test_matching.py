@@ -6,7 +6,7 @@ import pytest
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.kernels.string.matching import compile_pattern, replace_all, replace_first
-from placesim.ops.process.memory_limit import GrowingText
+from placesim.ops.process.memory_limit import AllocationRefusal, GrowingText, ProcessMemory, serving_memory
 from tests.ops.kernels.kernel_calls import Machine
 
 REPLACEMENTS = [
@@ -36,6 +36,11 @@ def test_matching_is_linear_in_the_text() -> None:
     """A pattern on which a backtracking matcher never ends."""
     found = Machine().run("StaticRegexFullMatch", [b"a" * 5000, b"a" * 5000 + b"b"], pattern="(a|aa)*b")
     assert found.tolist() == [False, True]
+
+
+def test_a_rewrite_that_repeats_its_match_stays_within_memory() -> None:
+    with serving_memory(ProcessMemory(1 << 22)), pytest.raises(AllocationRefusal):
+        replace_first(compile_pattern(b"a*"), b"\\0" * 100_000, b"a" * (1 << 20), GrowingText())
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,11 @@ MAX_NUMPY_RANK = 64
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """The input with the shape that `[rank]` spells, in which one dimension may be -1; errors as of `requested_shape`."""
     tensor, sizes = inputs
-    return (tensor.reshape(requested_shape(tensor.shape, sizes)),)
+    shape = requested_shape(tensor.shape, sizes)
+    try:
+        return (tensor.reshape(shape),)
+    except ValueError:  # numpy multiplies the other dimensions of an empty tensor
+        raise UnimplementedError(f"placesim cannot hold a tensor of shape {format_dims(shape)}") from None
 
 
 def requested_shape(shape: tuple[int, ...], sizes: Tensor) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ def _of_files(filenames: Any, read: Read) -> ElementSequence:
 
 
 def _compression(value: Any) -> str:
-    found: str = flat_strings(scalar_argument(value, "compression_type"))[0].decode()
+    found: str = flat_strings(scalar_argument(value, "compression_type"))[0].decode(errors="backslashreplace")
     if found not in ("", "ZLIB", "GZIP"):
         raise InvalidArgumentError("Unsupported compression_type.")
     return found
@@ -105,16 +105,19 @@ def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The records of TFRecord files, scalars, from an offset on where offsets are given, one for each file.
 
-    Raises InvalidArgumentError for file names of a rank above 1.  An iteration raises what a file that cannot be read gives
-    (NotFoundError), and DataLossError for one that is damaged.
+    Raises InvalidArgumentError for file names of a rank above 1, other numbers of offsets, and negative ones.  An iteration
+    raises what a file that cannot be read gives (NotFoundError), and DataLossError for one that is damaged.
     """
     # other than the readers of lines and of fixed records it takes any compression for none
-    kind = flat_strings(scalar_argument(inputs[1], "compression_type"))[0].decode()
+    kind = flat_strings(scalar_argument(inputs[1], "compression_type"))[0].decode(errors="backslashreplace")
     names = list(map(file_name, flat_strings(inputs[0])))
-    starts = dict(zip(names, map(int, np.asarray(inputs[3]).reshape(-1)), strict=True)) if len(inputs) > 3 else {}
+    offsets = np.asarray(inputs[3]).reshape(-1).tolist() if len(inputs) > 3 else [0] * len(names)
+    if len(offsets) != len(names) or min(offsets, default=0) < 0:
+        raise InvalidArgumentError(f"`byte_offsets` must be {len(names)} offsets, one for each file. Got: {offsets[:9]}")
+    starts = dict(zip(names, offsets, strict=True))
 
     def read(name: str) -> Iterator[bytes]:
-        found = tf_records(decompress(read_bytes(context.files, name), kind), starts.get(name, 0))
+        found = tf_records(decompress(read_bytes(context.files, name), kind), starts[name])
         return (record for _, record in found)
 
     return _of_files(inputs[0], read)

@@ -22,10 +22,12 @@ from placesim.ops.kernels.data.values import (
     build_dataset,
     build_infer_dataset,
     function_caller,
+    scalar_argument,
     signature,
 )
-from placesim.ops.kernels.kernel import KernelContext, Table
+from placesim.ops.kernels.kernel import KernelContext, Table, Tensor
 from placesim.ops.kernels.philox import WordStream, seeded_philox
+from placesim.ops.kernels.shapes import format_dims
 
 Call = Callable[[Element], Sequence[Any]]
 
@@ -74,19 +76,22 @@ class _RandomIterator(Iterator[Element]):
 
 
 def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Random numbers of 32 bits as int64, the same in each iteration; two zeros for seeds mean any."""
-    seeds = SeedGenerator(int(inputs[0]), int(inputs[1]), reshuffles=False)
+    """Random numbers of 32 bits as int64, the same in each iteration; two zeros for seeds mean any.
+
+    InvalidArgumentError for seeds that are no scalars.
+    """
+    first, second = (scalar_argument(value, name) for value, name in zip(inputs, ("seed", "seed2"), strict=False))
+    seeds = SeedGenerator(first, second, reshuffles=False)
     return ElementSequence(*signature(attrs), lambda: _RandomIterator(seeds.next_seeds()), INFINITE)
 
 
 def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """The rows of a sparse tensor: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
 
-    Raises InvalidArgumentError for an empty shape, and for rows that are out of order.
+    Raises InvalidArgumentError for inputs of other ranks or sizes, an empty shape, and rows that are out of order.
     """
     indices, values, dims = (np.asarray(value) for value in inputs)
-    if not dims.size:
-        raise InvalidArgumentError("Dense shape must have a positive number of dimensions")
+    _check_sparse(indices, values, dims)
     rows = indices[:, 0] if len(indices) else np.zeros(0, np.int64)
     if np.any(np.diff(rows) < 0):
         raise InvalidArgumentError(
@@ -94,18 +99,39 @@ def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
             "supported."
         )
     count = int(dims[0])
-    bounds = np.searchsorted(rows, np.arange(count + 1))
 
     def start() -> Iterator[Element]:
         return map(row, range(count))
 
     def row(number: int) -> Element:
-        part = slice(bounds[number], bounds[number + 1])
+        part = slice(*np.searchsorted(rows, (number, number + 1)))
         return indices[part, 1:], values[part], dims[1:]
 
     inner = dims.size - 1
     shapes = (Shape((-1, inner)), Shape((-1,)), Shape((inner,)))
     return ElementSequence((INT64, attrs["Tvalues"], INT64), shapes, start, count)
+
+
+def _check_sparse(indices: Tensor, values: Tensor, dims: Tensor) -> None:
+    for tensor, rank, name, kind in (
+        (indices, 2, "indices", "matrix"),
+        (values, 1, "values", "vector"),
+        (dims, 1, "shape", "vector"),
+    ):
+        if tensor.ndim != rank:
+            raise InvalidArgumentError(f"Input {name} must be a {kind}. Got: {format_dims(tensor.shape)}")
+    if len(values) != len(indices):
+        raise InvalidArgumentError(
+            f"Number of values must match first dimension of indices. Got {len(values)} values, indices shape: "
+            f"{format_dims(indices.shape)}"
+        )
+    if len(dims) != indices.shape[1]:
+        raise InvalidArgumentError(
+            f"Number of dimensions must match second dimension of indices. Got {len(dims)} dimensions, indices shape: "
+            f"{format_dims(indices.shape)}"
+        )
+    if not dims.size:
+        raise InvalidArgumentError("Dense shape must have a positive number of dimensions")
 
 
 TABLE: Table = {

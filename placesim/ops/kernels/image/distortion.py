@@ -93,11 +93,11 @@ def _check_attrs(attrs: Attrs) -> None:
         raise InvalidArgumentError(f"Min object covered must be non-negative: {covered:g}")
     if len(aspects) != 2:
         raise InvalidArgumentError("Aspect ratio range field must specify 2 dimensions")
-    if min(aspects) <= 0:
+    if not all(aspect > 0 for aspect in aspects):
         raise InvalidArgumentError(f"Aspect ratio range must be non-negative: {_range_text(aspects)}")
     if len(areas) != 2:
         raise InvalidArgumentError("Area range field must specify 2 dimensions")
-    if min(areas) <= 0:
+    if not all(area > 0 for area in areas):
         raise InvalidArgumentError(f"Area range must be non-negative: {_range_text(areas)}")
     if max(areas) > 1:
         raise InvalidArgumentError(f"Area range must be less then or equal to 1.0: {_range_text(areas)}")
@@ -217,7 +217,8 @@ def _width_of(height: int, aspect: np.float32) -> int:
 
 
 def _round(number: Any) -> int:
-    return int(np.rint(number))
+    # C++ makes 0 of what is too large for its integers
+    return int(np.rint(number)) if np.isfinite(number) else 0
 
 
 def _covers(crop: Box, share: np.float32, objects: Sequence[Box]) -> bool:

@@ -20,7 +20,7 @@ from placesim.core.files.access import FileAccess
 from placesim.core.files.reader import read_file
 from placesim.core.files.writer import write_whole
 from placesim.ops.kernels.file_errors import file_error
-from placesim.ops.process.memory_limit import GrowingText, check_text
+from placesim.ops.process.memory_limit import ELEMENT_BYTES, GrowingText, check_text
 
 DEFLATED_BYTES, INFLATED_BYTES = 1 << 16, 1 << 20
 """Compressed and decompressed bytes per piece, since the decompressed size is unknown beforehand."""
@@ -72,16 +72,24 @@ def append_bytes(files: FileAccess, name: str, data: bytes) -> None:
 
 
 def matching_paths(files: FileAccess, pattern: str) -> list[str]:
-    """Files that match a pattern with `*`, `?` and `[...]`, none of which match `/`.
+    """Files that match a pattern with `*`, `?` and `[...]`, none of which match `/`; no folder has an entry `..` to match.
 
     Raises PermissionDeniedError if the pattern begins in, or leads to, a folder that the graph may not read.
     """
-    start = Path(*itertools.takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts))
-    files.readable(start if glob.has_magic(pattern) else start.parent)
+    parts = Path(pattern).parts
+    start = tuple(itertools.takewhile(lambda part: not glob.has_magic(part), parts))
+    files.readable(Path(*start) if glob.has_magic(pattern) else Path(*start).parent)
+    if ".." in parts[len(start) :]:
+        return []
+    found: list[str] = []
+    growing = GrowingText()
     try:
-        found = sorted(glob.glob(pattern, include_hidden=True))
+        for name in glob.iglob(pattern, include_hidden=True):  # links to a folder above make any number of paths
+            growing.add(len(name) + ELEMENT_BYTES)
+            found.append(name)
     except (OSError, ValueError):
         return []
+    found.sort()
     for folder in {os.path.dirname(name) for name in found}:
         files.readable(folder)
     return found

@@ -17,7 +17,7 @@ from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, Ten
 from placesim.ops.kernels.memory_rules import writes_variables
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, format_dims, merge, with_rank
 from placesim.ops.kernels.state import update_rules
-from placesim.ops.kernels.state.variables import find_variable, ref_output, value_of
+from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_value
 from placesim.ops.process.buffer_ownership import may_overwrite
 from placesim.ops.process.intra_op_threads import spread
 
@@ -143,14 +143,14 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 
-def training_values(rule: Rule, inputs: Sequence[Any], context: KernelContext) -> dict[str, Tensor]:
+def training_values(rule: Rule, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> dict[str, Tensor]:
     """The op's inputs by name, values in the variables' place.
 
-    Raises InternalError if a resource variable does not exist or is something else, FailedPreconditionError if a ref was never
-    written.
+    Raises InternalError if a resource variable does not exist or is something else, also of another type;
+    FailedPreconditionError if a ref was never written.
     """
     try:
-        values = [value_of(holder, context) for holder in inputs[: rule.variables]]
+        values = [typed_value(holder, context, attrs["T"]) for holder in inputs[: rule.variables]]
     except (InvalidArgumentError, NotFoundError):
         raise InternalError("Invalid variable reference.") from None
     return dict(zip(rule.inputs, [*values, *inputs[rule.variables :]], strict=True))
@@ -167,7 +167,7 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         is_free = _overwritable(inputs[: rule.variables], context)
-        named = training_values(rule, inputs, context)
+        named = training_values(rule, inputs, attrs, context)
         # all checks come before the first change: a refused op leaves its variables as they were
         for check in rule.checks:
             check(named)

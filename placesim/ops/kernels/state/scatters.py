@@ -17,7 +17,7 @@ from placesim.ops.kernels.device_resources import VariableResource
 from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, Tensor, per_element
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
-from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
+from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
 
 # --- kernels --------------------------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         variable = find_variable(inputs[0], context)
         indices, updates = np.asarray(inputs[1]), np.asarray(inputs[2])
-        params = np.array(value_of(variable, context))
+        params = np.array(typed_value(variable, context, attrs["dtype"] if "dtype" in attrs else attrs["T"]))
         _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], VariableResource))
         # a ref op divides by 0 as the processor does
         if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], VariableResource) and (updates == 0).any():

@@ -16,7 +16,7 @@ from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
 from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, per_element
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank_at_least
-from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, value_of
+from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, typed_value
 
 # --- kernels --------------------------------------------------------------------------------------------------------
 
@@ -31,7 +31,7 @@ def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         ignore_bad = ignores_bad_indices(attrs)
         variable = find_variable(inputs[0], context)
-        params = np.array(value_of(variable, context))
+        params = np.array(typed_value(variable, context, attrs["T"]))
         # what was written before a bad index stays written
         try:
             scatter_slices(combine, params, np.asarray(inputs[1]), np.asarray(inputs[2]), ignore_bad)

@@ -86,7 +86,7 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
     """
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-        named = training_values(rule, inputs, context)
+        named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
             # one check looks at an attr; an input of the same name would go before it
             check({**attrs, **named})

@@ -29,7 +29,7 @@ from placesim.ops.kernels.shapes import (
     unchanged,
     with_rank_at_least,
 )
-from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, value_of
+from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
 
 # --- kernels --------------------------------------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     Raises InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
     """
     holder, *rest = inputs
-    (updated,) = update_strided_slice((value_of(holder, context), *rest), attrs)
+    (updated,) = update_strided_slice((typed_value(holder, context, attrs["T"]), *rest), attrs)
     find_variable(holder, context).value = updated
     return ref_output(holder)
 
@@ -51,7 +51,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one. Raises
     InvalidArgumentError for params of too low a rank, and an index that is in no batch.
     """
-    params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
+    params, indices = typed_value(inputs[0], context, attrs["dtype"]), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
     if batch_dims < 0:
         raise InvalidArgumentError(f"batch_dims is negative ({batch_dims})")
@@ -94,7 +94,7 @@ def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
     Raises InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
     """
-    params, indices = value_of(inputs[0], context), np.asarray(inputs[1])
+    params, indices = typed_value(inputs[0], context, attrs["dtype"]), np.asarray(inputs[1])
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 
 

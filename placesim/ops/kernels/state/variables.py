@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from placesim.core.dtypes import DataType
 from placesim.core.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from placesim.ops.attributes import Attrs, Shape
 from placesim.ops.kernels.abstract_tensor import own_copy
@@ -55,6 +56,20 @@ def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) 
     if variable.value is None:
         raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
     return np.asarray(variable.value)
+
+
+def check_type(variable: VariableResource, dtype: DataType, verb: str) -> None:
+    """Raise InvalidArgumentError for a variable of another type than the op's, at which TensorFlow's process may end."""
+    if variable.dtype is not dtype:
+        raise InvalidArgumentError(
+            f"Trying to {verb} variable with wrong dtype. Expected {dtype.name} got {variable.dtype.name}"
+        )
+
+
+def typed_value(holder: VariableResource | ResourceHandle, context: KernelContext, dtype: DataType) -> Tensor:
+    """The value of a variable of this type; raises as `value_of` and `check_type`."""
+    check_type(find_variable(holder, context), dtype, "use")
+    return value_of(holder, context)
 
 
 def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
@@ -140,10 +155,7 @@ def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     Raises FailedPreconditionError if it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
     """
     variable = _readable_variable(inputs[0], context)
-    if variable.dtype is not attrs["dtype"]:
-        raise InvalidArgumentError(
-            f"Trying to read variable with wrong dtype. Expected {attrs['dtype'].name} got {variable.dtype.name}"
-        )
+    check_type(variable, attrs["dtype"], "read")
     return (variable.value,)
 
 
@@ -262,7 +274,7 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 
     def update_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         handle, update = inputs
-        value = value_of(handle, context)
+        value = typed_value(handle, context, attrs["dtype"])
         if value.shape != np.shape(update):
             raise InvalidArgumentError(
                 f"Cannot update variable with shape {format_dims(value.shape)} "

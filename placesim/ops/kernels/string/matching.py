@@ -62,16 +62,21 @@ def _needed_groups(rewrite: bytes) -> int:
     return max((int(escaped) for escaped in ESCAPE.findall(rewrite) if escaped.isdigit()), default=0)
 
 
-def _expand(rewrite: bytes, match: Any) -> tuple[bytes, bool]:
+def _expand(rewrite: bytes, match: Any, growing: GrowingText) -> tuple[bytes, bool]:
     r"""The rewrite with `\0` to `\9` and `\\` replaced, up to an escape that is none of these; and whether there was none."""
-    found, at = b"", 0
+    found: list[bytes] = []
+    at = 0
+    groups: dict[bytes, bytes] = {b"\\": b"\\"}
     for escape in ESCAPE.finditer(rewrite):
-        found += rewrite[at : escape.start()]
+        found.append(rewrite[at : escape.start()])
         if not escape[1].isdigit() and escape[1] != b"\\":
-            return found, False
-        found += (match.group(int(escape[1])) or b"") if escape[1].isdigit() else b"\\"
+            return b"".join(found), False
+        if escape[1] not in groups:
+            groups[escape[1]] = match.group(int(escape[1])) or b""
+        found.append(groups[escape[1]])
+        growing.add(len(found[-1]))
         at = escape.end()
-    return found + rewrite[at:], True
+    return b"".join((*found, rewrite[at:])), True
 
 
 def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
@@ -80,7 +85,7 @@ def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: Growin
     match = pattern.search(text)
     if match is None or _needed_groups(rewrite) > pattern.groups:
         return text
-    replaced, is_valid = _expand(rewrite, match)
+    replaced, is_valid = _expand(rewrite, match, growing)
     return text[: match.start()] + replaced + text[match.end() :] if is_valid else text
 
 
@@ -103,8 +108,8 @@ def replace_all(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingT
             at = character.end() if character else at + 1
             continue
         # a rewrite that breaks off leaves what it had made by then
-        found.append(_expand(rewrite, match)[0])
-        growing.add(len(found[-1]))
+        found.append(_expand(rewrite, match, growing)[0])
+        growing.add(len(rewrite))
         last_end = at
     return b"".join(found) + text[at:]
 
