@@ -1,6 +1,6 @@
 """Predictions for Python callers: step times, sweeps over options, and plans.
 
-Functions import their large modules when called, so that `import placesim` is as fast as a shell tool.
+Functions import their large modules when called, so that `import placesim` is fast enough for a shell tool.
 """
 
 from __future__ import annotations

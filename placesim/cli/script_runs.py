@@ -29,7 +29,7 @@ _OF_GRAPHS = (
 
 
 def is_live(graph: str, form: str, values: Mapping[str, Any], **wanted: Any) -> bool:
-    """Whether a Python file should run as a program, because no option needs its graph or a report."""
+    """Whether to run a Python file as a program: true if no option needs its graph or asks for a report."""
     if os.path.isdir(graph):
         return False
     is_asked = any(values.get(name) for name in _OF_GRAPHS) or form != "text" or any(wanted.values())

@@ -88,7 +88,7 @@ class _Pickler(pickle.Pickler):
     """Writes arrays by their names of types: numpy's own pickles can make a type that takes any bytes for objects."""
 
     def reducer_override(self, value: Any) -> Any:
-        """How a value is made again: an array or a number of numpy's by `_make_array`."""
+        """Pickle a value; arrays and numbers of numpy are made again by `_make_array`."""
         if isinstance(value, np.dtype):
             raise pickle.PicklingError("a type of numpy's is no value")
         if not isinstance(value, np.ndarray | np.generic):

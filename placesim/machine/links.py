@@ -85,7 +85,7 @@ class LinkEnd(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The end as a file writes it."""
+        """This end of the link, in the notation of inventory files."""
         job = "" if self.job is None else f"/job:{self.job}"
         task = "" if self.task is None else f"/task:{'*' if self.task < 0 else self.task}"
         return f"{job}{task}/{self.name}" if job or task else self.name

@@ -241,7 +241,7 @@ class ColocationGraph:
         return found
 
     def fix(self, node_id: int, device: Device) -> None:
-        """Restrict the whole group of a node to this device (6.4)."""
+        """Restrict the whole group of a node to this device (rule 6.4)."""
         root = self.root(node_id)
         self.constraints[root] = self.constraints[root].fixed_to(device)
 

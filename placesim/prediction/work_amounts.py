@@ -37,7 +37,7 @@ class Product(NamedTuple):
         return 2.0 * self.batch * self.rows * self.columns * self.depth
 
     def tiled_load(self) -> tuple[float, float, float, float, float, float, float]:
-        """Return the arguments of `tiled_seconds` after the machine."""
+        """Return all arguments of `tiled_seconds` except the first, the machine."""
         sizes = (float(self.batch), float(self.rows), float(self.columns), float(self.depth))
         return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
 

@@ -55,9 +55,9 @@ def ops_command(
     """List TensorFlow's ops, or show details of one.
 
     Details are inputs, outputs, flags, attrs (types, allowed values, minima and defaults), TensorFlow's kernels per device
-    type (with their host-memory arguments), and the module of the numpy kernel.  A pattern (`*`, `?`, `[abc]`) lists
-    matching ops.  In a pipe, the columns are name, signature, device types with a kernel, and `numpy` or `-`, separated by
-    tabs.  A DEFAULT kernel serves every device type that has no kernel of its own.
+    type (with the arguments that they keep in the host's memory), and the module of the numpy kernel.  A pattern (`*`, `?`,
+    `[abc]`) lists matching ops.  In a pipe, the columns are name, signature, device types with a kernel, and `numpy` or `-`,
+    separated by tabs.  A DEFAULT kernel serves every device type that has no kernel of its own.
 
     \b
     Examples:

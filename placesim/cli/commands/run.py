@@ -101,14 +101,14 @@ if TYPE_CHECKING:
     "--report-tensor-allocations-upon-oom",
     group=REPORT,
     is_flag=True,
-    help="List the tensors of a device that runs out of memory in the error, like TensorFlow.",
+    help="If a device runs out of memory, list its tensors in the error, as TensorFlow does.",
     folder_values="any",
 )
 @option(
     "--log-memory",
     group=REPORT,
     is_flag=True,
-    help="Print TensorFlow's log of a device that runs out of memory to standard error.",
+    help="If a device runs out of memory, print TensorFlow's log of its memory to standard error.",
     folder_values="any",
 )
 @option(

@@ -83,7 +83,7 @@ FORMS = (
 EXITS = {
     0: "all combinations were simulated and fit",
     1: "in some combination a device runs out of memory, or TensorFlow would refuse the graph",
-    2: "options are wrong, or no combination has known sizes",
+    2: "options are wrong, or tensor sizes are unknown in every combination",
 }
 
 
@@ -102,7 +102,7 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     "sets",
     multiple=True,
     metavar="KEY=LIST",
-    help="Values of another option, without its dashes, e.g. soft-placement=true,false or link:A-B=1GB/s,2GB/s (repeatable).",
+    help="Values of another option, named without the leading dashes, e.g. soft-placement=true,false (repeatable).",
     completes="sweep keys",
     folder_values="none",
 )
@@ -160,8 +160,8 @@ def sweep_command(
 
     LIST has items separated by commas, which may be ranges: 1..8, 8..64/8 (in steps of 8), 1..64*2 (doubled).  Each combination
     is a row: step time, examples per second, peak memory, whether it fits, transfers and bottleneck; a combination that fails
-    is a row with its error.  `html` is a single page that needs no network.  A csv, json or html file given to `--output` keeps
-    finished rows, which are not simulated again.
+    is a row with its error.  `html` is a single page that needs no network.  Rows that the `--output` file (csv,
+    json or html) has from an earlier run are kept, and not simulated again.
 
     \b
     Examples:

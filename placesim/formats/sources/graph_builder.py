@@ -1,6 +1,6 @@
 """The builder of a graph in Python, node by node, like the entries of a graph file: `placesim.GraphBuilder`.
 
-Large modules are imported only when a builder is made, so that `import placesim` is as fast as a shell tool.
+Large modules are imported only when a builder is made, so that `import placesim` is fast enough for a shell tool.
 """
 
 from __future__ import annotations

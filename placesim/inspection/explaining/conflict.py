@@ -17,7 +17,8 @@ from placesim.placement.placer import Placement
 
 @dataclass(frozen=True, slots=True)
 class ConflictSet:
-    """Annotations that conflict with each other or with the machine. `is_minimal` is False if the trials ran out.
+    """Annotations that conflict with each other or with the machine. `is_minimal` is False if the limit of trials was reached
+    before.
 
     The set is empty if the graph can't be placed even without annotations.
     """

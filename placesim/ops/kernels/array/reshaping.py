@@ -42,7 +42,10 @@ MAX_NUMPY_RANK = 64
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The input with the shape that `[rank]` spells, in which one dimension may be -1; errors as of `requested_shape`."""
+    """The input with the shape that `[rank]` spells, in which one dimension may be -1; errors as of `requested_shape`.
+
+    Raises UnimplementedError for a shape that numpy cannot hold.
+    """
     tensor, sizes = inputs
     shape = requested_shape(tensor.shape, sizes)
     try:
@@ -281,7 +284,10 @@ def count_dimensions(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]
 
 
 def reshape_quantized(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Reshape, and the two scalar limits passed on; errors as of `requested_shape`."""
+    """Reshape, and the two scalar limits passed on; errors as of `requested_shape`.
+
+    Raises UnimplementedError for a shape that numpy cannot hold.
+    """
     return (*reshape(inputs[:2], attrs), *inputs[2:])
 
 

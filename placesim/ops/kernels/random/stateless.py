@@ -69,8 +69,8 @@ def _fixed(distribution: Distribution) -> Chooser:
 def seeded(choose: Chooser) -> Compute:
     """The kernel `(shape, seed, parameters...)` -> the requested shape.
 
-    Seeds and parameters do not matter where that is empty. Raises InvalidArgumentError for an invalid shape, a seed that is not
-    `[2]`, and parameters that are not allowed.
+    If the requested shape has no elements, seeds and parameters are not checked. Raises InvalidArgumentError for an invalid
+    shape, a seed that is not `[2]`, and parameters that are not allowed.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
