@@ -19,8 +19,8 @@ from placesim.cli.options import format_option, given, graph_options, in_shell, 
 def place_command(graphs: tuple[str, ...], form: str, summary: bool, log_filters: tuple[str, ...], **values: Any) -> int:
     """Place graphs without executing them, and print the device mapping and the log.
 
-    GRAPH is any graph that `run` reads, or a .jsonl file in which each line is a graph as JSON.  All graphs are placed, even if one
-    fails; the exit code is the highest of all.
+    GRAPH is any graph that `run` reads, or a .jsonl file in which each line is a graph as JSON.  All graphs are placed, even
+    if one fails; the exit code is the highest of all.
 
     \b
     Examples:
