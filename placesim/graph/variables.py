@@ -92,7 +92,7 @@ def _add_parts(
         if not is_constant:
             value = builder.constant(tensor)
     elif shape is None:
-        raise GraphBuildError(f"no shape of variable '{name}': got nothing, expected 'shape' or an initial value")
+        raise GraphBuildError(f"variable '{name}' has no shape: expected 'shape' or an initial value")
     if initializer.kind == "tensor":
         value = initializer.values["tensor"]
     with builder.name_scope(name) as scope, ExitStack() as labelled:

@@ -100,7 +100,7 @@ def test_a_variable_may_be_what_its_value_is() -> None:
         (lambda b, a: b.constant([1, "x"]), "."),
         (lambda b, a: b.constant(1.5, "fp16"), "unknown type: got 'fp16'"),
         (lambda b, a: b.variable("v", [2], initializer="one"), "unknown initializer: got 'one'"),
-        (lambda b, a: b.variable("v"), "no shape of variable 'v'"),
+        (lambda b, a: b.variable("v"), "variable 'v' has no shape"),
         (lambda b, a: b.variable("v", [2], kind="value"), "unknown kind of variable"),
         (lambda b, a: b.variable("v", [2], initializer={"tensor": "a"}), "initializer not supported here: got 'tensor'"),
     ],
