@@ -186,7 +186,7 @@ def test_a_long_result_is_made_only_as_far_as_it_is_read(monkeypatch: pytest.Mon
         written.append(text)
         return False
 
-    monkeypatch.setattr(output, "write", write)
+    monkeypatch.setattr(output, "write_result", write)
     pieces = iter(["x" * PIECE_LETTERS] * 9)
     assert not output.write_pieces(pieces)
     assert (len(written), len(list(pieces))) == (1, 8)
