@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,18 +31,14 @@ def sequence_of(value: PerDimension | None, count: int, channel_index: int, name
     return [1, 1, *values] if channel_index == 1 else [1, *values, 1]
 
 
-def refuse_strides_with_holes(strides: Sequence[int], rates: Sequence[int]) -> None:
-    """Raises ValueError for strides above one combined with dilation."""
-    if any(rate > 1 for rate in rates) and any(stride > 1 for stride in strides):
-        raise ValueError(
-            "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
-            f"Received: strides={np.array(strides)} and dilation_rate={np.array(rates)}"
-        )
+def is_channels_first(data_format: str | None) -> bool:
+    """Whether the channels come right after the batch; they come last by default."""
+    return data_format is not None and data_format.startswith("NC")
 
 
 def channels_of(data_format: str | None, last: int) -> int:
     """Dimension of the channels."""
-    return 1 if data_format is not None and data_format.startswith("NC") else last
+    return 1 if is_channels_first(data_format) else last
 
 
 def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, list[int]]:
@@ -54,7 +49,7 @@ def explicit_padding(padding: object, data_format: str = "NHWC") -> tuple[Any, l
                 '"EXPLICIT" is not a valid value for `padding`. To use explicit padding, the padding must be a list.'
             )
         return padding, []
-    channels = 1 if data_format is not None and data_format.startswith("NC") else 3
+    channels = channels_of(data_format, 3)
     for i, dim in enumerate(padding):
         if not isinstance(dim, list | tuple):
             raise ValueError(

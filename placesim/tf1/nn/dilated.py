@@ -10,7 +10,7 @@ import numpy as np
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import conv2d, explicit_padding
+from placesim.tf1.nn.convolutions import conv2d, explicit_padding, is_channels_first
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -41,7 +41,7 @@ def with_space_to_batch(
         base = _base_paddings(padding, filter_shape, count, rates if known is None else known)
     else:
         margins = np.array(padding).reshape([count + 2, 2])
-        base = margins[2:] if _is_channels_first(data_format) else margins[1:-1]
+        base = margins[2:] if is_channels_first(data_format) else margins[1:-1]
     sizes: Any = None if input.shape.rank is None else [input.shape.as_list()[dim] for dim in dims]
     if sizes is None or None in sizes:
         shape = tf.shape(input)
@@ -84,18 +84,13 @@ def _known_rates(rates: Any) -> Any:
     return known
 
 
-def _is_channels_first(data_format: str | None) -> bool:
-    return data_format is not None and data_format.startswith("NC")
-
-
 def _checked_dims(input: Any, count: int, spatial_dims: Sequence[int] | None, data_format: str | None) -> list[int]:
-    is_channels_first = _is_channels_first(data_format)
-    first = 2 if is_channels_first else 1
+    first = 2 if is_channels_first(data_format) else 1
     dims = list(range(first, first + count) if spatial_dims is None else spatial_dims)
     if dims != sorted(set(dims)) or min(dims) < 1:
         wanted = "a monotonically increasing sequence of positive integers"
         raise ValueError(f"`spatial_dims` must be {wanted}. Received: spatial_dims={dims}")
-    least = dims[-1] if is_channels_first else dims[-1] + 1
+    least = dims[-1] if is_channels_first(data_format) else dims[-1] + 1
     if input.shape.rank is not None and input.shape.rank < least:
         received = f"Received: input.shape={input.shape} with rank {input.shape.rank}"
         raise ValueError(f"`input.shape.rank` must be at least {least}. {received}")
@@ -164,7 +159,7 @@ def convolution(
         count = rank - 2
         if count not in (1, 2, 3):
             raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
-        first = _is_channels_first(data_format)
+        first = is_channels_first(data_format)
         steps, rates = steps_and_rates(count, strides, dilation_rate)
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
@@ -187,9 +182,8 @@ def convolution(
 
         if (rates == 1).all():
             return apply(images, count, padding)
-        dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
         shape = kernel.shape.as_list() if kernel.shape.is_fully_defined() else tf.shape(kernel)
-        return with_space_to_batch(images, rates, padding, apply, shape, dims, data_format)
+        return with_space_to_batch(images, rates, padding, apply, shape, data_format=data_format)
 
 
 def depthwise_conv2d(

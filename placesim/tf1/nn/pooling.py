@@ -8,7 +8,7 @@ from typing import Any
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import Padding, PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import channels_of, explicit_padding, sequence_of
+from placesim.tf1.nn.convolutions import channels_of, explicit_padding, is_channels_first, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
@@ -216,7 +216,7 @@ def pool(
         layout = data_format or {1: "NWC", 2: "NHWC", 3: "NDHWC"}[count]
         if count == 1 and layout not in ("NWC", "NCW"):
             raise ValueError(f"data_format must be either 'NWC' or 'NCW'. Received: data_format={data_format}")
-        first = layout.startswith("NC")
+        first = is_channels_first(layout)
         whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
         def apply(given: object, _: int, mode: object) -> Any:
