@@ -10,6 +10,7 @@ import io
 import pickle
 from array import array
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -67,15 +68,22 @@ _KINDS = "biufcSUmM"
 """Kinds of numpy's own types of values, without objects and records."""
 
 
+@cache
+def _types_by_name() -> dict[str, np.dtype[Any]]:
+    """Return the numpy types of TensorFlow's number types, by name; this imports the package of rare types."""
+    return {known.numpy.name: known.numpy for known in DTYPES.values() if known.numpy.kind not in "OSU"}
+
+
 def _make_array(dtype: str, shape: tuple[int, ...], elements: bytes | list[Any]) -> Any:
     """An array of a type by its name.  Raises UnpicklingError for a type of no values, ValueError for a wrong size."""
     if isinstance(elements, list):
         found = np.empty(len(elements), object)
         found[:] = elements
         return found.reshape(shape)
-    own = {known.numpy.name: known.numpy for known in DTYPES.values() if known.numpy.kind not in "OSU"}
-    kind = own[dtype] if dtype in own else np.dtype(dtype)
-    if dtype not in own and kind.kind not in _KINDS:
+    # numpy's own types are written with their byte order, rare ones such as bfloat16 by name
+    known = None if dtype[:1] in "<>|=" else _types_by_name().get(dtype)
+    kind = np.dtype(dtype) if known is None else known
+    if known is None and kind.kind not in _KINDS:
         raise pickle.UnpicklingError(f"unsupported type {dtype}")
     return np.frombuffer(bytearray(elements), kind).reshape(shape) if elements else np.empty(shape, kind)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from placesim.core.errors import UnavailableError, UsageError
-from placesim.runtime.cluster.connection_settings import Connection
+from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, Connection
 from placesim.runtime.cluster.device_assignment import (
     DeviceAssignment,
     DeviceMove,
@@ -46,7 +46,7 @@ class Cluster:
     names: Mapping[str, str] = field(default_factory=dict)
     moved: tuple[DeviceMove, ...] = ()
     left_out: tuple[Offer, ...] = ()
-    seconds: float = 10.0
+    seconds: float = CONNECT_SECONDS
 
 
 @contextmanager

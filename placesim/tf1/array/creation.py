@@ -154,12 +154,12 @@ def one_hot(
             if value is not None:
                 found[word] = convert_to_tensor(value, dtype_hint=dtype)
         kinds = {word: tensor.dtype.base_dtype for word, tensor in found.items()}
-        if found:
+        if dtype is not None:
             for word, kind in kinds.items():
-                if dtype is not None and kind is not dtypes.as_dtype(dtype):
+                if kind is not dtypes.as_dtype(dtype):
                     raise TypeError(f"dtype {kind} of {word} does not match dtype parameter {dtype}")
-            if dtype is None:
-                dtype = next(iter(kinds.values()))
+        elif kinds:
+            dtype = next(iter(kinds.values()))
         kind = dtypes.float32 if dtype is None else dtypes.as_dtype(dtype)
         for word, value in (("on_value", 1), ("off_value", 0)):
             if word not in found:

@@ -145,10 +145,10 @@ def reduce_sum_n(tensors: Any, name: str | None = None) -> Any:
 
 def get_graph_from_inputs(op_input_list: Any, graph: Graph | None = None) -> Any:
     """The graph of tensors, else the default one.  Raises ValueError if they are of several."""
-    graphs = [one.graph for one in op_input_list if hasattr(one, "graph")]
-    found = graph or (graphs[0] if graphs else tf.get_default_graph())
-    for one in op_input_list:
-        if hasattr(one, "graph") and one.graph is not found:
+    owned = [one for one in op_input_list if hasattr(one, "graph")]
+    found = graph or (owned[0].graph if owned else tf.get_default_graph())
+    for one in owned:
+        if one.graph is not found:
             told = (
                 f"{one} is not from the passed-in graph."
                 if graph

@@ -15,6 +15,14 @@ from placesim.tf1.sparse.values import SparseTensor
 from placesim.tf1.types import dtypes
 
 
+def _checked_keys(keys: TensorLike | SparseTensor, dtype: dtypes.DType) -> Any:
+    """Return the keys as a tensor.  Raises TypeError for keys of another type."""
+    found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
+    if found.dtype.base_dtype is not dtype:
+        raise TypeError(f"Dtype of argument `keys` must be {dtype}, received: {found.dtype}")
+    return found
+
+
 class _Table:
     """A resource that maps keys to values."""
 
@@ -80,9 +88,7 @@ class StaticHashTable(_Table):
 
     def lookup(self, keys: TensorLike | SparseTensor, name: str | None = None) -> Any:
         """Values of keys, or the default.  Raises TypeError for keys of another type."""
-        found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
-        if found.dtype.base_dtype is not self._key_dtype:
-            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")
+        found = _checked_keys(keys, self._key_dtype)
         with tf.name_scope(name, f"{self._name}_Lookup", (self._handle, found, self._default_value)):
             values = gen("LookupTableFindV2")(self._handle, found, self._default_value)
         values.set_shape(found.shape)
@@ -150,9 +156,7 @@ class StaticVocabularyTable:
 
     def lookup(self, keys: TensorLike | SparseTensor, name: str | None = None) -> Any:
         """Ids of words.  Raises TypeError for keys of another type."""
-        found = keys.values if isinstance(keys, SparseTensor) else tf.convert_to_tensor(keys)
-        if found.dtype.base_dtype is not self._key_dtype:
-            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype}, received: {found.dtype}")
+        found = _checked_keys(keys, self._key_dtype)
         with tf.name_scope(name, f"{self.name}_Lookup"):
             texts = found if found.dtype is dtypes.string else tf.as_string(found)
             buckets = gen("StringToHashBucketFast")(texts, num_buckets=self._buckets, name="hash_bucket")

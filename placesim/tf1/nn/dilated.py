@@ -10,7 +10,7 @@ import numpy as np
 from placesim.tf1.graphs.default_graph_scopes import name_scope
 from placesim.tf1.graphs.tensor_likes import PerDimension, TensorLike
 from placesim.tf1.importing.namespaces import namespace
-from placesim.tf1.nn.convolutions import conv2d, explicit_padding, is_channels_first
+from placesim.tf1.nn.convolutions import channels_of, conv2d, explicit_padding, is_channels_first, sequence_of
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.constant_values import constant_value
 from placesim.tf1.ops.conversion import convert_to_tensor
@@ -161,24 +161,19 @@ def convolution(
             raise ValueError(f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={images.shape} of rank {rank}")
         first = is_channels_first(data_format)
         steps, rates = steps_and_rates(count, strides, dilation_rate)
-        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
+        sizes = sequence_of(steps.tolist(), count, channels_of(data_format, count + 1), "strides")
+        layout = "NCHW" if first else "NHWC"
 
         def apply(given: object, _: int, padding: Any) -> Any:
             if count == 1:
-                layout = "NCHW" if first else "NHWC"
                 axis = -2 if first else -3
                 wide = tf.expand_dims(given, axis)
                 flat = tf.expand_dims(kernel, 0)
-                made = gen("Conv2D")(
-                    wide, flat, whole([1, *steps.tolist()]), padding, data_format=layout, dilations=[1, 1, 1, 1], name=scope
-                )
+                made = gen("Conv2D")(wide, flat, [1, *sizes], padding, data_format=layout, dilations=[1, 1, 1, 1], name=scope)
                 return tf.squeeze(made, [axis])
             if count == 2:
-                layout = "NCHW" if first else "NHWC"
-                return gen("Conv2D")(given, kernel, whole(steps.tolist()), padding, data_format=layout, name=scope)
-            return gen("Conv3D")(
-                given, kernel, whole(steps.tolist()), padding, data_format="NCDHW" if first else "NDHWC", name=scope
-            )
+                return gen("Conv2D")(given, kernel, sizes, padding, data_format=layout, name=scope)
+            return gen("Conv3D")(given, kernel, sizes, padding, data_format="NCDHW" if first else "NDHWC", name=scope)
 
         if (rates == 1).all():
             return apply(images, count, padding)

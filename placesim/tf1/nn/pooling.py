@@ -217,10 +217,9 @@ def pool(
         if count == 1 and layout not in ("NWC", "NCW"):
             raise ValueError(f"data_format must be either 'NWC' or 'NCW'. Received: data_format={data_format}")
         first = is_channels_first(layout)
-        whole: Any = (lambda sizes: [1, 1, *sizes]) if first else (lambda sizes: [1, *sizes, 1])
 
         def apply(given: object, _: int, mode: object) -> Any:
-            return _POOLINGS[pooling_type, count](given, whole(window_shape), whole(steps.tolist()), mode, layout, scope)
+            return _POOLINGS[pooling_type, count](given, list(window_shape), steps.tolist(), mode, layout, scope)
 
         dims = list(range(2, 2 + count)) if first else list(range(1, 1 + count))
         return with_space_to_batch(input, rates, padding, apply, window_shape, dims)

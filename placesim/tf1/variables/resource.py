@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import placesim.tf1 as tf
@@ -72,10 +71,9 @@ class HandledVariable(Variable):
         return tf.identity(value)
 
     def _read(self) -> Any:
-        with ExitStack() as scopes:
-            if self._caching_device is not None:
-                scopes.enter_context(tf.colocate_with(None, ignore_existing=True))
-                scopes.enter_context(tf.device(self._caching_device))
+        if self._caching_device is None:
+            return self._read_plainly()
+        with tf.colocate_with(None, ignore_existing=True), tf.device(self._caching_device):
             return self._read_plainly()
 
     def _read_plainly(self) -> Any:

@@ -61,8 +61,13 @@ def _of_files(filenames: Any, read: Read) -> ElementSequence:
     return ElementSequence((STRING,), (Shape(()),), lambda: _FileRecords(names, read))
 
 
+def _compression_text(value: Any) -> str:
+    text: str = flat_strings(scalar_argument(value, "compression_type"))[0].decode(errors="backslashreplace")
+    return text
+
+
 def _compression(value: Any) -> str:
-    found: str = flat_strings(scalar_argument(value, "compression_type"))[0].decode(errors="backslashreplace")
+    found = _compression_text(value)
     if found not in ("", "ZLIB", "GZIP"):
         raise InvalidArgumentError("Unsupported compression_type.")
     return found
@@ -109,7 +114,7 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     raises what a file that cannot be read gives (NotFoundError), and DataLossError for one that is damaged.
     """
     # other than the readers of lines and of fixed records it takes any compression for none
-    kind = flat_strings(scalar_argument(inputs[1], "compression_type"))[0].decode(errors="backslashreplace")
+    kind = _compression_text(inputs[1])
     names = list(map(file_name, flat_strings(inputs[0])))
     offsets = np.asarray(inputs[3]).reshape(-1).tolist() if len(inputs) > 3 else [0] * len(names)
     if len(offsets) != len(names) or min(offsets, default=0) < 0:

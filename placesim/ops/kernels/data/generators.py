@@ -28,6 +28,7 @@ from placesim.ops.kernels.data.values import (
 from placesim.ops.kernels.kernel import KernelContext, Table, Tensor
 from placesim.ops.kernels.philox import WordStream, seeded_philox
 from placesim.ops.kernels.shapes import format_dims
+from placesim.ops.kernels.sparse.tensors import check_rank
 
 Call = Callable[[Element], Sequence[Any]]
 
@@ -113,13 +114,9 @@ def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
 
 
 def _check_sparse(indices: Tensor, values: Tensor, dims: Tensor) -> None:
-    for tensor, rank, name, kind in (
-        (indices, 2, "indices", "matrix"),
-        (values, 1, "values", "vector"),
-        (dims, 1, "shape", "vector"),
-    ):
-        if tensor.ndim != rank:
-            raise InvalidArgumentError(f"Input {name} must be a {kind}. Got: {format_dims(tensor.shape)}")
+    check_rank(indices, 2, "Input indices must be a matrix. Got: ")
+    check_rank(values, 1, "Input values must be a vector. Got: ")
+    check_rank(dims, 1, "Input shape must be a vector. Got: ")
     if len(values) != len(indices):
         raise InvalidArgumentError(
             f"Number of values must match first dimension of indices. Got {len(values)} values, indices shape: "

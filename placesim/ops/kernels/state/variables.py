@@ -68,8 +68,9 @@ def check_type(variable: VariableResource, dtype: DataType, verb: str) -> None:
 
 def typed_value(holder: VariableResource | ResourceHandle, context: KernelContext, dtype: DataType) -> Tensor:
     """The value of a variable of this type; raises as `value_of` and `check_type`."""
-    check_type(find_variable(holder, context), dtype, "use")
-    return value_of(holder, context)
+    variable = find_variable(holder, context)
+    check_type(variable, dtype, "use")
+    return value_of(variable, context)
 
 
 def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
