@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -19,7 +20,7 @@ from tests.processes import set_surroundings
 SHARED = ("browser", "cluster")
 """Marks of tests that one worker runs, since they share slow processes; whoever uses the fixture of that name has the mark."""
 
-GARBAGE = 1_000_000
+GARBAGE = 3_000_000
 """The collector of garbage looks at new objects when there are so many: a test's graph is gone before, most often."""
 
 # hypothesis measures no time: neither how long an example takes nor how long it takes to make one
@@ -48,6 +49,19 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Look for garbage once and leave the rest alone; pytest looks five times when it ends."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of workers for `-n auto`: one more than processors, since tests of clusters and browsers wait."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors + 1
 
 
 @pytest.hookimpl(tryfirst=True)

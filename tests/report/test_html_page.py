@@ -294,14 +294,6 @@ def test_the_graph_is_coloured_by(towers: Page, mode: str, legend: str) -> None:
     assert (towers.evaluate(images) == device) == (mode in ("device", "requested"))
 
 
-def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
-    towers = opened(browser, picture(SMALL))
-    labels = towers.evaluate(f"{CY}.nodes('.size').map(s => s.data('text'))")
-    assert "10 tensors · 4.1 MiB" in labels
-    assert len(labels) == towers.evaluate(f"{CY}.edges('.copy').length")
-    assert towers.evaluate(f"{CY}.edges('.copy').every(e => e.style('line-color') !== {CY}.edges('.data').style('line-color'))")
-
-
 def test_search_by_keyboard_finds_a_node_and_opens_what_it_stands_in(towers: Page) -> None:
     towers.keyboard.press("/")
     towers.keyboard.insert_text("tower_1 d_weights")
@@ -381,17 +373,6 @@ def test_a_click_shows_the_placers_reasons(towers: Page) -> None:
     wait(towers, "document.querySelector('#panel h3').innerText === 'model/layer_0/weights'")
 
 
-def test_a_link_tells_its_tensors(browser: Browser) -> None:
-    towers = opened(browser, picture(SMALL))
-    x, y = towers.evaluate(
-        f"(() => {{ const p = {CY}.nodes('.size')[0].renderedPosition(); "
-        "const r = document.getElementById('graph').getBoundingClientRect(); return [p.x + r.x, p.y + r.y]; })()"
-    )
-    towers.mouse.click(x, y)
-    wait(towers, "document.querySelector('#panel h2')?.innerText.toLowerCase().startsWith('copied between devices')")
-    assert "image_shards:0" in towers.inner_text("#panel")
-
-
 def test_the_tree_obeys_the_keys_of_trees(towers: Page) -> None:
     towers.keyboard.press("c")
     settled(towers)
@@ -429,6 +410,25 @@ CONTRAST = """(() => {
   return [Math.min(...tints.map(tint => ratio(tint, read('--text')))), ratio(read('--soft'), read('--surface')),
     ratio(read('--copy'), read('--ground')), ratio(read('--accent'), read('--surface'))];
 })()"""
+
+
+def test_transfers_are_drawn_with_their_bytes(browser: Browser) -> None:
+    towers = opened(browser, picture(SMALL))
+    labels = towers.evaluate(f"{CY}.nodes('.size').map(s => s.data('text'))")
+    assert "10 tensors · 4.1 MiB" in labels
+    assert len(labels) == towers.evaluate(f"{CY}.edges('.copy').length")
+    assert towers.evaluate(f"{CY}.edges('.copy').every(e => e.style('line-color') !== {CY}.edges('.data').style('line-color'))")
+
+
+def test_a_link_tells_its_tensors(browser: Browser) -> None:
+    towers = opened(browser, picture(SMALL))
+    x, y = towers.evaluate(
+        f"(() => {{ const p = {CY}.nodes('.size')[0].renderedPosition(); "
+        "const r = document.getElementById('graph').getBoundingClientRect(); return [p.x + r.x, p.y + r.y]; })()"
+    )
+    towers.mouse.click(x, y)
+    wait(towers, "document.querySelector('#panel h2')?.innerText.toLowerCase().startsWith('copied between devices')")
+    assert "image_shards:0" in towers.inner_text("#panel")
 
 
 @pytest.mark.parametrize("dark", [False, True])

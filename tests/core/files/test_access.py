@@ -7,8 +7,8 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -183,10 +183,14 @@ def test_a_link_to_be_listed_is_no_way_out(folders: tuple[Path, Path]) -> None:
         machine.run("MatchingFiles", scalar(own / "*" / "*"))
 
 
-def _calls(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func)
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
+def _calls(path: Path) -> list[str]:
+    return [ast.unparse(node.func) for node in _nodes(path) if isinstance(node, ast.Call)]
 
 
 @pytest.mark.slow
@@ -226,9 +230,8 @@ def test_no_op_starts_a_program_or_opens_a_connection() -> None:
     paths = [path for folder in folders for path in folder.rglob("*.py") if path.parent.name not in ("cluster", "dask")]
     assert len(paths) > 200
     for path in paths:
-        tree = ast.parse(path.read_text())
-        modules = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
-        modules |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        modules = {name.name for node in _nodes(path) if isinstance(node, ast.Import) for name in node.names}
+        modules |= {node.module or "" for node in _nodes(path) if isinstance(node, ast.ImportFrom)}
         assert not {module.partition(".")[0] for module in modules} & STARTING, path
         assert not [call for call in _calls(path) if STARTED.fullmatch(call)], path
 
