@@ -68,7 +68,7 @@ class Host:
             bandwidth = model.bandwidth / self.cores or _BYTES_PER_CORE
             yield (
                 f"each task's host is assumed to have {self.cores} cores{clock}, with {float32 / 1e9:g} GFLOPS of float32 and "
-                f"{bandwidth / 1e9:g} GB/s each: CPU times are less certain than their intervals"
+                f"{bandwidth / 1e9:g} GB/s each: CPU times are less certain than their intervals suggest"
             )
         assumed = []
         if self.profile is None and not self.model.dispatch:

@@ -1,4 +1,4 @@
-"""Initial values of variables that come with a graph, set on the device of each variable."""
+"""Initial values of variables that a graph comes with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.runtime.executors.program import DeviceState
 
 
 def set_initial_values(values: Mapping[str, Any], placement: Placement, states: Mapping[str, DeviceState]) -> None:
-    """Set each placed variable to the value given for its shared name or node name. `states` is keyed by device name."""
+    """Set each placed variable that has a value in `values`, by its shared name or node name; `states` are by device name."""
     for node in placement.graph.nodes if values else ():
         name = node.attrs.get("shared_name") or node.name
         value = values.get(name, values.get(node.name))

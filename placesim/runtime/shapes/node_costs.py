@@ -12,7 +12,7 @@ from placesim.ops.kernels.shapes import Dims, element_count
 
 
 class Cost(NamedTuple):
-    """Floating-point operations and bytes; None for an unknown shape or element size."""
+    """Floating-point operations and bytes of a node; None for each that depends on an unknown shape or element size."""
 
     flops: int | None
     bytes_read: int | None
