@@ -1,4 +1,4 @@
-"""A dry run as executors see it: kernels on abstract values, and assumed decisions."""
+"""Dry run of an executor's nodes: kernels on abstract values, and assumed decisions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.runtime.dry_runs.assumptions import Assumptions
 
 
 class DryRunKernels:
-    """The abstract kernels and decisions of one dry run, which follow its assumptions."""
+    """Abstract kernels and assumed decisions of one dry run."""
 
     def __init__(self, assumptions: Assumptions) -> None:
         self._assumptions = assumptions
@@ -23,7 +23,7 @@ class DryRunKernels:
 
     @property
     def is_free(self) -> bool:
-        """Whether the run may make assumptions that the user did not give."""
+        """Whether the run may make further assumptions than those that the user gave."""
         return self._assumptions.is_free
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
@@ -31,5 +31,5 @@ class DryRunKernels:
         return sketch_kernel(kernel, graph, node, self._assumptions)
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-        """Return the error for a node whose control decision depends on unknown values."""
+        """Return the error for a node of control flow whose decision depends on unknown `values`."""
         return unknown_choice(graph, node, values)

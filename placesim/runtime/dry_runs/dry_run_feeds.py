@@ -1,4 +1,4 @@
-"""Feeds of a dry run: the shapes of its placeholders."""
+"""Feeds of a dry run: known values, or sketches with the shapes of placeholders."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """Sizes of unknown dimensions: shapes by placeholder, and the first dimension of all placeholders that leave it open.
+    """Shapes that the user gives for placeholders with unknown dimensions.
 
-    `guesses` has the assumptions for the rest, and records the questions.
+    `shapes` are by placeholder; `batch` is the first dimension of all placeholders in which it is unknown. `guesses` are the
+    assumptions for other unknown dimensions.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -40,10 +41,10 @@ class FeedShapes:
 def sketch_feeds(
     graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
 ) -> dict[TensorRef, Any]:
-    """Return the feeds of a step by tensor: small values unchanged, others and missing ones as abstract values.
+    """Return the feeds of a step by tensor: small values unchanged, and sketches for large values and for missing feeds.
 
-    Raises SketchedValueError if a placeholder's shape is unknown, UsageError for a shape that fits no placeholder, RequestError
-    for a feed that fits no tensor.
+    Raises SketchedValueError if a placeholder's shape is unknown, UsageError for a given shape that does not fit its
+    placeholder, and RequestError for a feed that fits no tensor.
     """
     for name in wanted.shapes:
         if name not in graph.ids:
@@ -77,9 +78,9 @@ def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
 def _open_shapes(
     graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
 ) -> SketchedValueError:
-    """Return the error for unknown shapes, with advice on few placeholder shapes that determine most tensors."""
+    """Return the error for unknown shapes; its help names the options that determine the shapes of the most tensors."""
     names = {node_id: graph.nodes[node_id].name for node_id in missing}
-    # the rest of such a shape is known
+    # `--batch` is enough for these placeholders: only their first dimension is unknown
     of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
     acts: dict[int | None, Sequence[int]] = {None: of_batch} if of_batch else {}
     acts |= {node_id: (node_id,) for node_id in missing if node_id not in of_batch}
@@ -101,7 +102,7 @@ def _open_shapes(
 
 
 def _settles(count: int, whole: int) -> str:
-    """Return a text about the number of shapes that become known."""
+    """Return a text that says how many of the `whole` unknown shapes an option determines."""
     return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
@@ -114,9 +115,10 @@ def _example(dims: Dims) -> str:
 
 
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
-    """Return remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
+    """Return remedies for an error that an unknown value causes: to feed values, or to execute the graph.
 
-    `opened` has the determining feeds of all tensors whose shapes depend on values. Feeds that determine most come first.
+    `opened` has, for each tensor whose shape depends on values, the feeds that determine these values. The feeds that determine
+    the most shapes come first.
     """
     said = []
     sets = [causes for causes in opened if UNTOLD not in causes]
@@ -127,9 +129,12 @@ def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[st
         ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
         resolves = "resolve" if len(names) > 1 else "resolves"
         is_all = error.node is not None and len(opened) <= 1
-        said.append(
-            f"{ways} {resolves} it" if is_all else f"{ways} {resolves} {count} of {len(opened)} shapes that depend on values"
+        shapes = (
+            f"{count} of {len(opened)} shapes that depend on values"
+            if len(opened) > 1
+            else "the only shape that depends on values"
         )
+        said.append(f"{ways} {resolves} {'it' if is_all else shapes}")
     return (*said, "`--execute` runs the graph with numpy to get all sizes")
 
 
@@ -151,7 +156,7 @@ def _declared(node: Node) -> Dims:
 
 
 def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
-    """Return a placeholder's shape with the requested dimensions."""
+    """Return the shape `dims` of a placeholder, with the dimensions that the user gives."""
     declared = _declared(node)
     if node.name in wanted.shapes:
         shape = tuple(wanted.shapes[node.name])
@@ -168,7 +173,7 @@ def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
 
 
 def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
-    """Return the frames of a graph's loops, including those in functions and in added nodes. A loop op has its own name."""
+    """Return the names of a graph's loops, including those in functions and in `added` nodes: of frames, or of loop ops."""
     found: dict[str, None] = {}
     nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
     for node in nodes:
@@ -180,9 +185,9 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
 
 
 def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
-    """Return an upper bound of the nodes in a dry run of all steps, with each function body counted once.
+    """Return how many nodes a dry run of all steps visits at most, if it visits each function body once per step.
 
-    Return None if there are loops.
+    Return None if the graph has loops.
     """
     bodies = [function.nodes for function in graph.functions.values()]
     ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
@@ -192,7 +197,7 @@ def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int 
 
 
 def has_open_batch(graph: Graph) -> bool:
-    """Whether any placeholder leaves its first dimension open."""
+    """Whether the first dimension of any placeholder is unknown."""
     return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
 
 
@@ -210,13 +215,13 @@ def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
 
 
 def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:
-    """Return the placeholders that these nodes need and that nothing feeds, in graph order."""
+    """Return the placeholders that the targets need and that are not fed, in graph order."""
     needed = _ancestors(graph, targets, fed) - {ref.node for ref in fed}
     return [graph.nodes[i] for i in sorted(needed) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
 
 
 def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> set[int]:
-    """Return these nodes and all their ancestors, up to feeds."""
+    """Return the targets and all nodes that they need, directly or indirectly, except through fed tensors."""
     seen = set(targets)
     waiting = list(seen)
     while waiting:
