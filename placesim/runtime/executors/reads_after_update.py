@@ -14,7 +14,7 @@ import numpy as np
 
 from placesim.graph.graph import Graph, Node
 from placesim.ops.categories import REF_VARIABLES
-from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle, ResourceManager
+from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
 from placesim.ops.kernels.kernel import Kernel
 
 LateReads = Mapping[int, Mapping[int, ResourceHandle]]
@@ -37,13 +37,19 @@ def find_late_reads(graph: Graph, device: str) -> LateReads:
         updates = [node for node in users if True in node.signature.input_is_ref and True in node.signature.output_is_ref]
         if not reads or not updates:
             continue
-        name, container = variable.attrs.get("shared_name") or variable.name, variable.attrs.get("container") or "localhost"
-        handle = ResourceHandle(device, container, name, REF_VARIABLE_TYPE, variable.attrs["dtype"])
+        handle = variable_handle(variable, device)
         for late in _after(updates, readers):
             for position, source in enumerate(late.input_nodes):
                 if source in reads:
                     found.setdefault(late.id, {})[position] = handle
     return found
+
+
+def variable_handle(node: Node, device: str) -> ResourceHandle:
+    """Return the handle under which a device keeps the variable that a node makes."""
+    attrs = node.attrs
+    name, container = attrs.get("shared_name") or node.name, attrs.get("container") or "localhost"
+    return ResourceHandle(device, container, name, VARIABLE_OPS[node.op], attrs["dtype"])
 
 
 def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> list[Node]:

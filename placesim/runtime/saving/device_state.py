@@ -12,6 +12,7 @@ from placesim.graph.graph import Graph
 from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
 from placesim.placement.placer import Placement
 from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.executors.reads_after_update import variable_handle
 from placesim.runtime.saving.saved_values import NamedTensor, Packer, UnsavableError, file_name, unpack
 
 Tensor = np.ndarray[Any, Any]
@@ -113,10 +114,8 @@ def settle(found: Mapping[str, SavedState], placement: Placement, states: Mappin
         if placed is None:
             continue
         own = states[placed.name]
-        kind = VARIABLE_OPS.get(node.op)
-        if kind is not None:
-            name = node.attrs.get("shared_name") or node.name
-            handle = ResourceHandle(placed.name, node.attrs.get("container") or "localhost", name, kind)
+        if node.op in VARIABLE_OPS:
+            handle = variable_handle(node, placed.name)
             _move(homes.get(_key(handle)), own.resources, handle)
         for kept in gone:
             if node.name in kept.node_states:
