@@ -8,8 +8,9 @@ The formulas use only arithmetic, so that the fit (`tests/benchmarks/fit_costs.p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.fitted_constants import (
@@ -100,12 +101,12 @@ def uses_tensor_cores(work: Product, processor: Processor) -> bool:
 def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     """Return the seconds of a kernel on the device, without its launch."""
     machine = machine_of(work, processor)
+    formula, constants = _formula(work, family)
+    seconds = formula(constants, machine, *work.load())
     if isinstance(work, Product):
-        rearranged = rearranged_passes(work, processor) * work.rearranged_bytes
-        return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
-    seconds, start = _fixed_shape_seconds(work, machine, family)
+        return seconds + rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
     # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
-    return seconds - start if processor.memory == "processor" else seconds
+    return seconds - constants.start_seconds if processor.memory == "processor" else seconds
 
 
 def rearranged_passes(work: Product, processor: Processor) -> float:
@@ -115,23 +116,21 @@ def rearranged_passes(work: Product, processor: Processor) -> float:
     return TF32_REARRANGED_PASSES if work.arithmetic == "tf32" and processor.has_wide_tensor_cores else REARRANGED_PASSES
 
 
-def _fixed_shape_seconds(
-    work: RecurrentLayer | Rows | StreamedBytes, machine: ProcessorFigures, family: str
-) -> tuple[float, float]:
-    """Return the seconds of a kernel, and those of its start."""
+def _formula(work: Work, family: str) -> tuple[Callable[..., float], Any]:
+    """Return the formula for this shape of work, and the family's constants for it."""
+    if isinstance(work, Product):
+        return tiled_seconds, TILED[family]
     if isinstance(work, RecurrentLayer):
-        return steps_seconds(STEPS[family], machine, *work.steps_load()), STEPS[family].start_seconds
-    if isinstance(work, Rows):
-        return rows_seconds(ROWS[family], machine, *work.rows_load()), ROWS[family].start_seconds
-    return stream_seconds(STREAMS[family], machine, *work.stream_load()), STREAMS[family].start_seconds
+        return steps_seconds, STEPS[family]
+    return (rows_seconds, ROWS[family]) if isinstance(work, Rows) else (stream_seconds, STREAMS[family])
 
 
 def start_seconds(work: Work, processor: Processor) -> float:
     """Return the part of a kernel's seconds on the device that does not depend on sizes."""
-    family = work_family(work, processor)
-    if isinstance(work, Product):
-        return TILED[family].start_seconds
-    return 0.0 if processor.memory == "processor" else _fixed_shape_seconds(work, machine_of(work, processor), family)[1]
+    if processor.memory == "processor" and not isinstance(work, Product):
+        return 0.0
+    seconds: float = _formula(work, work_family(work, processor))[1].start_seconds
+    return seconds
 
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:

@@ -36,7 +36,7 @@ class Product(NamedTuple):
     def operations(self) -> float:
         return 2.0 * self.batch * self.rows * self.columns * self.depth
 
-    def tiled_load(self) -> tuple[float, float, float, float, float, float, float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `tiled_seconds` after the machine."""
         sizes = (float(self.batch), float(self.rows), float(self.columns), float(self.depth))
         return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
@@ -48,7 +48,7 @@ class StreamedBytes(NamedTuple):
     family: str
     moved_bytes: float
 
-    def stream_load(self) -> tuple[float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `stream_seconds` after the machine."""
         return (self.moved_bytes,)
 
@@ -61,7 +61,7 @@ class Rows(NamedTuple):
     columns: int
     element_bytes: float
 
-    def rows_load(self) -> tuple[float, float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `rows_seconds` after the machine."""
         return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
 
@@ -77,7 +77,7 @@ class RecurrentLayer(NamedTuple):
     arithmetic: Arithmetic
     element_bytes: float
 
-    def steps_load(self) -> tuple[float, float, float, float, float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `steps_seconds` after the machine."""
         return float(self.gates), float(self.hidden), float(self.batch), float(self.steps), self.element_bytes
 

@@ -20,7 +20,6 @@ from scipy.optimize import least_squares
 
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
-from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, Work
 from tests.benchmarks.recorded_rows import read_fit_rows, read_published
 from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
 
@@ -156,16 +155,8 @@ def _columns(rows: Sequence[Measurement]) -> Columns:
     ]
     memory = np.array([row.processor.memory for row in rows])
     device = np.array([row.device for row in rows])
-    loads = tuple(np.array([_load(row.work[0]) for row in rows], float).T)
+    loads = tuple(np.array([row.work[0].load() for row in rows], float).T)
     return Columns._make([*np.array(figures, float).T, memory, device, loads])
-
-
-def _load(work: Work) -> tuple[float, ...]:
-    if isinstance(work, Product):
-        return work.tiled_load()
-    if isinstance(work, RecurrentLayer):
-        return work.steps_load()
-    return work.rows_load() if isinstance(work, Rows) else work.stream_load()
 
 
 def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, shared: SharedConstants) -> Column:

@@ -57,6 +57,11 @@ class ConvolutionSizes(NamedTuple):
         """Return the work of copying patches."""
         return Amounts(copied=share * self.pixels * self.length, piece=share * self.runs)
 
+    def pointwise_copies(self) -> Amounts:
+        """Return the work around a pointwise convolution's product: with a stride, the pixels that it uses are copied."""
+        is_strided = any(window.stride > 1 for window in self.windows)
+        return Amounts(call=12, copied=self.pixels * self.length * is_strided, piece=self.pixels * is_strided)
+
     def blocks(self, shape: Dims) -> int:
         return len(blocks_of(shape, self.windows, self.length, self.item))
 
@@ -119,9 +124,7 @@ def forward(node: NodeShapes) -> Load:
         alone = Amounts(call=20)
     elif c.is_pointwise:
         shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
-        alone = Amounts(call=12)
-        if any(window.stride > 1 for window in c.windows):
-            alone.add(copied=c.pixels * c.length, piece=c.pixels)
+        alone = c.pointwise_copies()
     else:
         alone = Amounts(call=20)
         if c.pixels < columns:  # the patches are one block, and its product is divided
@@ -170,9 +173,7 @@ def input_gradient(node: NodeShapes) -> Load:
         alone = Amounts(call=20)
     elif c.is_pointwise:
         shared, parts = product_parts((c.pixels, c.length), columns, c.item, is_flat=True)
-        alone = Amounts(call=12)
-        if any(window.stride > 1 for window in c.windows):
-            alone.add(copied=c.pixels * c.length, piece=c.pixels)
+        alone = c.pointwise_copies()
     else:
         has_short_runs = len(c.windows) > 1 and c.windows[-1].kernel * c.filters[-2] < c.windows[-1].outputs
         count = c.blocks(c.results)

@@ -62,10 +62,7 @@ def _source(
 
 
 def make_allocator(
-    gpu: GpuMemory | None,
-    limit: int,
-    failures: FailureLog | None = None,
-    log: Callable[[DumpLine], object] | None = None,
+    gpu: GpuMemory | None, limit: int, failures: FailureLog | None = None, log: Callable[[DumpLine], object] | None = None
 ) -> BfcAllocator:
     """Return the allocator of a GPU, or of a CPU device with a memory limit."""
     if gpu is None:

@@ -182,7 +182,7 @@ class PartRun(DataflowRun):
     def _waiting(self) -> StallReport:
         if self.parked:
             node = self.parked[0].node
-            return StallReport(0, blame_node(deadlock_error(node.name, self.is_body), node))
+            return StallReport(0, blame_node(deadlock_error(node.name, self.setup.is_body), node))
         name = next(iter(self.receivers.values())).node.name
         return StallReport(1, InternalError(f"{node_tag(name)} waits for a tensor that is never sent"))
 
@@ -198,13 +198,9 @@ class PartRun(DataflowRun):
         elif isinstance(found, StopMessage):
             raise StepInterruption
         else:
-            visit, outputs = found
             self.in_flight -= 1
-            self._visit = visit
-            if isinstance(outputs, BaseException):
-                self._fail(visit, outputs)
-            else:
-                self._finish(visit, self._account_for(visit, outputs))
+            self._visit, _ = found
+            self._finish_computed(*found)
 
     def _start(self, visit: Visit) -> None:
         self._visit = visit

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
 from queue import SimpleQueue
 from threading import Thread
@@ -190,7 +189,8 @@ class WorkerSession:
         self._events = ended.events
         prepared.resources.clear()
         try:
-            with self._serving():
+            threads = self._pools.intra_op(self._opening.config)
+            with threads.serving(), flushing_denormals(), serving_memory(self._memory), redirect_console(self._printed):
                 runner = self._runner(prepared, flows=flows)
                 self._where = lambda: runner.position
                 try:
@@ -226,15 +226,6 @@ class WorkerSession:
         if isinstance(runner, ScheduledPart):
             return runner.run(feeds, mail, send)
         return runner.run_part(feeds, mail, send, idle)
-
-    @contextmanager
-    def _serving(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.enter_context(self._pools.intra_op(self._opening.config).serving())
-            stack.enter_context(flushing_denormals())
-            stack.enter_context(serving_memory(self._memory))
-            stack.enter_context(redirect_console(self._printed))
-            yield
 
     def _runner(self, prepared: WorkerStep, *, flows: bool) -> ScheduledPart | FlowingPart:
         if prepared.runner is None:

@@ -31,11 +31,10 @@ class BranchChoice(NamedTuple):
 
 
 class OpenTensor(NamedTuple):
-    """A tensor with an unknown shape; `is_fed` is set for a placeholder."""
+    """A tensor with an unknown shape."""
 
     node: str
     dims: Dims
-    is_fed: bool = False
 
 
 @dataclass(slots=True)

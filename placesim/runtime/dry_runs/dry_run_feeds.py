@@ -60,7 +60,7 @@ def sketch_feeds(
     for node in _unfed_placeholders(graph, targets, found):
         dims = _settled(node, _declared(node), wanted)
         if not is_fully_defined(dims):
-            dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims, is_fed=True))
+            dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims))
         if dims is None or not is_fully_defined(dims):
             missing[node.id] = dims
         else:

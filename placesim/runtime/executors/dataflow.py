@@ -67,17 +67,10 @@ class DataflowSetup:
 class DataflowRun(Propagation):
     """The state of one step."""
 
-    def __init__(
-        self,
-        setup: DataflowSetup,
-        feeds: Mapping[int, Any],
-        progress: Callable[[int], None] | None,
-    ) -> None:
+    def __init__(self, setup: DataflowSetup, feeds: Mapping[int, Any], progress: Callable[[int], None] | None) -> None:
         super().__init__()
+        self.setup = setup
         self.programs = setup.programs
-        self.is_body = setup.is_body
-        self.let_others = setup.let_others
-        self.wiring = setup.wiring
         self.pool = setup.pool
         self.feeds = feeds
         self.progress = progress
@@ -108,7 +101,7 @@ class DataflowRun(Propagation):
 
     def _begin(self) -> None:
         """Make the nodes without inputs ready."""
-        for wiring in self.wiring:
+        for wiring in self.setup.wiring:
             iteration = FrameRun(wiring, "", None).iterations[0]
             first = [node for node in wiring.nodes if not node.waits and not node.input_count]
             iteration.outstanding = len(first)
@@ -128,19 +121,15 @@ class DataflowRun(Propagation):
             while self.ready:
                 self._start(self.ready.popleft())
         elif self.in_flight:
-            visit, outputs = self._wait_for_pool()
-            if isinstance(outputs, BaseException):
-                self._fail(visit, outputs)
-            else:
-                self._finish(visit, self._account_for(visit, outputs))
+            self._finish_computed(*self._wait_for_pool())
         else:
             before = self.done
             for _ in range(len(self.parked)):
                 self._start(self.parked.popleft())
             if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
                 node = self.parked[0].node
-                if self.let_others is None or not self.let_others(node.name):
-                    raise blame_node(deadlock_error(node.name, self.is_body), node)
+                if self.setup.let_others is None or not self.setup.let_others(node.name):
+                    raise blame_node(deadlock_error(node.name, self.setup.is_body), node)
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
         """Wait until the pool has computed a node; return the node, and its outputs or its error."""
@@ -192,6 +181,13 @@ class DataflowRun(Propagation):
         except BaseException as error:  # the thread that waits for the node raises it
             outputs = error
         self.finished.put((visit, outputs))
+
+    def _finish_computed(self, visit: Visit, outputs: Any) -> None:
+        """Pass on the outputs of a node that the pool has computed, or raise its error."""
+        if isinstance(outputs, BaseException):
+            self._fail(visit, outputs)
+        else:
+            self._finish(visit, self._account_for(visit, outputs))
 
     def _compute(self, node: FlowNode, values: Sequence[Any]) -> Sequence[Any]:
         """Return a node's outputs for the values of its inputs."""

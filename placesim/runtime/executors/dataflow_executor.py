@@ -30,13 +30,7 @@ class DataflowExecutor(DataflowSetup):
         self._make_observed = None if observer is None else observer.observe_dataflow(self)
         self._is_folded = False
 
-    def run(
-        self,
-        feeds: Mapping[int, Any],
-        progress: Progress | None = None,
-        *,
-        is_accounted: bool = True,
-    ) -> dict[int, Any]:
+    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
         """Run one step with values by `_Arg` index; return values by `_Retval` index.
 
         With `is_accounted=False`, the observer does not see this step. Raises OpError, with node and device, if a kernel fails.

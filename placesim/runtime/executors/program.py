@@ -182,11 +182,7 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
 
 NUMBERS = frozenset((FLOAT, DOUBLE, INT32, INT64))
 """Types for which numpy scalars support Python's operators."""
-_OPERATORS: dict[Any, Any] = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-}
+_OPERATORS: dict[Any, Any] = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
 
 
 def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:

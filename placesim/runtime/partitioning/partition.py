@@ -234,27 +234,14 @@ class _Partitioner:
             send_on_host = self._memory_types(source).outputs[slot]
             recv_on_host = self._memory_types(node).inputs[position]
         attrs = self._transfer_attrs(source, node, src, dst)
-        send = _PartNode(self.names.new(source.name), "_HostSend" if send_on_host else "_Send", {"T": dtype, **attrs}, src)
-        send.inputs = [_input_text(tensor, max(slot, 0), False)]
-        recv = _PartNode(
-            self.names.new(source.name), "_HostRecv" if recv_on_host else "_Recv", {"tensor_type": dtype, **attrs}, dst
-        )
-        send.requested, recv.requested = src.name, dst.name
+        send_op, recv_op = "_HostSend" if send_on_host else "_Send", "_HostRecv" if recv_on_host else "_Recv"
+        sent = [_input_text(tensor, max(slot, 0), False)]
+        send = _PartNode(self.names.new(source.name), send_op, {"T": dtype, **attrs}, src, sent, src.name)
+        recv = _PartNode(self.names.new(source.name), recv_op, {"tensor_type": dtype, **attrs}, dst, [], dst.name)
         out.append(send)
         into.append(recv)
-        self.transfers.append(
-            Transfer(
-                tensor=f"{tensor}:{max(slot, 0)}",
-                src=src.name,
-                dst=dst.name,
-                send=send.name,
-                send_op=send.op,
-                recv=recv.name,
-                recv_op=recv.op,
-                producer=source.name,
-                slot=slot,
-            )
-        )
+        name, ends = f"{tensor}:{max(slot, 0)}", (send.name, send_op, recv.name, recv_op)
+        self.transfers.append(Transfer(name, src.name, dst.name, *ends, source.name, slot))
         if is_local:
             recv.inputs.append("^" + send.name)
         elif merge is not None:
@@ -322,7 +309,7 @@ class _Partitioner:
             node = extended.nodes[node_id]
             node.control_inputs = (*node.control_inputs, loops[key].merge)
         for loop in loops.values():
-            loop.connect(extended)
+            extended.nodes[loop.enter].input_nodes = (loop.outer,)
         self.graph = extended
 
     def _add_control_loop(
@@ -359,16 +346,9 @@ class _Partitioner:
         enter, merge, switch, following = (f"_cloop{self.names.new(node.name)}" for _ in range(4))
         attrs = {"T": FLOAT}
         iterations = frame.enter.attrs.get("parallel_iterations", 10)
+        of_frame = {"frame_name": frame.name, "parallel_iterations": iterations, "is_constant": False}
         first = len(graph)
-        graph.add(
-            enter,
-            "Enter",
-            {"T": FLOAT, "frame_name": frame.name, "parallel_iterations": iterations, "is_constant": False},
-            (first,),
-            (0,),
-            (),
-            device.name,
-        )
+        graph.add(enter, "Enter", attrs | of_frame, (first,), (0,), (), device.name)
         graph.add(merge, "Merge", {"T": FLOAT, "N": 2}, (first, first + 3), (0, 0), (), device.name)
         graph.add(switch, "Switch", attrs, (first + 1, condition.id), (0, 0), (), device.name)
         graph.add(following, "NextIteration", attrs, (first + 2,), (1,), (), device.name)
@@ -384,9 +364,6 @@ class _ControlLoop:
     merge: int
     switch: int
     outer: int = -1
-
-    def connect(self, graph: Graph) -> None:
-        graph.nodes[self.enter].input_nodes = (self.outer,)
 
 
 _FOLLOWING_CONSUMER = ("Enter", *NEXT_ITERATIONS)

@@ -41,10 +41,7 @@ class ClientGraph:
 
 
 def prune(
-    placement: Placement,
-    feeds: Iterable[TensorRef] = (),
-    fetches: Iterable[TensorRef] = (),
-    targets: Iterable[int] = (),
+    placement: Placement, feeds: Iterable[TensorRef] = (), fetches: Iterable[TensorRef] = (), targets: Iterable[int] = ()
 ) -> ClientGraph:
     """Return the part of a placed graph that fetches and targets need if the `feeds` are given.
 
@@ -111,16 +108,8 @@ def _prune(
         control = tuple(
             next(arg_ids[r] for r in fed if r.node == i) if i in fed_placeholders else ids[i] for i in node.control_inputs
         )
-        result.add(
-            node.name,
-            node.op,
-            node.attrs,
-            tuple(i for i, _ in refs),
-            tuple(s for _, s in refs),
-            control,
-            node.device,
-            node.location,
-        )
+        inputs, slots = tuple(i for i, _ in refs), tuple(s for _, s in refs)
+        result.add(node.name, node.op, node.attrs, inputs, slots, control, node.device, node.location)
         kept.append(devices[node_id])  # type: ignore[arg-type]
     for index, (_, ref) in enumerate(by_name):
         node = graph.nodes[ref.node]
@@ -152,11 +141,7 @@ def _check_fed_refs(graph: Graph, node: Node, fed: Mapping[TensorRef, int]) -> N
 
 
 def _needed(
-    graph: Graph,
-    fed: dict[TensorRef, int],
-    fed_placeholders: set[int],
-    fetches: Sequence[TensorRef],
-    targets: Iterable[int],
+    graph: Graph, fed: dict[TensorRef, int], fed_placeholders: set[int], fetches: Sequence[TensorRef], targets: Iterable[int]
 ) -> bytearray:
     needed = bytearray(len(graph))
     waiting = deque(ref.node for ref in fetches if ref not in fed)

@@ -283,7 +283,9 @@ def _tensor_name(feed: Feed) -> str:
 
 def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.ndarray[Any, Any]) -> None:
     dims = _static_dims(graph, node_id, slot)
-    if dims is None or (graph.nodes[node_id].op == "Placeholder" and _is_legacy_scalar(graph, dims)):
+    # in graphs of producers before 24, a scalar shape stands for an unknown one
+    is_legacy = graph.versions.get("producer", 24) < 24 and graph.nodes[node_id].op == "Placeholder"
+    if dims is None or (is_legacy and not dims):
         return
     fits = len(dims) == array.ndim and all(want < 0 or want == got for want, got in zip(dims, array.shape, strict=True))
     if not fits:
@@ -304,8 +306,3 @@ def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
     return GraphShapes(graph).shape(TensorRef(node_id, slot))
-
-
-def _is_legacy_scalar(graph: Graph, dims: Sequence[int]) -> bool:
-    """Whether a scalar shape stands for an unknown shape, as in graphs of producers before 24."""
-    return not dims and graph.versions.get("producer", 24) < 24

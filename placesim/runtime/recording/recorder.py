@@ -58,7 +58,8 @@ class ExecutionRecorder:
         self.journals: dict[str, Sequence[JournalEntry]] = {}
         self.clock = Clock()
         self.prepared: list[PreparedStep] = []
-        self._calls: list[_Call] = []
+        self._calls: list[int] = []
+        """For each kernel that is calling functions, the number of the execution for which its next function waits."""
         self._latest: dict[Hashable, tuple[list[Execution], int]] = {}
         self._depth = 0
 
@@ -114,7 +115,7 @@ class ExecutionRecorder:
         """
         waited = tuple(dict.fromkeys(sources))
         if not waited and self._calls:
-            waited = (self._calls[-1].latest,)
+            waited = (self._calls[-1],)
         self.executions.append(Execution(site, tuple(inputs), tuple(outputs), waited, is_dead))
         self.clock.moment += 1
         return len(self.executions) - 1
@@ -123,11 +124,11 @@ class ExecutionRecorder:
 
     def begin_call(self, site: Site, inputs: Iterable[TypedShape], sources: Iterable[int]) -> None:
         """Record that a kernel begins that calls functions, one after another."""
-        self._calls.append(_Call(self.add(site, inputs, (), sources)))
+        self._calls.append(self.add(site, inputs, (), sources))
 
     def end_call(self) -> int:
         """Record the end of a kernel that called functions; return the number of the execution that its readers wait for."""
-        return self._calls.pop().latest
+        return self._calls.pop()
 
     def begin_run(self) -> int:
         """Record that an executor begins; return the argument for `end_run`."""
@@ -141,16 +142,7 @@ class ExecutionRecorder:
             inner = self.executions[first:]
             waited_for = {source for execution in inner for source in execution.sources}
             last = (number for number in range(first, first + len(inner)) if number not in waited_for)
-            self._calls[-1].latest = self.add(None, (), (), last)
-
-
-class _Call:
-    """A kernel that calls functions; `latest` is the number of the execution that the next function waits for."""
-
-    __slots__ = ("latest",)
-
-    def __init__(self, latest: int) -> None:
-        self.latest = latest
+            self._calls[-1] = self.add(None, (), (), last)
 
 
 def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Sequence[Any] = ()) -> tuple[TypedShape, ...]:

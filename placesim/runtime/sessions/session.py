@@ -8,7 +8,7 @@ executor runs the partitions (`executor_choice.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -375,12 +375,7 @@ class GraphSession:
             return sketch_feeds(self.graph, step, fetched, self._sketched, self.directory, self._files)
         return dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
 
-    def _execute(
-        self,
-        prepared: CachedStep,
-        feeds: Mapping[TensorRef, Any],
-        progress: Progress | None,
-    ) -> dict[int, Any]:
+    def _execute(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any], progress: Progress | None) -> dict[int, Any]:
         if prepared.executor is None:
             values, self._initial_values = self._initial_values, {}
             set_initial_values(values, prepared.step.placement, self._states)
@@ -395,10 +390,7 @@ class GraphSession:
                 prepared.executor = self._build_executor(prepared)
         prepared.step_resources.clear()
         arguments = prepared.arguments(self.graph, feeds)
-        with ExitStack() as stack:
-            stack.enter_context(self._pools.intra_op(self.config).serving())
-            stack.enter_context(flushing_denormals())
-            stack.enter_context(serving_memory(self._memory))
+        with self._pools.intra_op(self.config).serving(), flushing_denormals(), serving_memory(self._memory):
             # the ledger can account for only one step at a time, so a step that runs while another waits is not accounted for
             if self._ledger is None or len(self._running) > 1:
                 results = prepared.executor.run(arguments, progress, is_accounted=False)
