@@ -24,9 +24,7 @@ _SHARED = {name: value for name, (value,) in _TABLES["SHARED"].items()}
 SUSTAINED_OPERATIONS_PER_JOULE_NM = _SHARED.pop("sustained")
 """Float32 operations per joule that boards at their power limit reach, times the feature size of their process in nm."""
 BANDWIDTH_SHARE: Mapping[str, float] = _SHARED
-"""Share of the data sheet's bandwidth that copying reaches, by kind of memory; a CPU's is assumed, as no published data has
-it.
-"""
+"""Share of the data sheet's bandwidth that copying reaches, by kind of memory; a CPU's is assumed, for lack of data."""
 TILED: Mapping[str, TiledConstants] = {family: TiledConstants(*row) for family, row in _TABLES["TILED"].items()}
 STREAMS: Mapping[str, StreamConstants] = {family: StreamConstants(*row) for family, row in _TABLES["STREAMS"].items()}
 ROWS: Mapping[str, RowsConstants] = {family: RowsConstants(*row) for family, row in _TABLES["ROWS"].items()}

@@ -143,15 +143,10 @@ class SimulatedMachine:
         if found is None:
             name, own = f"{self._prefix(task)}GPU:{device.spec.id}", memory.model.figures
             vertex = Vertex(_task(task), f"GPU:{memory.platform_id}")
-            found = self._gpus[task, memory.platform_id] = _Gpu(
-                gpu_processor(memory.model),
-                self._resource(SerialStream(f"{name} compute", self._cores[task])),
-                self._resource(SerialStream(f"{name} {FROM_HOST}")),
-                self._resource(SerialStream(f"{name} {TO_HOST}")),
-                self._resource(SerialStream(f"{name} {BETWEEN_GPUS}")),
-                vertex,
-                own.launch,
-            )
+            compute = self._resource(SerialStream(f"{name} compute", self._cores[task]))
+            copies = [self._resource(SerialStream(f"{name} {way}")) for way in (FROM_HOST, TO_HOST, BETWEEN_GPUS)]
+            found = _Gpu(gpu_processor(memory.model), compute, *copies, vertex, own.launch)
+            self._gpus[task, memory.platform_id] = found
             if (vertex, "pcie") not in listed.replaced:
                 pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes
                 self._both_ways(vertex, Vertex(vertex.task, HOST), f"{name} PCIe", pcie, LATENCIES["pcie"])

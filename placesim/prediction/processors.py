@@ -65,9 +65,7 @@ class Processor:
 
     @property
     def has_wide_tensor_cores(self) -> bool:
-        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; earlier ones do at most
-        1,024.
-        """
+        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; before, at most 1,024."""
         return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
 
     def __post_init__(self) -> None:

@@ -114,9 +114,7 @@ class Routes:
         return found
 
     def _shortest(self, start: int, width: float) -> dict[int, tuple[int, int]]:
-        """Return for each vertex the previous vertex and link on the best route with links of at least `width` bytes per
-        second.
-        """
+        """Return for each vertex the previous vertex and link on the best route with links of at least `width` bytes/s."""
         found: dict[int, tuple[int, int]] = {}
         best: dict[int, tuple[int, int, float]] = {start: (0, 0, 0.0)}
         waiting = [(0, 0, 0.0, start)]

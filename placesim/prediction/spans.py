@@ -181,12 +181,9 @@ class _Lanes:
                 gpu = places[devices[0]].gpu
                 assert gpu is not None
                 processor = gpu.processor.name
-                streams = zip(
-                    (compute, gpu.from_host, gpu.to_host, gpu.to_others),
-                    ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS),
-                    strict=True,
-                )
-                lanes += [(stream, StepLane(machine.resources[stream].name, label)) for stream, label in streams]
+                streams = (compute, gpu.from_host, gpu.to_host, gpu.to_others)
+                labels = ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS)
+                lanes += [(n, StepLane(machine.resources[n].name, label)) for n, label in zip(streams, labels, strict=True)]
             for number, (resource, _) in enumerate(lanes, sum(len(group.lanes) for group in groups)):
                 if resource != NOWHERE:
                     self.numbers[resource] = number

@@ -98,7 +98,7 @@ class TransferRun(NamedTuple):
 
 
 class PathPart(NamedTuple):
-    """A segment of the critical path: `kind` is compute, launch or transfer; `wait` is what it waited for before it started."""
+    """A segment of the critical path: `kind` is compute, launch or transfer; `wait` says what it waited for before."""
 
     node: str
     device: str

@@ -283,7 +283,12 @@ def table_text(model: Model, spread: Mapping[str, tuple[float, float]], counts: 
     shared = [("sustained", f"{model.shared.sustained:.4g}".replace("e+", "e"))]
     shared += [(kind, f"{getattr(model.shared, kind):.4g}") for kind in (*_MEMORIES, "processor")]
     tables: list[list[tuple[str, ...]]] = [[("SHARED", "value"), *shared]]
-    records = {"TILED": TiledConstants, "STREAMS": StreamConstants, "ROWS": RowsConstants, "STEPS": StepsConstants}
+    records: dict[str, Any] = {
+        "TILED": TiledConstants,
+        "STREAMS": StreamConstants,
+        "ROWS": RowsConstants,
+        "STEPS": StepsConstants,
+    }
     for name, record in records.items():
         found = [(family, constants) for family, constants in model.constants.items() if isinstance(constants, record)]
         rows = [(family, *(f"{value:.4g}" for value in constants)) for family, constants in found]

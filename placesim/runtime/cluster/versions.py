@@ -18,9 +18,7 @@ _ASKED = (
     " for name in ('placesim', 'numpy')}"
     " | {'Python': '.'.join(__import__('platform').python_version_tuple()[:2])}"
 )
-"""Expression for a process's versions; it is sent as text, because a process without placesim can't unpickle a function of
-it.
-"""
+"""Expression for a process's versions, sent as text because a process without placesim can't unpickle its functions."""
 
 
 class Offer(NamedTuple):

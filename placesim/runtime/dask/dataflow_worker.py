@@ -59,9 +59,7 @@ class FlowingPart(DataflowExecutor):
     def run_part(
         self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, StallReport], None]
     ) -> dict[int, Any]:
-        """Run a step as `run` does; whenever no node can run, call `idle` with the number of received tensors and the
-        reason.
-        """
+        """Run a step as `run` does; if no node can run, call `idle` with the number of received tensors and the reason."""
         self.fold()
         self._run = PartRun(self, feeds, mail, send, idle)
         return self._run.run()

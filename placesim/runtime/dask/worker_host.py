@@ -23,9 +23,7 @@ from placesim.runtime.dask.worker_session import WorkerSession
 
 
 def install_handlers(dask_worker: Worker) -> None:
-    """Install the handlers in a worker, if it does not have them. (A Dask plugin would be sent to workers without a session
-    too.)
-    """
+    """Install the handlers in a worker, once. (A Dask plugin would be sent to workers without a session too.)"""
     if SESSION not in dask_worker.handlers:
         host = WorkerHost(dask_worker)
         dask_worker.handlers[SESSION] = host.serve_session

@@ -1,6 +1,4 @@
-"""Measurements of kernels and transfers in workers. Workers use their own clocks; the client converts the times to its
-clock.
-"""
+"""Measurements of kernels and transfers in workers, which have their own clocks; the client converts their times."""
 
 from __future__ import annotations
 

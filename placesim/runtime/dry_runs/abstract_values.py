@@ -87,7 +87,8 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
                 causes = inherited | (needed or {UNTOLD})
                 dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims))
                 if dims is None or not is_fully_defined(dims):
-                    raise _open_shape(graph, node, dims, needed)
+                    text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
+                    raise _error(text, graph, node, needed)
             made = Sketch(dims, dtype, node.name, roots)
             if causes:
                 made.opened_by = causes
@@ -101,10 +102,13 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-    """Return the error for a node whose decision, which function runs or how often, depends on unknown `values`."""
-    text = f"The work of {node_tag(node.name)} depends on a value known only at run time"
+    """Return the error for a node that can't decide which function to run, or how often, because `values` are unknown."""
+    return _error(f"The work of {node_tag(node.name)} depends on a value known only at run time", graph, node, _roots(values))
+
+
+def _error(text: str, graph: Graph, node: Node, roots: frozenset[str] | None) -> SketchedValueError:
     error = SketchedValueError(text, node=node.name, location=graph.location(node))
-    error.roots = _roots(values)
+    error.roots = roots
     return error
 
 
@@ -157,13 +161,6 @@ def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
     if any(value.ndim for value in values):
         return None
     return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
-
-
-def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | None) -> SketchedValueError:
-    text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
-    error = SketchedValueError(text, node=node.name, location=graph.location(node))
-    error.roots = roots
-    return error
 
 
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
@@ -265,7 +262,7 @@ def _spelled(value: Any) -> Dims:
 
 
 class _ValueQuestions(ShapeContext):
-    """A context that records which values the shape function asked for without being known."""
+    """Context of a shape function that records the unknown values for which it asks, by input position."""
 
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)

@@ -18,7 +18,13 @@ from placesim.ops.kernels.abstract_tensor import UNTOLD, Sketch, SketchedValueEr
 from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
 from placesim.runtime.dry_runs.assumptions import Assumptions, OpenTensor
-from placesim.runtime.partitioning.step_requests import RequestedName, nearest_names, resolve_fed_tensor, resolve_feed
+from placesim.runtime.partitioning.step_requests import (
+    RequestedName,
+    declared_dims,
+    nearest_names,
+    resolve_fed_tensor,
+    resolve_feed,
+)
 from placesim.runtime.shapes.open_shapes import choose_settlements, find_open_causes
 
 MAX_NAMED = 5
@@ -58,7 +64,7 @@ def sketch_feeds(
     missing: dict[int, Dims] = {}
     targets = [f.node for f in fetched]
     for node in _unfed_placeholders(graph, targets, found):
-        dims = _settled(node, _declared(node), wanted)
+        dims = _settled(node, declared_dims(node), wanted)
         if not is_fully_defined(dims):
             dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims))
         if dims is None or not is_fully_defined(dims):
@@ -92,18 +98,16 @@ def _open_shapes(
         way = "`--batch N` sets the first dimension of all"
         if act is not None:
             way = f"`--shape {names[act]}={_example(missing[act])}` sets the shape of {names[act]}"
-        said.append(f"{way}: {_settles(count, len(causes))}" if len(chosen) > 1 else way)
+        resolved = (
+            f"it resolves {count} of {len(causes)} unknown shapes" if count else "resolves more together with those above"
+        )
+        said.append(f"{way}: {resolved}" if len(chosen) > 1 else way)
     first = [node_id for act, _ in chosen for node_id in acts[act]]
     named = ", ".join(f"{names[node_id]} {_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
     more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
     error = SketchedValueError(f"placeholders have unknown shapes: {named}{more}")
     error.help = tuple(said)
     return error
-
-
-def _settles(count: int, whole: int) -> str:
-    """Return a text that says how many of the `whole` unknown shapes an option determines."""
-    return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
 def _dims(dims: Dims) -> str:
@@ -150,14 +154,9 @@ def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, d
     return given
 
 
-def _declared(node: Node) -> Dims:
-    shape = node.attrs.get("shape")
-    return getattr(shape, "dims", None)
-
-
 def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
     """Return the shape `dims` of a placeholder, with the dimensions that the user gives."""
-    declared = _declared(node)
+    declared = declared_dims(node)
     if node.name in wanted.shapes:
         shape = tuple(wanted.shapes[node.name])
         if declared is not None and not _fits(shape, declared):
@@ -198,7 +197,7 @@ def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int 
 
 def has_open_batch(graph: Graph) -> bool:
     """Whether the first dimension of any placeholder is unknown."""
-    return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
+    return any(node.op in UNFED_PLACEHOLDERS and (declared_dims(node) or (0,))[0] < 0 for node in graph.nodes)
 
 
 def check_batch(graph: Graph) -> None:
@@ -211,7 +210,7 @@ def check_batch(graph: Graph) -> None:
 
 def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
     """Return each placeholder's name and shape as text."""
-    return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
+    return [(node.name, format_dims(declared_dims(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
 
 
 def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:

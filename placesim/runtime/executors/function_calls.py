@@ -1,6 +1,4 @@
-"""Calls of functions: a function's body is placed for the caller's device, partitioned and compiled, and kept for later
-calls.
-"""
+"""Calls of functions: a body is placed for the caller's device, partitioned and compiled, and kept for later calls."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ class _Partitioner:
                 devices[node.id] = devices[readers[node.id]]
 
     def _add_control_loops(self) -> None:
-        """Add a control loop, which repeats as often as the loop, on each device of a loop but that of its condition."""
+        """Add a control loop on each device of a loop except the device of its condition; it repeats as often as the loop."""
         frames = find_frames(self.graph)
         conditions = {f.name: node for node in self.graph.nodes if node.op == "LoopCond" and (f := frames[node.id])}
         extended = self.graph.in_order(list(range(len(self.graph))))  # a copy: its nodes get more control inputs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -16,9 +15,10 @@ from placesim.core.errors import GraphBuildError, OpError, PlacesimError, Reques
 from placesim.core.files.access import FileAccess
 from placesim.core.files.reader import open_file
 from placesim.core.suggestions import near_words
-from placesim.graph.graph import Graph, TensorRef, split_tensor_name
+from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Feed, Fetch, FileFeed, GeneratedFeed
 from placesim.ops.categories import PLACEHOLDERS
+from placesim.ops.kernels.shapes import Dims
 from placesim.ops.process.memory_limit import AllocationRefusal, check_room, out_of_memory
 
 _MOST_SHOWN = 80
@@ -297,12 +297,16 @@ def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.nd
         )
 
 
-def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
+def declared_dims(node: Node) -> Dims:
+    """Return the shape that a placeholder declares; None if it declares none."""
+    return getattr(node.attrs.get("shape"), "dims", None)
+
+
+def _static_dims(graph: Graph, node_id: int, slot: int) -> Dims:
     """Return the known dimensions of a fed tensor; None if its rank is unknown."""
     node = graph.nodes[node_id]
     if node.op in PLACEHOLDERS and not slot:
-        shape = node.attrs.get("shape")
-        return None if shape is None else shape.dims
+        return declared_dims(node)
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
     return GraphShapes(graph).shape(TensorRef(node_id, slot))

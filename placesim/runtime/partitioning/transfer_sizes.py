@@ -9,6 +9,7 @@ from placesim.ops.categories import NEXT_ITERATIONS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.partitioning.pruning import ClientGraph
+from placesim.runtime.partitioning.step_requests import declared_dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
@@ -27,7 +28,7 @@ def _hold_in_step(written: GraphShapes, graph: Graph, client: ClientGraph) -> bo
     """Whether the shapes of the whole graph hold for the tensors of a step.
 
     They may not hold if a feed replaces another tensor than a placeholder's, since its value may have any shape. The shapes of
-    a graph with loops are always inferred again: where the inference enters a loop determines what is known there.
+    a graph with loops are always inferred again, as they depend on the node at which the inference enters a loop.
     """
     if graph is not written.graph:
         return False
@@ -54,5 +55,4 @@ def _size(known: tuple[GraphShapes, ...], producer: str, slot: int) -> int | Non
 def _declared_shape(graph: Graph, tensor: str) -> Dims:
     """Return the shape that the placeholder of a fed tensor declares; None for any other node."""
     name, _ = split_tensor_name(tensor)
-    shape = graph.node(name).attrs.get("shape") if name in graph.ids else None
-    return getattr(shape, "dims", None)
+    return declared_dims(graph.node(name)) if name in graph.ids else None

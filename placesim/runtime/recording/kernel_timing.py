@@ -74,9 +74,7 @@ class RemoteNode(NamedTuple):
 
 
 class TransferPath(NamedTuple):
-    """A tensor's way from one device to another; its producer (None if unknown) and its readers are numbers of measured
-    nodes.
-    """
+    """A tensor's way from one device to another; its producer (None if unknown) and readers are numbers of nodes."""
 
     tensor: str
     sender: str
@@ -124,7 +122,7 @@ class Measurements:
             self.steps.extend((number, start, perf_counter_ns()))
 
     def follow(self, ledger: Ledger) -> None:
-        """Set the clock of a ledger, so that its journals, which it must keep, have measured times."""
+        """Set the clock of a ledger, so that its journals have measured times; the ledger must keep journals."""
         clock = ledger.clock = MeasuredClock()
         ledger.accounts_always = True
         for source in ledger.all_sources():
@@ -312,9 +310,7 @@ class _Records:
             yield from found[device]
 
     def _moved(self) -> Iterator[TraceSlice | Arrow]:
-        """Yield a slice for each transfer, on a track of its receiver, and arrows from the tensor's producer and to its
-        readers.
-        """
+        """Yield a slice for each transfer on a track of its receiver, and arrows from the producer and to the readers."""
         starts, ends = self._spans_by_node()
         lanes: dict[str, TrackLanes] = {}
         for number, start, end, _ in sorted(rows(self._transfers, 4), key=lambda row: row[1:3]):

@@ -39,9 +39,7 @@ class SavedState(NamedTuple):
     node_states: dict[str, dict[str, Any]]
 
     def before(self) -> SavedState:
-        """Return the part that a new session needs before its first step: the resources, and the names that nodes have for
-        them.
-        """
+        """Return the part that a new session needs before its first step: resources, and the names that nodes gave them."""
         named = {name: {key: own[key] for key in ("resource_name",) if key in own} for name, own in self.node_states.items()}
         return SavedState(self.resources, named)
 

@@ -25,27 +25,18 @@ Tensor = np.ndarray[Any, Any]
 
 _KERNELS = kernels.__name__
 _KNOWN: dict[str, type] = {"VariableResource": VariableResource, "ResourceHandle": ResourceHandle, "Shape": Shape}
-_CLASSES = {
-    "Philox": "philox",
-    "WordStream": "philox",
-    "IteratorResource": "data.iterators",
-    "Queue": "resources.queue_attempts",
-    "FifoOrder": "resources.queue_attempts",
-    "ShuffleOrder": "resources.queue_attempts",
-    "PriorityOrder": "resources.queue_attempts",
-    "PriorityElement": "resources.queue_attempts",
-    "FixedTable": "resources.table_storage",
-    "ChangingTable": "resources.table_storage",
-    "DenseTable": "resources.table_storage",
-    "Accumulator": "resources.accumulators",
-    "DenseGradients": "resources.accumulators",
-    "SparseGradients": "resources.sparse_accumulators",
-    "Barrier": "resources.barriers",
-    "IncompleteElement": "resources.barriers",
-    "StagingBuffer": "resources.staging",
-    "StagingMap": "resources.staging",
+_MODULES = {
+    "philox": ("Philox", "WordStream"),
+    "data.iterators": ("IteratorResource",),
+    "resources.queue_attempts": ("Queue", "FifoOrder", "ShuffleOrder", "PriorityOrder", "PriorityElement"),
+    "resources.table_storage": ("FixedTable", "ChangingTable", "DenseTable"),
+    "resources.accumulators": ("Accumulator", "DenseGradients"),
+    "resources.sparse_accumulators": ("SparseGradients",),
+    "resources.barriers": ("Barrier", "IncompleteElement"),
+    "resources.staging": ("StagingBuffer", "StagingMap"),
 }
-"""Modules of `kernels` with classes whose objects are saved, by class name; they are imported on demand."""
+"""Modules of `kernels` that are imported on demand, with their classes whose objects are saved."""
+_CLASSES = {name: module for module, names in _MODULES.items() for name in names}
 _FILE_NAMES = {
     "VariableResource": "Variable",
     "FifoOrder": "FirstInFirstOut",

@@ -58,9 +58,7 @@ class CachedStep:
         return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
 
     def _dtype(self, graph: Graph, tensor: TensorRef) -> DataType:
-        """Return the type of a fetched tensor in the placed graph; a lowered op has its functions' types, not those
-        declared.
-        """
+        """Return the type of a fetched tensor; a lowered op has the types of its functions, not those that it declares."""
         node, placed = graph.nodes[tensor.node], self.step.placement.graph
         if node.name in placed.ids:  # a node that a feed replaces may be missing
             node = placed.node(node.name)

@@ -17,7 +17,7 @@ from placesim.core.files.access import FileAccess
 from placesim.core.process.deadlines import run_within
 from placesim.core.process.gc_pause import collector_paused
 from placesim.graph.graph import Graph, NodeDef, TensorRef
-from placesim.graph.session_steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
 from placesim.machine.inventory import Device
 from placesim.ops.categories import FUNCTION_ENDS
 from placesim.ops.kernels.abstract_tensor import SketchedValueError
@@ -457,30 +457,3 @@ def _checked(placement: Placement) -> Placement:
     if placement.error is not None:
         raise placement.error
     return placement
-
-
-def open_session(
-    file: GraphFile,
-    devices: Sequence[Device],
-    config: Config | None = None,
-    *,
-    directory: Path = Path(),
-    files: FileAccess | None = None,
-    ledger: Ledger | None = None,
-    sketched: FeedShapes | None = None,
-    measurements: Measurements | None = None,
-    make: Callable[..., GraphSession] = GraphSession,
-) -> GraphSession:
-    """Open a session for a graph file; `config` replaces the file's config, and `make` is the session's constructor."""
-    return make(
-        file.graph,
-        devices,
-        config or file.config,
-        directory=directory,
-        bare_fetch_is_target=file.is_raw,
-        initial_values=file.initial_values,
-        files=files,
-        ledger=ledger,
-        sketched=sketched,
-        measurements=measurements,
-    )

@@ -84,7 +84,7 @@ class GraphShapes:
         return self.outputs(tensor.node)[tensor.slot]
 
     def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
-        """Set the shape of a node's output, which the caller knows from elsewhere than the graph."""
+        """Set the shape of a node's output that the graph alone does not determine."""
         found = self.outputs(node_id)
         self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
 
@@ -105,9 +105,7 @@ class GraphShapes:
         return self._handles.get(tensor)
 
     def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
-        """Set the type and shape of the value behind a resource handle, which the caller knows from elsewhere than the
-        graph.
-        """
+        """Set the type and shape behind a resource handle that the graph alone does not determine."""
         if handle is not None:
             self._handles[tensor] = handle
 
@@ -308,9 +306,7 @@ class GraphShapes:
         return begins_at_constant and self._known[node.id] == ((),)
 
     def _fill_in(self, node: Node, values: list[Value | None]) -> None:
-        """Replace each unknown part of a concatenated shape by as many unknown dimensions, so that the other parts are
-        known.
-        """
+        """Replace each unknown part of a concatenated shape by as many unknown dimensions, so that other parts are known."""
         parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
         for i in parts:
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])
