@@ -105,8 +105,6 @@ def _wait_for_workers(client: Client, number: int, seconds: float) -> None:
 def _names(units: Mapping[str, Sequence[str]], homes: Mapping[str, str]) -> dict[str, str]:
     names: dict[str, list[str]] = {}
     for unit, devices in units.items():
-        for device in devices:
-            listed = names.setdefault(homes[device], [])
-            if unit not in listed:
-                listed.append(unit)
+        for address in dict.fromkeys(homes[device] for device in devices):
+            names.setdefault(address, []).append(unit)
     return {address: ", ".join(listed) for address, listed in names.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ class ClusterSession(Protocol):
 
     def hear(self) -> WorkerMessage:
         """Return the next message of a worker."""
+
+    def gather(self, workers: Collection[str], kind: str, name: str, number: int) -> dict[str, Any]:
+        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address."""
 
     def next_step(self) -> int:
         """Return the number of a new step."""
@@ -93,7 +96,7 @@ class DaskExecutor:
                 {index: found for index, found in buffers.items() if index in results},
             )
             links.tell(address, {"do": "prepare", "number": self._number}, work)
-        found = self._gather("ready", "number", self._number)
+        found: dict[str, Readiness] = self._session.gather(self._workers, "ready", "number", self._number)
         failed = [(ready.failed, ready.error) for ready in found.values() if ready.error is not None]
         if failed:
             raise min(failed, key=itemgetter(0))[1]
@@ -103,17 +106,6 @@ class DaskExecutor:
         if not flows and not order and self._nodes:
             schedule_nodes(graphs)
         return flows
-
-    def _gather(self, kind: str, name: str, number: int) -> dict[str, Readiness]:
-        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address."""
-        found: dict[str, Readiness] = {}
-        while len(found) < len(self._workers):
-            said = self._session.hear()
-            if said.message["is"] == kind and said.message[name] == number:
-                found[said.address] = said.value
-            elif said.message["is"] == "lost" and said.address in self._workers:
-                raise self._session.lost(said.address)
-        return found
 
     def _lack(self) -> tuple[Position, PlacesimError] | None:
         """Return the out-of-memory error that the memory preview found, with its position in the step; None if there is none.

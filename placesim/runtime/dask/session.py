@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from queue import Empty
 from typing import Any
@@ -108,6 +108,20 @@ class DaskSession(GraphSession):
         """Return the next message of a worker."""
         return self._noted(self.links.hear())
 
+    def gather(self, workers: Collection[str], kind: str, name: str, number: int) -> dict[str, Any]:
+        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address.
+
+        Raises UnavailableError for a lost worker.
+        """
+        found: dict[str, Any] = {}
+        while len(found) < len(workers):
+            said = self.hear()
+            if said.message["is"] == kind and said.message[name] == number:
+                found[said.address] = said.value
+            elif said.message["is"] == "lost" and said.address in workers:
+                raise self.lost(said.address)
+        return found
+
     def _noted(self, said: WorkerMessage) -> WorkerMessage:
         """Collect the measurements in a message, even of a step that was stopped; return the message."""
         if self.gathering is not None:
@@ -147,16 +161,12 @@ class DaskSession(GraphSession):
         number = self.next_step()
         for address in workers:
             self.links.tell(address, {"do": "save", "step": number})
-        found: dict[str, tuple[DeviceRecord, ...]] = {}
-        while len(found) < len(workers):
-            said = self.hear()
-            if said.message["is"] == "lost":
-                raise self.lost(said.address)
-            if said.message["is"] == "saved" and said.message["step"] == number:
-                if isinstance(said.value, PlacesimError):
-                    raise said.value
-                found[said.address] = said.value
-        by_device = {record.device: record for records in found.values() for record in records}
+        found: dict[str, tuple[DeviceRecord, ...] | PlacesimError] = self.gather(workers, "saved", "step", number)
+        by_device: dict[str, DeviceRecord] = {}
+        for records in found.values():
+            if isinstance(records, PlacesimError):
+                raise records
+            by_device.update({record.device: record for record in records})
         return tuple(by_device[device] for device in self.homes)
 
     def close(self) -> None:

@@ -156,16 +156,8 @@ class WorkerSession:
     def prepare(self, number: int, work: PartWork) -> None:
         """Compile a part of a step, and tell the client whether that succeeded."""
         resources: dict[str, Any] = {}
-        opening = self._opening
-        calls = WorkerFunctionCalls(
-            self.is_here,
-            opening.graph,
-            opening.device_set,
-            opening.config.allow_soft_placement,
-            self._states,
-            resources,
-            self._placed,
-        )
+        graph, device_set, soft = self._opening.graph, self._opening.device_set, self._opening.config.allow_soft_placement
+        calls = WorkerFunctionCalls(self.is_here, graph, device_set, soft, self._states, resources, self._placed)
         programs: list[Program] = []
         try:
             kernels = load_kernels()

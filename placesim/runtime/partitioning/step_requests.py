@@ -255,11 +255,8 @@ def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarra
     if array.dtype == dtype.numpy:
         return array
     if array.dtype.kind in "OSU" or not _same_kind(array.dtype, dtype):
-        raise _refuse(
-            graph,
-            feed.location,
-            f"Cannot feed value of type {array.dtype} for Tensor {_tensor_name(feed)}, which has type {dtype.python_name}",
-        )
+        what = f"value of type {array.dtype} for Tensor {_tensor_name(feed)}, which has type {dtype.python_name}"
+        raise _refuse(graph, feed.location, f"Cannot feed {what}")
     return array.astype(dtype.numpy)
 
 
@@ -290,11 +287,8 @@ def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.nd
     fits = len(dims) == array.ndim and all(want < 0 or want == got for want, got in zip(dims, array.shape, strict=True))
     if not fits:
         wanted = ", ".join("None" if dim < 0 else str(dim) for dim in dims) + ("," if len(dims) == 1 else "")
-        raise _refuse(
-            graph,
-            feed.location,
-            f"Cannot feed value of shape {array.shape} for Tensor {_tensor_name(feed)}, which has shape ({wanted})",
-        )
+        what = f"value of shape {array.shape} for Tensor {_tensor_name(feed)}, which has shape ({wanted})"
+        raise _refuse(graph, feed.location, f"Cannot feed {what}")
 
 
 def declared_dims(node: Node) -> Dims:

@@ -27,13 +27,8 @@ def build_session_devices(
 
     The environment of placesim's own process is not read. Errors and log lines are those of `build_devices`.
     """
-    options = DeviceOptions(
-        config.gpu_options,
-        dict(config.device_count),
-        GpuEnvironment.of(environment or {}),
-        config.gpu_options_location,
-        release,
-    )
+    gpu, counts, variables = config.gpu_options, dict(config.device_count), GpuEnvironment.of(environment or {})
+    options = DeviceOptions(gpu, counts, variables, config.gpu_options_location, release)
     return build_devices(inventory, options, process, log)
 
 
