@@ -72,14 +72,10 @@ def convolution_of(node: NodeShapes, direction: Direction) -> ConvolutionSizes:
     spatial = len(filters) - 2
     layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)
     attrs = node.attrs
-    windows = windows_of(
-        layout.pick(images),
-        filters[:-2],
-        layout.pick(attrs["strides"]),
-        layout.pick(attrs["dilations"]) if attrs.get("dilations") else (1,) * spatial,
-        attrs["padding"],
-        explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
-    )
+    dilations = layout.pick(attrs["dilations"]) if attrs.get("dilations") else (1,) * spatial
+    padded = explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else ()
+    sizes, strides = layout.pick(images), layout.pick(attrs["strides"])
+    windows = windows_of(sizes, filters[:-2], strides, dilations, attrs["padding"], padded)
     images, results = ((dims[0], *layout.pick(dims), dims[layout.channel]) for dims in (images, results))
     return ConvolutionSizes(images, filters, results, windows, node.dtype.size)
 

@@ -97,9 +97,8 @@ class AccountedRun(DataflowRun):
         self._clock.node = node.name
         data, selector = visit.values
         reads_data, reads_selector = node.instruction.reads_ref
-        outputs = route_to_branch(
-            visit.node, read_wanted(selector.value, reads_selector), self._dereferenced(data) if reads_data else data
-        )
+        chosen = read_wanted(selector.value, reads_selector)
+        outputs = route_to_branch(node, chosen, self._dereferenced(data) if reads_data else data)
         selector.release()
         return outputs
 

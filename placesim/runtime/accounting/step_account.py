@@ -104,12 +104,8 @@ class StepAccount:
     ) -> list[TensorMemory]:
         ledger = self._ledger
         self.make_scratch(site)
-        found = [
-            TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
-            for value, dtype, is_ref, on_host in zip(
-                outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
-            )
-        ]
+        made = zip(outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True)
+        found = [TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host) for value, dtype, is_ref, on_host in made]
         inputs, variables, stores, own = self._read(site, memories, values)
         self._record_reads(site.name, inputs)
         self._find_own(site, outputs, variables, stores)

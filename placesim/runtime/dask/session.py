@@ -70,9 +70,8 @@ class DaskSession(GraphSession):
     def links(self) -> WorkerConnections:
         """The connections to the workers, opened on first use."""
         if self._links is None:
-            self._links = WorkerConnections(
-                self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
-            )
+            openings = {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
+            self._links = WorkerConnections(self._client, openings)
             if self.gathering is not None:
                 self.gathering.settle()
             self.set_clocks()

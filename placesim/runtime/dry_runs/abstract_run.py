@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from placesim.graph.graph import Graph, Node
-from placesim.ops.kernels.abstract_tensor import SketchedValueError
 from placesim.ops.kernels.kernel import Kernel
 from placesim.runtime.dry_runs.abstract_values import sketch_kernel, unknown_choice
 from placesim.runtime.dry_runs.assumptions import Assumptions
@@ -20,6 +16,7 @@ class DryRunKernels:
         self.tells = assumptions.tells
         self.goes_on = assumptions.goes_on
         self.branch = assumptions.branch
+        self.unknown_choice = unknown_choice
 
     @property
     def is_free(self) -> bool:
@@ -29,7 +26,3 @@ class DryRunKernels:
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         """Return an abstract kernel, which only computes output shapes."""
         return sketch_kernel(kernel, graph, node, self._assumptions)
-
-    def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-        """Return the error for a node of control flow whose decision depends on unknown `values`."""
-        return unknown_choice(graph, node, values)

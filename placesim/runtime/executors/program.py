@@ -373,16 +373,10 @@ def _context(
     step_resources: dict[str, Any],
     call_function: Callable[..., Sequence[Any]] | None,
 ) -> KernelContext:
-    return KernelContext(
-        node.name,
-        state.device.name,
-        state.resources,
-        state.node_states.setdefault(node.name, {}),
-        step_resources,
-        None if call_function is None else partial(call_function, instantiation_of(node)),
-        tuple(graph.nodes[i].name for i in node.input_nodes),
-        state.files,
-    )
+    own = state.node_states.setdefault(node.name, {})
+    call = None if call_function is None else partial(call_function, instantiation_of(node))
+    inputs = tuple(graph.nodes[i].name for i in node.input_nodes)
+    return KernelContext(node.name, state.device.name, state.resources, own, step_resources, call, inputs, state.files)
 
 
 def _missing_kernel(graph: Graph, node: Node, state: DeviceState) -> PlacesimError:
