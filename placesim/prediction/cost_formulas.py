@@ -72,7 +72,7 @@ class ProcessorFigures(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
-    """Return the predicted time of `launch_seconds` and then `work` on `processor`, with the interval of the work's family.
+    """Return the predicted time of `work` on `processor` with its interval; `launch_seconds` come before and are included.
 
     Raise InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """

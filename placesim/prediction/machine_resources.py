@@ -144,8 +144,9 @@ class SimulatedMachine:
             name, own = f"{self._prefix(task)}GPU:{device.spec.id}", memory.model.figures
             vertex = Vertex(_task(task), f"GPU:{memory.platform_id}")
             compute = self._resource(SerialStream(f"{name} compute", self._cores[task]))
-            copies = [self._resource(SerialStream(f"{name} {way}")) for way in (FROM_HOST, TO_HOST, BETWEEN_GPUS)]
-            found = _Gpu(gpu_processor(memory.model), compute, *copies, vertex, own.launch)
+            ways = (FROM_HOST, TO_HOST, BETWEEN_GPUS)
+            from_host, to_host, to_others = (self._resource(SerialStream(f"{name} {way}")) for way in ways)
+            found = _Gpu(gpu_processor(memory.model), compute, from_host, to_host, to_others, vertex, own.launch)
             self._gpus[task, memory.platform_id] = found
             if (vertex, "pcie") not in listed.replaced:
                 pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes

@@ -26,7 +26,9 @@ COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
 
 
 class InputTransfer(NamedTuple):
-    """An input that must be copied from another memory: its bytes, and the seconds of the copy if no other uses its links."""
+    """An input that must be copied from another memory: its bytes, and the seconds of the copy on links without other
+    transfers.
+    """
 
     tensor: str
     sender: str

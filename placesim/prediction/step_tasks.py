@@ -205,7 +205,7 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:
-    """Return the sending device, receiving device and tensor of a transfer; the tensor without the partitioner's prefix."""
+    """Return the sending device, receiving device and tensor of a transfer; the tensor has its name in the graph."""
     sender, receiver, tensor = transfer_key(execution)
     return sender, receiver, tensor_of(tensor)
 

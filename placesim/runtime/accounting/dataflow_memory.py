@@ -47,7 +47,7 @@ class AccountedRun(DataflowRun):
         return results
 
     def _finish_started(self) -> None:
-        """Run the kernels that TensorFlow had started before another ran out of memory. Their errors are only logged."""
+        """Run the kernels that TensorFlow had started before another kernel ran out of memory; their errors are only logged."""
         for visit in self.ready:
             if visit.node.kind == COMPUTE and not visit.dead:
                 with suppress(Exception):  # the first error is the step's

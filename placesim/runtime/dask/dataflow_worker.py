@@ -31,7 +31,7 @@ LAST = 1 << 62
 
 
 class StallReport(NamedTuple):
-    """Error of a worker that can't run any node: `kind` is 0 if a node has to wait, and 1 if a tensor has not been received."""
+    """Error of a worker that can't run any node: `kind` is 0 if a node has to wait, and 1 if a tensor is missing."""
 
     kind: int
     error: OpError

@@ -163,7 +163,7 @@ class Executor:
         return results
 
     def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
-        """Run the kernels that TensorFlow had started before another ran out of memory. Their errors are only logged."""
+        """Run the kernels that TensorFlow had started before another kernel ran out of memory; their errors are only logged."""
         order = self.schedule.order
         done = set(order[:failed])
         for position in range(failed + 1, len(order)):

@@ -24,8 +24,8 @@ TypedShape = tuple[tuple[int, ...], DataType]
 class Execution(NamedTuple):
     """An executed node or, without a `site`, the end of a function's run.
 
-    `sources` are the numbers of the executions that it waited for. In `inputs`, the value of a variable stands for a handle or
-    reference to the variable. `is_dead` marks a node in a branch that is not taken.
+    `sources` are the numbers of the executions that it waited for. If an input is a handle or reference of a variable, `inputs`
+    has the shape and type of the variable's value. `is_dead` marks a node in a branch that is not taken.
     """
 
     site: Site | None
@@ -146,7 +146,7 @@ class ExecutionRecorder:
 
 
 def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Sequence[Any] = ()) -> tuple[TypedShape, ...]:
-    """Return shapes and types of a kernel's inputs; a variable's value stands for the handle of the variable."""
+    """Return shapes and types of a kernel's inputs; for a variable's handle, those of the variable's value."""
     if not values:
         return tuple([(memory.dims, memory.dtype) for memory in memories])
     return tuple([_input_shape(ledger, *pair) for pair in zip(memories, values, strict=True)])

@@ -155,7 +155,7 @@ def _is_saved(field: Field[Any]) -> bool:
 
 
 def unpack(packed: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return the value that was packed, with copies of its tensors. Raises DataLossError if no value can be made of it."""
+    """Return the value that was packed, with copies of its tensors. Raises DataLossError if `packed` is not valid."""
     try:
         return _unpacked(packed, tensors)
     except _UNREADABLE as error:
