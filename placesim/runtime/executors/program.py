@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -278,28 +279,16 @@ def build_program(
     Raises UnimplementedError for an op without a numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the
     op, or its kernel does not accept the attrs.
     """
-    starts: list[int] = []
-    size = 0
-    for node in graph.nodes:
-        starts.append(size)
-        size += max(1, len(node.signature.output_dtypes))
+    starts = [0, *accumulate(max(1, len(node.signature.output_dtypes)) for node in graph.nodes)]
     full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
     late = find_late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
-        kernel = kernels.get(node.op)
-        if kernel is None and node.op in graph.functions:
-            from placesim.ops.kernels.functional import calling  # few graphs have nodes whose op is a function's name
-
-            kernel = calling(node.op)
-        if kernel is None:
-            raise _missing_kernel(graph, node, state)
-        _check_kernel_exists(graph, node, state)
+        own = _kernel_of(graph, node, kernels, state)
         alike = (id(node.signature), id(node.attrs))
-        found = full.get(alike)
-        if found is None:
-            found = full[alike] = _prepared(graph, node, kernel, state)
-        attrs, allocation, kernel = found
+        if alike not in full:
+            full[alike] = _prepared(graph, node, own, state)
+        attrs, allocation, kernel = full[alike]
         if node.id in late:
             kernel = read_late(kernel, late[node.id], state.resources)
         if state.guesses is not None:
@@ -322,7 +311,19 @@ def build_program(
                 is_late=node.id in late,
             )
         )
-    return Program(state, graph, tuple(instructions), size)
+    return Program(state, graph, tuple(instructions), starts[-1])
+
+
+def _kernel_of(graph: Graph, node: Node, kernels: Mapping[str, Kernel], state: DeviceState) -> Kernel:
+    kernel = kernels.get(node.op)
+    if kernel is None and node.op in graph.functions:
+        from placesim.ops.kernels.functional import calling  # few graphs have nodes whose op is a function's name
+
+        kernel = calling(node.op)
+    if kernel is None:
+        raise _missing_kernel(graph, node, state)
+    _check_kernel_exists(graph, node, state)
+    return kernel
 
 
 def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
