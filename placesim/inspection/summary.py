@@ -127,7 +127,7 @@ def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
     """Return the floating-point operations by device, and the number of nodes whose count is unknown."""
     from placesim.ops.kernels import load_kernels
     from placesim.runtime.shapes.graph_shapes import GraphShapes
-    from placesim.runtime.shapes.node_costs import node_cost
+    from placesim.runtime.shapes.node_costs import node_flops
 
     graph, kernels = placement.graph, load_kernels()
     shapes = GraphShapes(graph)
@@ -137,10 +137,9 @@ def operations(placement: Placement) -> tuple[Mapping[str, int], int]:
         kernel, device = kernels.get(node.op), placement.devices[node.id]
         if device is None or kernel is None or kernel.flops is None:
             continue
-        signature = node.signature
         inputs = [shapes.shape(ref) for ref in node.inputs]
-        outputs = [shapes.shape(TensorRef(node.id, slot)) for slot in range(len(signature.output_dtypes))]
-        cost = node_cost(kernel, graph.kernel_attrs(node), inputs, outputs, signature.input_dtypes, signature.output_dtypes)
-        found[device.name] += cost.flops or 0
-        unknown += cost.flops is None
+        outputs = [shapes.shape(TensorRef(node.id, slot)) for slot in range(len(node.signature.output_dtypes))]
+        flops = node_flops(kernel, graph.kernel_attrs(node), inputs, outputs)
+        found[device.name] += flops or 0
+        unknown += flops is None
     return found, unknown

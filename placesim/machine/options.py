@@ -304,7 +304,8 @@ def _check_saving(options: SimulationOptions) -> None:
         return
     if options.checkpoint is None:
         purpose = "restart from" if options.restart else "write"
-        raise UsageError(f"no checkpoint to {purpose}: expected 'checkpoint' to be a prefix of file names, such as out/model")
+        expected = "--checkpoint (in Python: `checkpoint`) with a prefix of file names, such as out/model"
+        raise UsageError(f"no checkpoint to {purpose}: got no prefix, expected {expected}")
     if Path(options.checkpoint).is_dir() or not Path(options.checkpoint).name:
         name = Path(options.checkpoint) / "model"
         raise UsageError(f"checkpoint prefix is a directory: got {options.checkpoint}, expected a prefix such as {name}")

@@ -16,13 +16,17 @@ from placesim.prediction.time_breakdown import Speedup
 
 KINDS = ("link", "resource", "op", "node")
 OF_EACH_KIND = 4
-"""Maximum number of links, resources, ops and nodes that are tried, each."""
+"""Maximum number of candidates of each kind."""
 SIMULATED_TASKS = 1_000_000
-"""Maximum number of simulated tasks in all trials; for larger steps fewer parts of each kind are tried, but at least one."""
+"""Maximum number of tasks that all trials together simulate; at least one candidate of each kind is tried in any case."""
 
 
 class _Candidate(NamedTuple):
-    """A part that could take no time, with its seconds on the critical path and in all, and the plan without its time."""
+    """A part of the step to try without its time.
+
+    `on_path` is its time on the critical path and `in_all` its total time, in seconds.  `free` returns the plan in which it
+    takes no time.
+    """
 
     kind: str
     what: str
@@ -32,10 +36,9 @@ class _Candidate(NamedTuple):
 
 
 def find_speedups(step: SimulatedStep) -> tuple[Speedup, ...]:
-    """Return the step times without each candidate, largest gain first.
+    """Simulate the step without the time of one part at a time, and return the step times, shortest first.
 
-    For each kind, the candidates are the parts with the largest share of the critical path; among equals, those with the
-    largest total time.
+    For each kind, the parts that take the most time on the critical path are tried.  Ties are broken by total time.
     """
     limit = max(1, min(OF_EACH_KIND, SIMULATED_TASKS // (len(KINDS) * max(1, step.plan.count))))
     candidates = [*_links(step), *_resources(step), *_nodes(step)]
@@ -75,7 +78,7 @@ def _resources(step: SimulatedStep) -> Iterator[_Candidate]:
 
 
 def _nodes(step: SimulatedStep) -> Iterator[_Candidate]:
-    """Yield the nodes, and the ops that several nodes have."""
+    """Yield the nodes, and the ops of more than one node."""
     seconds: dict[int, float] = defaultdict(float)
     for part in step.critical_path:
         seconds[part.task] += part.end - part.start

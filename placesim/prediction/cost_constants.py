@@ -1,4 +1,4 @@
-"""Constants of the cost formulas, one record for each shape of work; `fitted` holds their values."""
+"""Constants of the cost formulas, one record for each shape of work; `fitted_constants` has their values."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ class TiledConstants(NamedTuple):
     - `efficiency`: share of the peak rate with infinitely large tiles; it is halved for tiles of `half_intensity` (rows x
       columns / their sum).
     - `prologue_depth`: cost of starting a tile, in elements of depth.
-    - `wave_share`: share of the last wave's idle units that counts.
-    - `resident_blocks`: blocks that a unit needs for its full rate.
+    - `wave_share`: share of the time that counts whole waves of blocks, in which units idle at the end; the rest of the time
+      grows evenly with the blocks.
+    - `resident_blocks`: number of blocks that a unit needs for its full rate.
     - `loaded_bytes_per_clock`: bytes loaded from the cache into a unit per clock.
-    - `epilogue_share`: share of writing the result that follows the computation.
-    - `winograd_gain`, `winograd_traffic`: factors by which a Winograd convolution computes less and moves more bytes.
-    - `direct_efficiency`: share of the peak rate without tiles; 0 if that is not offered.
-    - `far_cost`: slow-down of loading on chips of short reach per page between the rows of an operand.
+    - `epilogue_share`: share of the time for writing the result that does not overlap with computing.
+    - `winograd_gain`, `winograd_traffic`: a Winograd convolution computes `winograd_gain` times less, and moves
+      `winograd_traffic` times as many bytes.
+    - `direct_efficiency`: share of the peak rate of a kernel without tiles; 0 if the library has no such kernel.
+    - `far_cost`: on chips of short reach, the share of the loading time that each page between two rows of an operand adds.
     - `sharpness`: the p of the p-norm that combines computing and moving.
     """
 
@@ -46,7 +48,7 @@ class StreamConstants(NamedTuple):
 class RowsConstants(NamedTuple):
     """Constants for row-wise ops.
 
-    `passes` apply if the cache holds `rows_per_unit` rows per multiprocessor; otherwise `further_passes` are added.
+    The bytes pass `passes` times.  If the cache can't hold `rows_per_unit` rows per multiprocessor, `further_passes` are added.
     """
 
     start_seconds: float
@@ -74,7 +76,7 @@ class StepsConstants(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """10th and 90th percentile of measured / predicted time, for measurements that were not part of the fit."""
+    """10th and 90th percentile of the ratio of measured to predicted time, for measurements that the fit did not use."""
 
     low: float
     high: float

@@ -1,15 +1,16 @@
 """Time of a piece of work on a processor: its launch, and then the slower of computing and moving bytes.
 
-Work has one of a few shapes: a product in tiles (matrices and convolutions), a stream of bytes, rows that are read again if the
-cache cannot hold them, or steps of a recurrent cell.  A family of work has a few constants, which are the same for all
-processors; `fitted_constants` has their values and sources.
-The formulas use only arithmetic, so that the fit (`tests/benchmarks/fit_costs.py`) can apply them to columns.
+Work has one of four shapes: a product in tiles (of matrices, or a convolution), a stream of bytes, rows that are read again if
+the cache can't hold them, or steps of a recurrent cell.  Each family of work has constants that hold for all processors;
+`fitted_constants` has their values and sources.
+The formulas use only arithmetic, so that the fit (`tests/benchmarks/fit_costs.py`) can apply them to whole columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placesim.prediction.cost_constants import RowsConstants, StepsConstants, StreamConstants, TiledConstants
 from placesim.prediction.fitted_constants import (
@@ -27,27 +28,27 @@ from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, Stre
 TILES = ((256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64), (32, 32), (16, 64), (64, 16))
 """Rows and columns of the part of a result that one thread block computes: the sizes that libraries offer."""
 SPLITS = (1, 4, 16, 64)
-"""Possible splits of the summed dimension, which give idle multiprocessors work."""
+"""Numbers of parts into which the summed dimension may be split, to give idle multiprocessors work."""
 PAGE_BYTES = 65536
 """Page size of a GPU's memory mapping."""
 REARRANGED_PASSES = 1.0
 """Passes over images and results to convert them to channels-last layout and back.
 
-A read and a write each would be 2, of which libraries save some.  From ResNets of both layouts on an RTX 3090 (timm's
-inference, PyTorch 1.13 and 2.4).
+Reading and writing each once would be 2 passes; libraries save some of this.  The number comes from ResNets in both layouts on
+an RTX 3090 (timm's inference, PyTorch 1.13 and 2.4).
 """
 TF32_REARRANGED_PASSES = 2.0
-"""The same number for tf32 on wide tensor cores, where nothing is saved; from our recording of an H100 and an H200."""
+"""`REARRANGED_PASSES` for tf32 on wide tensor cores, where libraries save nothing (recorded on an H100 and an H200)."""
 _FED_BYTES_PER_CLOCK = 2048
 """Bytes of operands per clock for a multiprocessor whose tensor cores do 1,024 float16 operations per clock, like V100's."""
 _RAGGED_GAIN = 2.5
-"""Speed of wide tensor cores, relative to float32, for rows that are not a multiple of 16 bytes (recorded on an H100)."""
+"""Rate of wide tensor cores relative to float32, if rows are not a multiple of 16 bytes long (recorded on an H100)."""
 _CHOICE_SHARPNESS = 12
 _LIMIT_SHARPNESS = 8
 
 
 class Prediction(NamedTuple):
-    """Predicted seconds, with the 10th and 90th percentile of the measured times if the formula has them."""
+    """Predicted seconds, and the 10th and 90th percentile of measured times around them."""
 
     seconds: float
     low: float
@@ -57,7 +58,8 @@ class Prediction(NamedTuple):
 class ProcessorFigures(NamedTuple):
     """Figures of a processor that the formulas read; in a fit, each is a column.
 
-    `rate` is operations per second at the clock that the board sustains.  `bandwidth` is bytes per second that copying reaches.
+    `rate` is in operations per second at the clock that the board sustains.  `bandwidth` is the bytes per second that copying
+    reaches.
     """
 
     rate: float
@@ -70,7 +72,7 @@ class ProcessorFigures(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Prediction:
-    """Return the predicted time of `work` on `processor` after a launch of `launch_seconds`, with the interval of its family.
+    """Return the predicted time of `work` on `processor` with its interval; `launch_seconds` come before and are included.
 
     Raise InvalidArgumentError if the processor has no rate for the work's arithmetic.
     """
@@ -81,7 +83,7 @@ def predict(work: Work, processor: Processor, launch_seconds: float = 0.0) -> Pr
 
 
 def work_family(work: Work, processor: Processor) -> str:
-    """Return the name of the work's family, including the kind of processor if it uses other kernels."""
+    """Return the name of the work's family; processors with different kernels for the work have different families."""
     if isinstance(work, Product):
         if processor.memory == "processor":
             return "cpu convolution" if work.family.startswith("convolution") else "cpu product"
@@ -92,45 +94,43 @@ def work_family(work: Work, processor: Processor) -> str:
 
 
 def uses_tensor_cores(work: Product, processor: Processor) -> bool:
-    """Return whether matrix units do the work: they must support the arithmetic, and channels must be multiples of eight."""
+    """Return whether tensor cores do the work: they need a supported arithmetic, and dimensions that are multiples of eight."""
     return work.arithmetic in processor.tensor and work.has_whole_octets
 
 
 def kernel_seconds(work: Work, processor: Processor, family: str) -> float:
     """Return the seconds of a kernel on the device, without its launch."""
     machine = machine_of(work, processor)
+    formula, constants = _formula(work, family)
+    seconds = formula(constants, machine, *work.load())
     if isinstance(work, Product):
-        rearranged = rearranged_passes(work, processor) * work.rearranged_bytes
-        return tiled_seconds(TILED[family], machine, *work.tiled_load()) + rearranged / machine.bandwidth
-    seconds, start = _fixed_shape_seconds(work, machine, family)
+        return seconds + rearranged_passes(work, processor) * work.rearranged_bytes / machine.bandwidth
     # the start is that of a GPU kernel; on a CPU, only the executor's dispatch counts
-    return seconds - start if processor.memory == "processor" else seconds
+    return seconds - constants.start_seconds if processor.memory == "processor" else seconds
 
 
 def rearranged_passes(work: Product, processor: Processor) -> float:
-    """Return the passes for converting tensors from channels-first layout; only tensor cores need the other layout."""
+    """Return the passes that convert tensors from channels-first layout; only tensor cores need channels last."""
     if not uses_tensor_cores(work, processor):
         return 0.0
     return TF32_REARRANGED_PASSES if work.arithmetic == "tf32" and processor.has_wide_tensor_cores else REARRANGED_PASSES
 
 
-def _fixed_shape_seconds(
-    work: RecurrentLayer | Rows | StreamedBytes, machine: ProcessorFigures, family: str
-) -> tuple[float, float]:
-    """Return the seconds of a kernel, and those of its start."""
+def _formula(work: Work, family: str) -> tuple[Callable[..., float], Any]:
+    """Return the formula for this shape of work, and the family's constants for it."""
+    if isinstance(work, Product):
+        return tiled_seconds, TILED[family]
     if isinstance(work, RecurrentLayer):
-        return steps_seconds(STEPS[family], machine, *work.steps_load()), STEPS[family].start_seconds
-    if isinstance(work, Rows):
-        return rows_seconds(ROWS[family], machine, *work.rows_load()), ROWS[family].start_seconds
-    return stream_seconds(STREAMS[family], machine, *work.stream_load()), STREAMS[family].start_seconds
+        return steps_seconds, STEPS[family]
+    return (rows_seconds, ROWS[family]) if isinstance(work, Rows) else (stream_seconds, STREAMS[family])
 
 
 def start_seconds(work: Work, processor: Processor) -> float:
-    """Return the seconds on the device that do not depend on sizes."""
-    family = work_family(work, processor)
-    if isinstance(work, Product):
-        return TILED[family].start_seconds
-    return 0.0 if processor.memory == "processor" else _fixed_shape_seconds(work, machine_of(work, processor), family)[1]
+    """Return the part of a kernel's seconds on the device that does not depend on sizes."""
+    if processor.memory == "processor" and not isinstance(work, Product):
+        return 0.0
+    seconds: float = _formula(work, work_family(work, processor))[1].start_seconds
+    return seconds
 
 
 def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
@@ -149,9 +149,9 @@ def machine_of(work: Work, processor: Processor) -> ProcessorFigures:
 def loading_hz(work: Work, processor: Processor) -> float:
     """Return the clock in Hz at which a multiprocessor loads operands.
 
-    For wide tensor cores it grows with the bytes that they consume, since each generation's caches keep up with its tensor
-    cores.  A100 to B200 load two to eight times V100's operands per clock, by sharing tiles among multiprocessors and by copies
-    that bypass registers.
+    For wide tensor cores, the result grows with the bytes that they consume, since each generation's caches keep up with its
+    tensor cores.  A100 to B200 load two to eight times V100's operands per clock: multiprocessors share tiles, and copies
+    bypass registers.
     """
     if isinstance(work, Product) and uses_tensor_cores(work, processor) and processor.has_wide_tensor_cores:
         return processor.rate(work.arithmetic) / processor.units * work.element_bytes / _FED_BYTES_PER_CLOCK
@@ -171,10 +171,10 @@ def peak_rate(work: Work, processor: Processor) -> float:
 def power_slowdown(
     rate: float, watts: float, process_nm: float, operations_per_joule_nm: float = SUSTAINED_OPERATIONS_PER_JOULE_NM
 ) -> float:
-    """Return the factor by which a board of `watts` computes slower than its peak of `rate` float32 operations per second.
+    """Return the factor by which a board limited to `watts` is slower than its peak `rate` of float32 operations per second.
 
-    The energy per operation falls with the feature size of the process.  A board that would need more than its power limit
-    lowers its clock.
+    A board that would need more than its power limit lowers its clock.  The energy per operation is proportional to the
+    process's feature size in nm.
     """
     sustained = operations_per_joule_nm * watts / process_nm
     slowdown: float = (1 + (rate / sustained) ** _LIMIT_SHARPNESS) ** (1 / _LIMIT_SHARPNESS)
@@ -194,8 +194,8 @@ def tiled_seconds(
 ) -> float:
     """Return the seconds of `batch` products of `[rows, depth]` and `[depth, columns]`, in tiles that run in waves.
 
-    Each candidate of `TILES` and `SPLITS` has a time; a library takes about the least.  `is_winograd` is 1 if a filter may be
-    applied with fewer multiplications, else 0.
+    Each pair of `TILES` and `SPLITS` has a time; the result is a smooth minimum of these, since libraries choose about the
+    fastest.  `is_winograd` is 1 if Winograd's method may apply the filter with fewer multiplications, else 0.
     """
     p = c.sharpness
     gain = 1 + (c.winograd_gain - 1) * is_winograd
@@ -226,7 +226,7 @@ def tiled_seconds(
 
 
 def stream_seconds(c: StreamConstants, machine: ProcessorFigures, moved_bytes: float) -> float:
-    """Return the seconds for bytes that pass once, or as often as the family's constant says."""
+    """Return the seconds of a stream; the bytes pass as often as the family's constant says."""
     return c.start_seconds + moved_bytes * c.passes / machine.bandwidth
 
 
@@ -239,9 +239,10 @@ def rows_seconds(c: RowsConstants, machine: ProcessorFigures, moved_bytes: float
 def steps_seconds(
     c: StepsConstants, machine: ProcessorFigures, gates: float, hidden: float, batch: float, steps: float, element_bytes: float
 ) -> float:
-    """Return the seconds of a recurrent layer: one product of all inputs, then a small dependent product per time step.
+    """Return the seconds of a recurrent layer: one product for the inputs of all steps, then a small product per time step.
 
-    A step reads the weights `[gates * hidden, hidden]` from the caches at the rate of all multiprocessors.
+    Each time step depends on the previous one.  All multiprocessors together load the weights `[gates * hidden, hidden]` from
+    the caches in each step.
     """
     p = c.sharpness
     weights = gates * hidden * hidden

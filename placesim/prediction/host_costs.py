@@ -15,13 +15,16 @@ _UNKNOWN = MeasuredFigure(1.0)
 
 
 def cache_miss_share(among: float, cache: float) -> float:
-    """Return the share of `among` bytes that does not fit a cache of `cache` bytes."""
+    """Return the share of accesses to data of `among` bytes that miss a cache of `cache` bytes."""
     size = (among / cache) ** _SHARPNESS
     return size / (1 + size)
 
 
 def expand_amounts(amounts: Amounts, caches: tuple[float, float]) -> dict[str, float]:
-    """Convert counts and bytes to amounts by the names of a profile's seconds."""
+    """Return the amount of each kind of work, by the names of a profile's seconds.
+
+    Moved bytes become bytes that miss each of the two `caches`, whose sizes are in bytes.
+    """
     found = dict(amounts.counts)
     for num_bytes, among in amounts.traffic:
         for name, cache in zip(_TRAFFIC, caches, strict=True):
@@ -36,13 +39,13 @@ def amount_seconds(amounts: Amounts, profile: HostProfile) -> float:
 
 
 def load_seconds(load: Load, profile: HostProfile, threads: int) -> float:
-    """Return the seconds of a kernel whose op may use `threads` threads, before its family's factor."""
+    """Return the seconds of a kernel whose op may use `threads` threads, without the family's factor."""
     seconds, counts = shared_costs(load, profile, threads)
     return seconds + sum(count * profile.seconds[name] for name, count in counts.items())
 
 
 def shared_costs(load: Load, profile: HostProfile, threads: int) -> tuple[float, dict[str, float]]:
-    """Return the seconds without the costs of sharing work among threads, and the amount of each such cost."""
+    """Return the seconds of a kernel without the overhead of sharing work among threads, and the amounts of that overhead."""
     alone, shared = amount_seconds(load.alone, profile), amount_seconds(load.shared, profile)
     helping = min(threads, load.parts)
     if helping < 2:

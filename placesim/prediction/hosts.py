@@ -21,13 +21,13 @@ DISPATCH_SECONDS = 1e-6
 LAUNCH_SECONDS = 5e-6
 """Assumed time of a host thread to launch a kernel on a GPU."""
 SHARE_SECONDS = 40e-6
-"""Minimum work per core: TensorFlow's pools do not divide work below about ten microseconds."""
+"""Work for which a node uses one more core; TensorFlow's pools do not divide work below about ten microseconds."""
 _RATES: tuple[Arithmetic, ...] = ("tf32", "float16", "bfloat16", "int8")
-"""Kinds of arithmetic that a processor without their rate computes as float32."""
+"""Kinds of arithmetic that a CPU computes at the float32 rate, unless its model has a rate for them."""
 
 
 class Host:
-    """A host: its cores, and processors that consist of a number of them."""
+    """A host: its number of cores, and the processors that some of these cores form."""
 
     def __init__(self, model: HostModel) -> None:
         self.model = model
@@ -68,7 +68,7 @@ class Host:
             bandwidth = model.bandwidth / self.cores or _BYTES_PER_CORE
             yield (
                 f"each task's host is assumed to have {self.cores} cores{clock}, with {float32 / 1e9:g} GFLOPS of float32 and "
-                f"{bandwidth / 1e9:g} GB/s each: CPU times are less certain than their intervals"
+                f"{bandwidth / 1e9:g} GB/s each: CPU times are less certain than their intervals suggest"
             )
         assumed = []
         if self.profile is None and not self.model.dispatch:

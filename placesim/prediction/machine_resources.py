@@ -47,14 +47,14 @@ FROM_HOST, TO_HOST, BETWEEN_GPUS = "from host", "to host", "between GPUs"
 
 
 class Threads(NamedTuple):
-    """Number of nodes that a task's CPUs run at once, and of cores that one node may use; 0 for all."""
+    """Number of nodes that a task's CPUs run at once, and number of cores that one node may use; 0 for all cores."""
 
     inter_op: int = 0
     intra_op: int = 0
 
 
 class _Gpu(NamedTuple):
-    """Resources of a GPU's streams, and its vertex among the links; `launch` is 0 if unknown."""
+    """A GPU: the resource numbers of its streams, its vertex in the graph of links, and seconds of a launch (0 if unknown)."""
 
     processor: Processor
     compute: int
@@ -66,7 +66,7 @@ class _Gpu(NamedTuple):
 
 
 class DevicePlace(NamedTuple):
-    """Resources that run a device's nodes: the cores of its task and, for a GPU, its streams."""
+    """Resources that run a device's nodes: the host's cores, by resource number, and for a GPU its streams."""
 
     device: Device
     task: DeviceName
@@ -81,17 +81,17 @@ class DevicePlace(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Links and streams that a transfer uses; none within a host's memory."""
+    """Numbers of the links and copy streams that a transfer uses; both are empty for a copy within a host's memory."""
 
     links: tuple[int, ...] = ()
     streams: tuple[int, ...] = ()
 
 
 class SimulatedMachine:
-    """Resources and links by number, and the place of each device by name.
+    """Resources and links of a machine by number, and the place of each device by the device's name.
 
-    Virtual devices of one GPU share its streams and links.  A link of the inventory replaces the default link of its kind: a
-    GPU's PCIe or NVLink, or the host's network link.
+    Virtual devices of one GPU share its streams and links.  A link of the inventory replaces the default link of the same kind:
+    a GPU's PCIe or NVLink, or the host's network link.
 
     The constructor raises InvalidArgumentError for a GPU model without a rate or a bandwidth.
     """
@@ -111,15 +111,14 @@ class SimulatedMachine:
         tasks = list(dict.fromkeys(device.spec.address_space for device in devices))
         self._names_tasks = len(tasks) > 1
         for task in tasks:
-            end = Vertex(_task(task), HOST)
-            name = f"{task.job}:{task.task}/" if self._names_tasks else ""
+            end, prefix = Vertex(_task(task), HOST), self._prefix(task)
             model = next((device.host for device in devices if device.host and device.spec.address_space == task), HostModel())
             host = self.hosts[task] = Host(model)
             # a pool of negative size only has the caller's thread
             inter_op = threads.inter_op if threads.inter_op > 0 else host.inter_op_threads if threads.inter_op == 0 else 1
-            self._cores[task] = self._resource(Cores(f"{name}host", host.cores, inter_op))
+            self._cores[task] = self._resource(Cores(f"{prefix}host", host.cores, inter_op))
             if self._names_tasks and (end, "network") not in listed.replaced:
-                self._both_ways(end, Vertex(None, NETWORK), f"{name}network", NETWORK_BYTES, LATENCIES["network"] / 2)
+                self._both_ways(end, Vertex(None, NETWORK), f"{prefix}network", NETWORK_BYTES, LATENCIES["network"] / 2)
         for device in devices:
             task = device.spec.address_space
             gpu = None if device.gpu is None else self._gpu(device, task, listed)
@@ -130,26 +129,25 @@ class SimulatedMachine:
 
     @property
     def links(self) -> list[Link]:
-        """All links; a full-duplex link has one per direction."""
+        """All links; a full-duplex link counts as two, one per direction."""
         return self._routes.links
+
+    def _prefix(self, task: DeviceName) -> str:
+        """Return the start of the names of a task's resources; empty if there is only one task."""
+        return f"{task.job}:{task.task}/" if self._names_tasks else ""
 
     def _gpu(self, device: Device, task: DeviceName, listed: ListedLinks) -> _Gpu:
         memory = device.gpu
         assert memory is not None
         found = self._gpus.get((task, memory.platform_id))
         if found is None:
-            prefix = f"{task.job}:{task.task}/" if self._names_tasks else ""
-            name, own = f"{prefix}GPU:{device.spec.id}", memory.model.figures
+            name, own = f"{self._prefix(task)}GPU:{device.spec.id}", memory.model.figures
             vertex = Vertex(_task(task), f"GPU:{memory.platform_id}")
-            found = self._gpus[task, memory.platform_id] = _Gpu(
-                gpu_processor(memory.model),
-                self._resource(SerialStream(f"{name} compute", self._cores[task])),
-                self._resource(SerialStream(f"{name} {FROM_HOST}")),
-                self._resource(SerialStream(f"{name} {TO_HOST}")),
-                self._resource(SerialStream(f"{name} {BETWEEN_GPUS}")),
-                vertex,
-                own.launch,
-            )
+            compute = self._resource(SerialStream(f"{name} compute", self._cores[task]))
+            ways = (FROM_HOST, TO_HOST, BETWEEN_GPUS)
+            from_host, to_host, to_others = (self._resource(SerialStream(f"{name} {way}")) for way in ways)
+            found = _Gpu(gpu_processor(memory.model), compute, from_host, to_host, to_others, vertex, own.launch)
+            self._gpus[task, memory.platform_id] = found
             if (vertex, "pcie") not in listed.replaced:
                 pcie = PCIE_BYTES_PER_LANE[min(5, max(1, own.pcie_generation))] * own.pcie_lanes
                 self._both_ways(vertex, Vertex(vertex.task, HOST), f"{name} PCIe", pcie, LATENCIES["pcie"])
@@ -163,7 +161,7 @@ class SimulatedMachine:
         return len(self.resources) - 1
 
     def _both_ways(self, end: Vertex, hub: Vertex, name: str, bandwidth: float, latency: float) -> None:
-        """Add links from and to a vertex."""
+        """Add a link in each direction between a vertex and the vertex of its host, switch or network."""
         self._routes.connect(hub, end, self._routes.add(Link(f"{name} in", bandwidth, latency)))
         self._routes.connect(end, hub, self._routes.add(Link(f"{name} out", bandwidth, latency)))
 
@@ -184,10 +182,16 @@ class SimulatedMachine:
         """Return the number of cores of a host that one node may use."""
         return min(self.threads.intra_op, host.cores) if self.threads.intra_op > 0 else host.cores
 
-    def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
-        """Return the route between two devices' memories; `from_host` and `to_host` say that a GPU's tensor is in host memory.
+    def copy_seconds(self, route: Route, num_bytes: int) -> float:
+        """Return the seconds to move a tensor along a route that no other transfer uses."""
+        links = [self.links[link] for link in route.links]
+        return sum(link.latency for link in links) + num_bytes / min(link.bandwidth for link in links) if links else 0.0
 
-        Raise GraphFileError if the links of the inventory do not connect them.
+    def route(self, sender: DevicePlace, receiver: DevicePlace, *, from_host: bool, to_host: bool) -> Route:
+        """Return the route from the memory of one device to that of another.
+
+        `from_host` and `to_host` are set if the tensor is in host memory at that end, although the device may be a GPU.
+        Raise GraphFileError if the links of the inventory do not connect the two.
         """
         source = None if from_host else sender.gpu
         target = None if to_host else receiver.gpu
@@ -202,20 +206,17 @@ class SimulatedMachine:
         return found
 
     def _streams(self, source: _Gpu | None, target: _Gpu | None, first: Vertex, last: Vertex) -> tuple[int, ...]:
-        """Return the copy streams that a transfer uses.
+        """Return the copy streams that a transfer from `source` to `target` uses; None stands for a host.
 
-        Two GPUs use their streams for copies between GPUs.  If the route passes a host, each uses its stream to or from its
-        host.
+        Two GPUs of one task, or with a route that passes no host, use their streams for copies between GPUs.  In all other
+        cases a sending GPU uses its stream to the host, and a receiving GPU its stream from the host.
         """
         if source is not None and target is not None:
             if source is target:
                 return ()
             if first.task == last.task or not self._routes.passes_host(first, last):
                 return source.to_others, target.to_others
-        return (
-            *(gpu.to_host for gpu in (source,) if gpu is not None),
-            *(gpu.from_host for gpu in (target,) if gpu is not None),
-        )
+        return (() if source is None else (source.to_host,)) + (() if target is None else (target.from_host,))
 
     def _no_route(self, sender: DevicePlace, receiver: DevicePlace, first: Vertex, last: Vertex) -> GraphFileError:
         ends = f"from {first.text(self._names_tasks)} ({sender.device.name}) to {last.text(self._names_tasks)}"
@@ -227,21 +228,21 @@ class SimulatedMachine:
 
 
 class ListedLink(NamedTuple):
-    """A link of an entry, with its ends."""
+    """A link between the vertices `ends`, and the entry of the inventory that defines it."""
 
     entry: LinkEntry
     ends: tuple[Vertex, ...]
 
 
 class ListedLinks(NamedTuple):
-    """Links of the inventory, and the default links that they replace, given by end and kind."""
+    """Links of the inventory, and the default links that they replace, as pairs of an end and a kind."""
 
     links: tuple[ListedLink, ...]
     replaced: frozenset[tuple[Vertex, LinkKind]]
 
 
 def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
-    """Resolve link entries; those of the command line replace others between the same ends."""
+    """Return the links of all entries; an entry of the command line replaces others of its kind between the same ends."""
     tasks = machine_tasks(devices)
     given = {
         (entry.kind, frozenset(ends)): ListedLink(entry, ends) for entry in links.given for ends in resolve_ends(entry, tasks)
@@ -253,7 +254,7 @@ def listed_links(devices: Sequence[Device], links: MachineLinks) -> ListedLinks:
 
 
 def machine_tasks(devices: Sequence[Device]) -> dict[TaskName, TaskDevices]:
-    """Return the devices of each task, with its GPUs by the driver's numbers."""
+    """Return for each task the number of its CPU devices, and the driver's numbers of its GPUs."""
     cpus: dict[TaskName, int] = {}
     gpus: dict[TaskName, dict[int, None]] = {}
     for device in devices:

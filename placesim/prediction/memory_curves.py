@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,9 +11,9 @@ from placesim.runtime.recording.lifetimes import BEFORE, Lifetime
 
 
 class MemoryCurve(NamedTuple):
-    """Memory of a device during a step: `changes` are pairs of seconds into the step and bytes in use from then on.
+    """Memory of a device during a step: each of `changes` is a time in seconds and the bytes in use from then on.
 
-    The first change is at 0, before the step, and the last at its end.  `limit` is in bytes; None if there is none.
+    The first pair is for the start of the step, and the last for its end.  `limit` is in bytes; None if there is none.
     """
 
     device: str
@@ -21,21 +22,22 @@ class MemoryCurve(NamedTuple):
 
 
 def memory_curve(device: str, buffers: Sequence[Lifetime], timeline: WorkloadTimeline, limit: int | None) -> MemoryCurve:
-    """Return the memory curve of a device; each buffer is in use from the start of its producer to the last end of its holders.
+    """Return the memory curve of a device.
 
-    Releases and allocations at the same moment are one change, so buffers without a lifetime don't show.
+    Each buffer is in use from the start of the execution that makes it until all executions that hold it have ended.
+    Allocations and releases at the same time are one change.
     """
     starts, ends, seconds = timeline.starts, timeline.ends, timeline.seconds
     before = 0
-    deltas: dict[float, int] = {}
+    deltas: dict[float, int] = defaultdict(int)
     for size, made, holders, is_kept in buffers:
         if made == BEFORE:
             before += size
         else:
-            deltas[starts[made]] = deltas.get(starts[made], 0) + size
+            deltas[starts[made]] += size
         if not is_kept:
             end = seconds if holders is None else max(ends[number] for number in (*holders, made) if number != BEFORE)
-            deltas[end] = deltas.get(end, 0) - size
+            deltas[end] -= size
     in_use = before
     changes = [(0.0, before)]
     for time in sorted(deltas):

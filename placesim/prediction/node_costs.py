@@ -1,4 +1,4 @@
-"""Costs of a node on each device: its time, its bottleneck, and the transfers of its inputs."""
+"""Predicted cost of a node on each device: its time, the bottleneck, and the transfers of its inputs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ COMPUTE, MEMORY, LAUNCH = "compute", "memory", "launch"
 
 
 class InputTransfer(NamedTuple):
-    """An input that must be transferred: its bytes, and the seconds of the transfer if its links are free."""
+    """An input that must be copied from another memory: its bytes, and the seconds of the copy on links without other
+    transfers.
+    """
 
     tensor: str
     sender: str
@@ -35,15 +37,15 @@ class InputTransfer(NamedTuple):
 
 
 class DeviceCost(NamedTuple):
-    """Cost of all runs of a node in a step if it were on this device; times are in seconds.
+    """Cost of all runs of a node in a step if the node were on this device; times are in seconds.
 
-    - `compute`: time of the operations at the rate that the processor sustains.
-    - `memory`: time of the bytes at the bandwidth that copying reaches.
+    - `compute`: time for the operations at the rate that the processor sustains.
+    - `memory`: time for the bytes at the bandwidth that copying reaches.
     - `launch`: time that does not depend on sizes; `launch_on_host` is the part on the host before the device begins.
-    - `bound`: the largest of the three.
+    - `bound`: name of the largest of `compute`, `memory` and `launch`.
     - `family`: name of the fitted formula; empty if the node only costs its dispatch.
     - `is_uncertain`: whether the node runs on a host with assumed figures.
-    - `transfers`: those of inputs that are in another memory.
+    - `transfers`: transfers of the inputs that are in another memory.
     """
 
     device: str
@@ -68,11 +70,11 @@ class DeviceCost(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeCostEstimate:
-    """Predicted time of a node in the steady state of a step of `run:`, on its own device and on others.
+    """Predicted time of a node in the steady state of a step of `run:`, on its own device (`here`) and on others (`elsewhere`).
 
-    `operations` and `bytes` are totals of all its `runs`: the kernel's own count, and the size of its inputs and outputs.
-    `unknown` has the devices without a prediction, each with the reason.  `calls` is set if the node calls functions, whose
-    nodes are counted separately.
+    `operations` and `bytes` are totals of all `runs` executions: operations as the kernel counts them, and bytes of inputs and
+    outputs.  `unknown` has each device without a prediction, with the reason.  `calls` is set if the node calls functions; the
+    nodes of a function have costs of their own.
     """
 
     node: str
@@ -87,7 +89,7 @@ class NodeCostEstimate:
 
 
 class _Run(NamedTuple):
-    """A node in a prepared step, with its executions there."""
+    """A node of a prepared step, and the executions of that node in the step."""
 
     step: int
     prepared: PreparedStep
@@ -96,7 +98,7 @@ class _Run(NamedTuple):
 
 
 class NodeCosts:
-    """Costs of the nodes in a graph's steps, computed on demand."""
+    """Costs of the nodes in a graph's steps.  Each is computed when a caller asks for it."""
 
     def __init__(
         self, machine: SimulatedMachine, prepared: Sequence[PreparedStep], steps: Sequence[Sequence[Execution]]
@@ -195,11 +197,11 @@ class NodeCosts:
         )
 
     def _transfers(self, run: _Run, execution: Execution, device: Device, memory: MemoryTypes) -> Iterator[InputTransfer]:
-        """Yield the transfers of inputs outside the device's memory, each once; a variable read by reference moves with the
-        node.
+        """Yield a transfer for each input that is not in the device's memory.
+
+        A variable that the node takes by reference needs none, because it would move with the node.
         """
-        client, node = run.prepared.client, run.node
-        places, links = self._machine.places, self._machine.links
+        client, node, places = run.prepared.client, run.node, self._machine.places
         seen: set[tuple[int, int]] = set()
         for number, (source, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
             if number in node.signature.tied_inputs or (source, slot) in seen or number >= len(execution.inputs):
@@ -212,21 +214,20 @@ class NodeCosts:
                 continue
             route = self._machine.route(places[holder.name], places[device.name], from_host=from_host, to_host=to_host)
             size = num_bytes((execution.inputs[number],))
-            taken = [links[link] for link in route.links]
-            if taken:
-                seconds = sum(link.latency for link in taken) + size / min(link.bandwidth for link in taken)
+            if route.links:
+                seconds = self._machine.copy_seconds(route, size)
                 yield InputTransfer(_tensor_name(client, sender, slot), holder.name, size, seconds)
 
 
 def _tensor_name(client: ClientGraph, sender: Node, slot: int) -> str:
-    """Return the name of a tensor in the graph; fed tensors come from an argument node of the step."""
+    """Return the graph's name of a tensor; a fed tensor's sender is an `_Arg` node, which only the step has."""
     if sender.op == "_Arg":
         return client.feeds[sender.attrs["index"]].removesuffix(":0")
     return f"{sender.name}:{slot}" if slot else sender.name
 
 
 def _folded(transfers: Iterable[InputTransfer]) -> tuple[InputTransfer, ...]:
-    """Return one transfer per tensor and sender, with the totals of all runs."""
+    """Add up the bytes and seconds of transfers of the same tensor from the same sender."""
     found: dict[tuple[str, str], InputTransfer] = {}
     for transfer in transfers:
         known = found.get(transfer[:2])

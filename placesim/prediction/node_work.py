@@ -1,4 +1,4 @@
-"""Work of a node's kernel, in the shapes that the cost formulas know, from the node and its static shapes."""
+"""Work of a node's kernel for the cost formulas, from the node's op, attrs and static shapes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from placesim.prediction.work_amounts import (
     matrix_product,
 )
 
+Dims = tuple[int, ...]
 _ARITHMETICS: Mapping[DataType, Arithmetic] = {
     DOUBLE: "float64",
     HALF: "float16",
@@ -35,15 +36,15 @@ _DENSE_OPERATIONS_PER_BYTE = 8
 
 
 class NodeShapes(NamedTuple):
-    """A node's op, attrs and known static shapes, with the operations and bytes of its kernel's cost model.
+    """A node's op, attrs and static shapes (all known), and the operations and bytes that its kernel's cost model counts.
 
     `read_bytes` are the bytes of its inputs.
     """
 
     op: str
     attrs: Attrs
-    inputs: Sequence[tuple[int, ...]]
-    outputs: Sequence[tuple[int, ...]]
+    inputs: Sequence[Dims]
+    outputs: Sequence[Dims]
     dtype: DataType
     operations: int
     moved_bytes: int
@@ -52,6 +53,14 @@ class NodeShapes(NamedTuple):
     @property
     def cost(self) -> CostModel:
         return cost_of(self.op)
+
+    def convolution(self, direction: Direction) -> tuple[Dims, Dims, Dims]:
+        """Return the shapes of a convolution's images, filters and results, from the convolution or one of its gradients."""
+        if direction == "input gradient":
+            return self.outputs[0], self.inputs[1], self.inputs[2]
+        if direction == "filter gradient":
+            return self.inputs[0], self.outputs[0], self.inputs[2]
+        return self.inputs[0], self.inputs[1], self.outputs[0]
 
 
 def node_work(node: NodeShapes, processor: Processor) -> Work | None:
@@ -66,13 +75,13 @@ def node_work(node: NodeShapes, processor: Processor) -> Work | None:
 
 
 def arithmetic_of(dtype: DataType, processor: Processor) -> Arithmetic:
-    """Return the arithmetic of an op of this type; for float32, it is tf32 if tensor cores support that, as in TensorFlow."""
+    """Return the arithmetic of an op of this type; like TensorFlow, tensor cores compute float32 as tf32 if they support it."""
     found = _ARITHMETICS.get(dtype, "float32")
     return "tf32" if found == "float32" and "tf32" in processor.tensor else found
 
 
 def _stream(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of reading and writing bytes or, with many operations per byte, of an equivalent product."""
+    """Return the work of streaming the bytes; with many operations per byte, a product of as many operations."""
     if node.operations <= _DENSE_OPERATIONS_PER_BYTE * node.moved_bytes:
         return StreamedBytes("elementwise", float(node.moved_bytes))
     results = max(1, sum(map(prod, node.outputs)))
@@ -96,15 +105,13 @@ def _product(first: str, second: str) -> Callable[[NodeShapes, Processor], Work]
 
 
 def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callable[[NodeShapes, Processor], Work]:
-    """Return a rule for a convolution or one of its gradients; the depth of a volume is multiplied with its height."""
+    """Return a rule for a convolution or one of its gradients.
+
+    A three-dimensional convolution is counted as a two-dimensional one whose heights include the depth.
+    """
 
     def work(node: NodeShapes, processor: Processor) -> Work:
-        # (images, filters, results): the node makes one of them, whose sizes it has as an input
-        images, filters, results = (*node.inputs[:2], node.outputs[0])
-        if direction == "input gradient":
-            images, results = node.outputs[0], node.inputs[2]
-        elif direction == "filter gradient":
-            filters, results = node.outputs[0], node.inputs[2]
+        images, filters, results = node.convolution(direction)
         layout = layout_of(node.attrs["data_format"], len(filters) - 2)
         *depth, height, width = zip(
             layout.pick(images), filters[:-2], layout.pick(node.attrs["strides"]), layout.pick(results), strict=True
@@ -122,7 +129,7 @@ def _convolution(direction: Direction, *, is_depthwise: bool = False) -> Callabl
 
 
 def _normalization(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of a batch normalization; without statistics, it only scales and moves each number."""
+    """Return the work of a batch normalization; in inference, the kernel only scales each element."""
     family = "batch normalization" if node.attrs.get("is_training", True) else "elementwise"
     return StreamedBytes(family, float(node.moved_bytes))
 
@@ -142,7 +149,7 @@ def _rows(family: str) -> Callable[[NodeShapes, Processor], Work]:
 
 
 def _gathered(node: NodeShapes, processor: Processor) -> Work:
-    """Return the work of a gather: the gathered rows are read and written, and the rest of the table is not touched."""
+    """Return the work of a gather: the kernel reads and writes the gathered rows, and does not touch the rest of the table."""
     indices = node.moved_bytes - node.dtype.size * (prod(node.inputs[0]) + prod(node.outputs[0]))
     return StreamedBytes("elementwise", 2.0 * node.dtype.size * prod(node.outputs[0]) + max(0, indices))
 

@@ -12,25 +12,17 @@ from placesim.machine.gpu_models import GpuModel
 Arithmetic = Literal["float64", "float32", "tf32", "float16", "bfloat16", "float8", "int8"]
 Memory = Literal["stacked", "planar", "checked", "early", "processor"]
 """Kind of memory: HBM, GDDR, GDDR with ECC bits in the same memory, any on a GPU before Volta, or a CPU's main memory."""
-_BITS: Mapping[Arithmetic, int] = {
-    "float64": 64,
-    "float32": 32,
-    "tf32": 19,
-    "float16": 16,
-    "bfloat16": 16,
-    "float8": 8,
-    "int8": 8,
-}
+_BITS = {"float64": 64, "float32": 32, "tf32": 19, "float16": 16, "bfloat16": 16, "float8": 8, "int8": 8}
 _NO_LIMIT = float("inf")
 _VOLTA = 7.0
 _REACHED_SHARES = {3: 0.74, 5: 0.8}
-"""Share of the data sheet's float32 rate that products reach at best, by compute capability, if it is far below 1.
+"""Largest share of the data sheet's float32 rate that products reach, by major compute capability; 1 for all others.
 
 Kepler has 192 lanes for four schedulers of 32.  Maxwell's lanes do 1.35 times as much each (GM107's white paper, recalled).
 Maxwell's boards ran below their boost clock (DeepBench: 0.71 of M40's sheet, 0.78 of Titan X's).
 """
 _ENERGIES = {3: 2.0}
-"""Energy per operation relative to later chips of the same process; Maxwell's is half."""
+"""Energy per operation of Kepler (3) relative to Maxwell and later chips of the same process."""
 _USUAL_LANES = 128
 _USUAL_CLOCK_HZ = 1.5e9
 _USUAL_CACHE_BYTES = 64 << 10
@@ -38,7 +30,7 @@ _FLOAT8_SINCE = 8.9
 """Compute capability of Ada; the data sheets have one rate for float8 and int8."""
 _WIDE_OPERATIONS_PER_CLOCK = 1500
 _TENSOR_CORES_GAIN = 3
-"""Factor that shows tensor cores, since float16 without them runs at most twice as fast as float32."""
+"""Least ratio of the float16 rate to the float32 rate that shows tensor cores; without them, the ratio is at most 2."""
 
 
 class NoFiguresError(UsageError):
@@ -73,9 +65,7 @@ class Processor:
 
     @property
     def has_wide_tensor_cores(self) -> bool:
-        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; earlier ones do at most
-        1,024.
-        """
+        """Whether a multiprocessor does at least 2,048 float16 operations per clock, as since A100; before, at most 1,024."""
         return "float16" in self.tensor and self.rates["float16"] > _WIDE_OPERATIONS_PER_CLOCK * self.units * self.clock_hz
 
     def __post_init__(self) -> None:
@@ -100,10 +90,10 @@ class Processor:
 def gpu_processor(model: GpuModel) -> Processor:
     """Make the processor for a GPU model of the catalogue or the inventory.
 
-    Without a rate for float16 or bfloat16, tensors of these types are computed as float32 at its rate.  tf32 has a rate only if
-    there are tensor cores for it.
-    A model with unknown multiprocessors gets as many as reach its flops with 128 lanes each at 1.5 GHz, as most chips since
-    2014 have.  Each gets 64 KiB of cache.
+    Without a rate for float16 or bfloat16, the GPU computes tensors of these types as float32, at the float32 rate.  tf32 has a
+    rate only if there are tensor cores for it. If the number of multiprocessors is unknown, it is computed from the model's
+    flops: each multiprocessor is assumed to have 128 lanes at 1.5 GHz, as in most chips since 2014.  If the cache size is
+    unknown, each multiprocessor is assumed to have 64 KiB.
     """
     own = model.figures
     clock_hz = own.clock_mhz * 1e6 or _USUAL_CLOCK_HZ

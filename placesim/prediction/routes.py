@@ -1,7 +1,7 @@
 """Routes of transfers over the machine's links.
 
 Routes never pass through a device's memory.  The chosen route passes the fewest hosts and networks.  Ties are broken by the
-widest bottleneck, the fewest links, the lowest latency, and the order of the links.
+largest bandwidth of the narrowest link, then the fewest links, the lowest latency, and the order of the links.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ _NO_LINK = -1
 
 
 class _Edge(NamedTuple):
-    """An edge from one vertex to another, with its link's number; an edge out of a medium has none, since the edge into it
-    counts.
+    """An edge to a vertex over the link with this number.
+
+    An edge out of a shared medium has the number _NO_LINK, because the edge into the medium already counts the link.
     """
 
     to: int
@@ -26,7 +27,7 @@ class _Edge(NamedTuple):
 
 
 class Routes:
-    """Vertices and the links between them; each route is searched only once."""
+    """Vertices and the links between them; a route that was found before is not searched again."""
 
     def __init__(self) -> None:
         self.links: list[Link] = []
@@ -42,12 +43,12 @@ class Routes:
         return len(self.links) - 1
 
     def connect(self, first: Vertex, second: Vertex, link: int) -> None:
-        """Let a link lead from the first vertex to the second."""
+        """Add an edge from the first vertex to the second over a link."""
         to = self._number(second)
         self._edges[self._number(first)].append(_Edge(to, link))
 
     def share(self, ends: Sequence[Vertex], link: int) -> None:
-        """Make a link a medium between all pairs of vertices."""
+        """Connect all pairs of vertices by one link, a shared medium."""
         medium = self._number(Vertex(None, f"switch:#{link}"))
         for end in ends:
             number = self._number(end)
@@ -92,7 +93,7 @@ class Routes:
         return 0 if self._vertices[number].name.startswith("switch:") else 1
 
     def _widest(self, start: int) -> dict[int, tuple[int, float]]:
-        """Return for each vertex the fewest hosts and networks on a route there, and the largest bandwidth of such routes."""
+        """Return for each vertex the fewest hosts and networks on a route to it, and the largest bandwidth of such routes."""
         found: dict[int, tuple[int, float]] = {start: (0, float("inf"))}
         done: set[int] = set()
         waiting = [(0, -float("inf"), start)]
@@ -113,7 +114,7 @@ class Routes:
         return found
 
     def _shortest(self, start: int, width: float) -> dict[int, tuple[int, int]]:
-        """Return for each vertex its predecessor and the link, on the best route of links with at least this bandwidth."""
+        """Return for each vertex the previous vertex and link on the best route with links of at least `width` bytes/s."""
         found: dict[int, tuple[int, int]] = {}
         best: dict[int, tuple[int, int, float]] = {start: (0, 0, 0.0)}
         waiting = [(0, 0, 0.0, start)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -30,7 +31,7 @@ from placesim.runtime.recording.recorder import Execution
 
 
 class SimulatedStep:
-    """A step as simulated on the machine: execution n of `step` is task n of `timeline`, with the cost `placed[n]`."""
+    """Simulation of a step on a machine: execution n of `step` is task n of `timeline`, with the cost `placed[n]`."""
 
     def __init__(self, step: Sequence[Execution], placed: Sequence[ExecutionCost], machine: SimulatedMachine) -> None:
         self.step = step
@@ -53,13 +54,13 @@ class SimulatedStep:
         return min(low, self.seconds), max(self.seconds, high)
 
     def _seconds_with(self, runs: list[float]) -> float:
-        """Return the duration in seconds with these times of the nodes."""
+        """Return the duration of the step in seconds if execution n took `runs[n]` seconds."""
         plan = self.plan.with_seconds(runs)
         return self.seconds if plan.seconds == self.plan.seconds else plan_seconds(plan)
 
     @cached_property
     def critical_path(self) -> tuple[PathStep, ...]:
-        """The chain of waits that ends with the step."""
+        """The critical path: a chain of executions, each of which waited for the previous one."""
         return critical_path(self.plan.tasks, self.timeline)
 
     def nodes(self) -> Iterator[NodeRun]:
@@ -97,17 +98,16 @@ class SimulatedStep:
 
     def devices(self, memory: dict[str, Memory]) -> Iterator[DeviceTime]:
         usage = self.timeline.usage
-        counts: dict[str, int] = {}
-        bytes_in: dict[str, int] = {}
-        bytes_out: dict[str, int] = {}
+        counts: Counter[str] = Counter()
+        bytes_in: Counter[str] = Counter()
+        bytes_out: Counter[str] = Counter()
         for execution, cost in zip(self.step, self.placed, strict=True):
             if cost.route is not None:
                 sender, receiver, _ = transfer_key(execution)
-                bytes_out[sender] = bytes_out.get(sender, 0) + cost.num_bytes
-                bytes_in[receiver] = bytes_in.get(receiver, 0) + cost.num_bytes
+                bytes_out[sender] += cost.num_bytes
+                bytes_in[receiver] += cost.num_bytes
             elif execution.site is not None and cost.resource != NOWHERE:
-                device = execution.site.program.state.device.name
-                counts[device] = counts.get(device, 0) + 1
+                counts[execution.site.program.state.device.name] += 1
         hosts: set[int] = set()
         for name, place in self.machine.places.items():
             gpu = place.gpu
@@ -117,8 +117,8 @@ class SimulatedStep:
             hosts.add(place.cores)
             copies = 0.0 if gpu is None else sum(usage[s].busy_seconds for s in (gpu.from_host, gpu.to_host, gpu.to_others))
             held = memory.get(name, Memory(None, None))
-            moved = bytes_in.get(name, 0), bytes_out.get(name, 0)
-            yield DeviceTime(name, place.name, counts.get(name, 0), busy, copies, *moved, held.peak, held.limit)
+            moved = bytes_in[name], bytes_out[name]
+            yield DeviceTime(name, place.name, counts[name], busy, copies, *moved, held.peak, held.limit)
 
     def memory(self, memory: dict[str, Memory]) -> Iterator[MemoryCurve]:
         for name in self.machine.places:
@@ -126,7 +126,7 @@ class SimulatedStep:
                 yield memory_curve(name, memory[name].buffers, self.timeline, memory[name].limit)
 
     def trace(self, number: int, memory: Sequence[MemoryCurve]) -> StepTrace:
-        """Return the data for a trace of this step, whose number is given."""
+        """Return the trace data of this step; `number` is the step's number."""
         return StepTrace(number, self.step, self.placed, self.machine, self.timeline, self.critical_path, memory)
 
     def path(self) -> Iterator[PathPart]:

@@ -1,4 +1,4 @@
-"""Drawable form of a simulated step: rows (lanes), the spans on them, and the cause of each span's start."""
+"""Diagram of a simulated step: rows (lanes), the spans on them, and the cause of each span's start."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from placesim.runtime.recording.recorder import Execution, TypedShape
 
 
 class StepLane(NamedTuple):
-    """A row of a step's diagram: `name` is that of the stream or host, `label` its short name within the group.
+    """A row of a step's diagram: the `name` of a stream, host or network, and a short `label` for use within its group.
 
-    A `host` and a `network` run several spans at once; all others run one at a time.
+    Spans may overlap on the lanes of a host or network.
     """
 
     name: str
@@ -32,9 +32,10 @@ class LaneGroup(NamedTuple):
 
 
 class BeginCause(NamedTuple):
-    """Reason for a span's start time: `wait` is `nothing`, `input`, `launch` or `turn`.
+    """Reason for a span's start time.
 
-    `span` is the number of the span that it waited for, or -1.
+    The span waited for an `input`, for its own `launch`, for its `turn` on a stream or core, or for `nothing`: `wait` is one of
+    these words.  `span` is the number of the span that it waited for; -1 if there is none.
     """
 
     wait: str
@@ -45,12 +46,14 @@ NO_CAUSE = BeginCause("nothing", NOWHERE)
 
 
 class StepSpan(NamedTuple):
-    """An executed node or a transferred tensor on its lanes, with times in seconds.
+    """Execution of a node or transfer of a tensor, on one or more lanes, with times in seconds.
 
-    - `launch_start`, `launch_end`: the launch on the host; both equal `start` without one.  `launch` is the cause of its start.
-    - `inputs`: the spans that this one waited for.
-    - `host_lane`: the lane of the host that launched it.
-    - `op`, `device`, `sender`, `bytes`: a tensor has no `op`, and its `device` is the receiver.
+    - `launch_start`, `launch_end`: the launch on the host; both equal `start` if there is none.
+    - `begin`, `launch`: causes of the start of the execution, and of the start of its launch.
+    - `inputs`: numbers of the spans whose results this span needs.
+    - `host_lane`: the lane of the device's host.
+    - `op`, `device`: for a transfer, `op` is empty and `device` is the receiver.
+    - `sender`, `bytes`: set only for a transfer.
     """
 
     name: str
@@ -84,7 +87,7 @@ class PathSpan(NamedTuple):
 
 
 class StepSpans(NamedTuple):
-    """Everything to draw of a step; lanes are numbered through all groups."""
+    """Everything that the diagram of a step shows; lanes are numbered consecutively across all groups."""
 
     groups: tuple[LaneGroup, ...]
     spans: tuple[StepSpan, ...]
@@ -153,7 +156,7 @@ def _is_shown(execution: Execution, cost: ExecutionCost) -> bool:
 
 
 class _Lanes:
-    """Lanes of a machine, and the lane of each of its resources."""
+    """Lanes of a machine, and the lane number of each of its resources."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self.numbers: dict[int, int] = {}
@@ -178,12 +181,9 @@ class _Lanes:
                 gpu = places[devices[0]].gpu
                 assert gpu is not None
                 processor = gpu.processor.name
-                streams = zip(
-                    (compute, gpu.from_host, gpu.to_host, gpu.to_others),
-                    ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS),
-                    strict=True,
-                )
-                lanes += [(stream, StepLane(machine.resources[stream].name, label)) for stream, label in streams]
+                streams = (compute, gpu.from_host, gpu.to_host, gpu.to_others)
+                labels = ("compute", FROM_HOST, TO_HOST, BETWEEN_GPUS)
+                lanes += [(n, StepLane(machine.resources[n].name, label)) for n, label in zip(streams, labels, strict=True)]
             for number, (resource, _) in enumerate(lanes, sum(len(group.lanes) for group in groups)):
                 if resource != NOWHERE:
                     self.numbers[resource] = number
@@ -193,13 +193,13 @@ class _Lanes:
         self.groups = tuple(groups)
 
     def of_route(self, streams: Sequence[int], receiver: str) -> tuple[int, ...]:
-        """Return the lanes of a transfer's streams or, between hosts, that of the receiver's network."""
+        """Return the lanes of a transfer's streams; for a transfer without any, the lane of the receiver's network."""
         found = tuple(dict.fromkeys(self.numbers[stream] for stream in streams))
         return found or (self._network[receiver],)
 
 
 class _Causes:
-    """Causes of the start times in a timeline, restricted to the tasks that are shown."""
+    """Causes of the start times in a timeline; `numbers` has the span number of each task that the diagram shows."""
 
     def __init__(self, step: Sequence[Execution], timeline: WorkloadTimeline, numbers: dict[int, int]) -> None:
         self._step = step
@@ -208,7 +208,10 @@ class _Causes:
         self._seen: dict[int, int] = {}
 
     def of(self, phase: int) -> BeginCause:
-        """Return the cause of a phase's start time; tasks that are not shown, such as sends, are skipped."""
+        """Return the cause of the start of a phase: an execution or, with larger numbers, its launch.
+
+        Tasks that the diagram does not show, such as sends, are skipped.
+        """
         count = len(self._step)
         task, before = phase % count, self._waited_for[phase]
         if before == NOWHERE:
@@ -220,7 +223,7 @@ class _Causes:
         return BeginCause(wait if span != NOWHERE else "nothing", span)
 
     def _shown(self, phase: int) -> int:
-        """Return the number of a phase's span, or of the last shown span that it waited for."""
+        """Return the span number of a phase.  A phase that is not shown has the number of the last shown phase before it."""
         count, passed = len(self._step), []
         while phase != NOWHERE and phase % count not in self._numbers:
             if phase in self._seen:
@@ -232,7 +235,7 @@ class _Causes:
         return self._numbers[phase % count] if phase != NOWHERE else NOWHERE
 
     def inputs(self, task: int) -> tuple[int, ...]:
-        """Return the spans that a task waited for, without duplicates."""
+        """Return the numbers of the spans whose results a task needs, without duplicates."""
         found: dict[int, None] = {}
         for source in self._step[task].sources:
             # a task that is not shown is replaced by its source or, with many sources (the end of a function), by the last one

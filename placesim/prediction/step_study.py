@@ -1,4 +1,4 @@
-"""Study of a run's steps on a machine: their durations and bottlenecks."""
+"""Predicted durations and bottlenecks of a run's steps on a machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from placesim.runtime.recording.recorder import Execution
 
 
 class DryRunStep(NamedTuple):
-    """A step of `run:`: executions of its first and of its later repetitions, and the number of repetitions."""
+    """A step of `run:`: executions of its first repetition and of a later one (`steady`), and the number of repetitions."""
 
     first: Sequence[Execution]
     steady: Sequence[Execution]
@@ -34,8 +34,8 @@ def study_steps(
 ) -> TimeStudy:
     """Predict the times of the steps on the machine.  Raise the errors of `StepCosts.placed`.
 
-    With `tells_helps`, possible speedups are found by further simulations of the last step.  With `is_traced`, trace data are
-    kept.
+    With `tells_helps`, further simulations of the last step find possible speedups.  With `is_traced`, the result has the data
+    for a trace of the last step.
     """
     costs = StepCosts(machine)
     simulated: dict[int, SimulatedStep] = {}

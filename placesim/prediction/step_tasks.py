@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from placesim.core.dtypes import FLOAT
@@ -30,9 +31,10 @@ NOTHING = Prediction(0.0, 0.0, 0.0)
 
 
 class ExecutionCost(NamedTuple):
-    """Cost and place of an execution: `resource` runs it, after `launch` seconds on the host if it is a stream.
+    """Cost and place of an execution on `resource`.
 
-    `is_assumed` is set if it runs on a host with assumed figures.  Transfers have a `route` and `num_bytes`.
+    If the resource is a GPU's stream, the host first takes `launch` seconds to launch the execution.  `is_assumed` is set for a
+    host with assumed figures.  Only transfers have a `route` and `num_bytes`.
     """
 
     predicted: Prediction
@@ -45,7 +47,7 @@ class ExecutionCost(NamedTuple):
 
 
 class PlacedKernel(NamedTuple):
-    """Cost of a kernel at a place, with its processor and work; `work` is None if the kernel only costs its dispatch."""
+    """Cost of a kernel on a device, with the processor and the work; `work` is None if the kernel only costs its dispatch."""
 
     placed: ExecutionCost
     processor: Processor
@@ -56,7 +58,7 @@ _NOWHERE = ExecutionCost(NOTHING)
 
 
 class StepCosts:
-    """Costs of executions on a machine; equal ones are computed once."""
+    """Costs of executions on a machine; the cost of equal executions is computed only once."""
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self._machine = machine
@@ -71,10 +73,10 @@ class StepCosts:
         return found
 
     def _end_of_call(self, execution: Execution, before: Sequence[ExecutionCost]) -> ExecutionCost:
-        """Return the cost of the end of a function's run, which takes no time.
+        """Return the cost of the end of a function call, which takes no time.
 
-        If its last kernels use one stream, the end is put on that stream.  Readers of the call's results on that stream then
-        wait only for the stream's order.
+        If all of the function's last kernels run on one stream, the end is put on that stream.  Kernels of that stream that
+        read the function's results then wait only for their turn on the stream.
         """
         resources = {before[source].resource for source in execution.sources}
         streams = resources & self._compute_streams
@@ -82,13 +84,11 @@ class StepCosts:
 
     def work_seconds(self, step: Sequence[Execution]) -> float:
         """Return the total seconds of a step's executions and transfers, as if each ran alone."""
-        links = self._machine.links
         found = 0.0
         for cost in self.placed(step):
             found += cost.predicted.seconds + cost.launch
-            if cost.route is not None and cost.route.links:
-                route = [links[link] for link in cost.route.links]
-                found += sum(link.latency for link in route) + cost.num_bytes / min(link.bandwidth for link in route)
+            if cost.route is not None:
+                found += self._machine.copy_seconds(cost.route, cost.num_bytes)
         return found
 
     def _placed(self, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
@@ -111,11 +111,8 @@ class StepCosts:
     def _transfer(self, site: Site, execution: Execution, step: Sequence[Execution]) -> ExecutionCost:
         op, key = site.instruction.node.op, site.instruction.key
         assert key is not None
-        from_host = False
-        for source in execution.sources:
-            sender = step[source].site
-            if sender is not None and sender.instruction.node.op == "_HostSend":
-                from_host = True
+        senders = (step[source].site for source in execution.sources)
+        from_host = any(sender is not None and sender.instruction.node.op == "_HostSend" for sender in senders)
         known = (key[0], key[1], op, from_host, execution.outputs)
         found = self._known.get(known)
         if found is None:
@@ -130,9 +127,9 @@ class StepCosts:
         return self.kernel_on(place, site, shapes, site.output_on_host).placed
 
     def kernel_on(self, place: DevicePlace, site: Site, shapes: NodeShapes, output_on_host: Sequence[bool]) -> PlacedKernel:
-        """Return the cost of a node with these shapes at a place.
+        """Return the cost of a node with these shapes on the device of `place`.
 
-        Raise NoFiguresError, which names the node, if the place has no rate for it.
+        Raise NoFiguresError, which names the node, if the device has no rate for the node's arithmetic.
         """
         # outputs in host memory are computed on the host, except those that describe a tensor on the GPU
         on_host = place.gpu is None or (any(output_on_host) and all(output_on_host))
@@ -186,7 +183,7 @@ def _exactly(seconds: float) -> Prediction:
 
 
 def is_dispatch(site: Site) -> bool:
-    """Return whether a node only costs its dispatch: its kernel computes nothing, or it calls functions, whose nodes count."""
+    """Return whether a node only costs its dispatch: its kernel computes nothing, or only calls functions."""
     return bool(site.calls) or site.instruction.kernel.cost.kind == DISPATCH.kind
 
 
@@ -196,7 +193,7 @@ def runs_in_pool(site: Site, shapes: NodeShapes) -> bool:
 
 
 def node_shapes(site: Site, execution: Execution) -> NodeShapes:
-    """Return the shapes of a node's work, from its execution."""
+    """Return the shapes of a node in one of its executions."""
     instruction = site.instruction
     inputs = tuple(dims for dims, _ in execution.inputs)
     outputs = tuple(dims for dims, _ in execution.outputs)
@@ -208,13 +205,13 @@ def node_shapes(site: Site, execution: Execution) -> NodeShapes:
 
 
 def transfer_ends(execution: Execution) -> tuple[str, str, str]:
-    """Return the sender, receiver and tensor of a transfer, without the partitioner's prefix."""
+    """Return the sending device, receiving device and tensor of a transfer; the tensor has its name in the graph."""
     sender, receiver, tensor = transfer_key(execution)
     return sender, receiver, tensor_of(tensor)
 
 
 def transfer_key(execution: Execution) -> TransferKey:
-    """Return the sender, receiver and tensor of a transfer, with the partitioner's name."""
+    """Return the sending device, receiving device and tensor of a transfer, under the name that the partitioner gave it."""
     assert execution.site is not None
     key = execution.site.instruction.key
     assert key is not None
@@ -223,13 +220,7 @@ def transfer_key(execution: Execution) -> TransferKey:
 
 def num_bytes(shapes: Sequence[TypedShape]) -> int:
     """Return the bytes of tensors; strings, handles and variants count as 0."""
-    found = 0
-    for dims, dtype in shapes:
-        count = dtype.size
-        for dim in dims:
-            count *= dim
-        found += count
-    return found
+    return sum(dtype.size * prod(dims) for dims, dtype in shapes)
 
 
 def _predicted(name: str, work: Work, processor: Processor) -> Prediction:

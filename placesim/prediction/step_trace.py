@@ -1,12 +1,13 @@
 """Trace records of a simulated step.
 
-A device is the process `DEVICE Compute`, whose rows are host threads with nodes and kernel launches.  A GPU also has
-`DEVICE/stream:all Compute` for its compute stream and `DEVICE/memcpy Compute` for its copy streams.  Network transfers are in
-`DEVICE/network Compute`.
+Each device has a process `DEVICE Compute`; its rows are host threads, with nodes and kernel launches.  A GPU also has a process
+`DEVICE/stream:all Compute` for its compute stream, and `DEVICE/memcpy Compute` for its copy streams.  Transfers over the
+network are in `DEVICE/network Compute`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -37,14 +38,11 @@ STEP, PATH = Track(STEPS, "step"), Track(STEPS, "critical path")
 COMPUTE, STREAM, COPIES, NETWORK = KINDS = (" Compute", "/stream:all Compute", "/memcpy Compute", "/network Compute")
 """Suffixes of the names of a device's processes."""
 TO_GPU, FROM_GPU, BETWEEN_GPUS, BY_NETWORK = "MEMCPYHtoD", "MEMCPYDtoH", "MEMCPYPtoP", "RecvTensor"
-"""Names of transfers in TensorFlow's timeline."""
+"""Names of the four kinds of transfers in TensorFlow's timeline."""
 
 
 class StepTrace(NamedTuple):
-    """Data of a trace: a step's executions, their costs and times, and the memory in use.
-
-    `path` is the critical path, `number` that of the step.
-    """
+    """Data of a trace: step `number`'s executions, their costs and times, the critical path, and the memory in use."""
 
     number: int
     step: Sequence[Execution]
@@ -55,12 +53,12 @@ class StepTrace(NamedTuple):
     memory: Sequence[MemoryCurve]
 
     def records(self) -> Iterator[TraceRecord]:
-        """Yield the tracks, then slices, arrows and counters; the order is always the same."""
+        """Yield the tracks, then slices, arrows and counters, in a fixed order."""
         return _Records(self).records()
 
 
 class _End(NamedTuple):
-    """A transfer on one of its tracks, with its label there."""
+    """A track that shows a transfer, and the transfer's label on that track."""
 
     track: Track
     op: str
@@ -160,7 +158,7 @@ class _Records:
             self._ends[number] = (*first, *rows, *(copy for copy in copies if copy.op != FROM_GPU))
 
     def _copies(self, place: DevicePlace, streams: Sequence[int], *, is_sender: bool) -> Iterator[_End]:
-        """Yield the tracks of a GPU's copy streams that a transfer uses at one of its ends."""
+        """Yield the tracks of the copy streams that a transfer uses on the GPU at its sending or receiving end."""
         gpu = place.gpu
         if gpu is None:
             return
@@ -205,7 +203,7 @@ class _Records:
     # --- arrows and counters
 
     def _shown(self, number: int) -> tuple[tuple[Track, int, int], ...]:
-        """Return the slices of an execution that arrows connect: a transfer's on each track, in order, or the node's."""
+        """Return the slices of an execution that arrows connect: all slices of a transfer, in order, or one slice of a node."""
         if number in self._ends:
             return tuple((track, *self._runs[number]) for track, _ in self._ends[number])
         for found, spans in ((self._run_tracks[number], self._runs), (self._launch_tracks[number], self._launches)):
@@ -214,7 +212,7 @@ class _Records:
         return ()
 
     def _arrows(self) -> Iterator[Arrow]:
-        """Yield arrows along each transfer, from the producer through its tracks to each reader."""
+        """Yield arrows along each transfer: from the tensor's producer through the slices of the transfer to each reader."""
         step = self._trace.step
         for number, execution in enumerate(step):
             if number in self._ends:
@@ -233,14 +231,14 @@ class _Records:
 
     def _link_counts(self) -> Iterator[Count]:
         machine = self._trace.machine
-        changes: list[dict[int, int]] = [{} for _ in machine.links]
+        changes: list[Counter[int]] = [Counter() for _ in machine.links]
         for number in self._ends:
             route = self._trace.placed[number].route
             assert route is not None
             start, end = self._runs[number]
             for link in route.links:
-                changes[link][start] = changes[link].get(start, 0) + 1
-                changes[link][end] = changes[link].get(end, 0) - 1
+                changes[link][start] += 1
+                changes[link][end] -= 1
         for used, found in zip(machine.links, changes, strict=True):
             under_way = 0
             for time in sorted(found):

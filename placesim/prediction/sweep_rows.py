@@ -12,12 +12,12 @@ Value = int | str | bool
 class SweepRow(NamedTuple):
     """Result of one combination of settings; a value is None if it is not known, for example after a failure.
 
-    - `seconds`, `low`, `high`: those of the last step in its steady state.
-    - `examples_per_second`: None if the examples of a step are not known.
-    - `peak_bytes`: peak of the device that is nearest to its limit.
-    - `transfers`: number of tensors copied in a step.
-    - `bound`, `bound_share`: the lower bound that is nearest to the step time, and its share of it.
-    - `error`: if the graph does not fit, the device that runs out of memory; the times are then those without limits.
+    - `seconds`, `low`, `high`: predicted time and interval of the last step in its steady state.
+    - `examples_per_second`: None if the number of examples in a step is not known.
+    - `peak_device`, `peak_bytes`, `limit_bytes`: the device that is nearest to its memory limit, its peak and its limit.
+    - `transfers`, `transfer_bytes`: number and bytes of the tensors copied between devices in a step.
+    - `bound`, `bound_share`: the largest lower bound of the step time, and its share of the step time.
+    - `error`: if the graph does not fit, names the device that runs out of memory; the times are then those without limits.
     """
 
     settings: tuple[Value, ...]
@@ -41,7 +41,7 @@ RESULTS = SweepRow._fields[1:]
 
 
 class SweepIdentity(NamedTuple):
-    """Identity of rows, as texts: the graph's content, the options common to all rows, and the version of placesim."""
+    """Texts that identify a sweep: the graph's content, the options common to all rows, and the version of placesim."""
 
     graph: str
     options: str

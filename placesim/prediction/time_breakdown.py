@@ -18,7 +18,7 @@ COMPUTE, LAUNCH, TRANSFER = "compute", "launch", "transfer"
 
 
 class StepTime(NamedTuple):
-    """A step of `run:`: its seconds in the steady state with their interval, and those of its first repetition."""
+    """A step of `run:`: its seconds and their interval in the steady state, and the seconds of its first repetition."""
 
     number: int
     repeat: int
@@ -34,7 +34,7 @@ class StepTime(NamedTuple):
 
 
 class StepBound(NamedTuple):
-    """A lower bound of the step time for all node orders, with its reason."""
+    """A lower bound of the step time that holds for any order of nodes, and its reason."""
 
     kind: str
     what: str
@@ -42,10 +42,11 @@ class StepBound(NamedTuple):
 
 
 class DeviceTime(NamedTuple):
-    """A device in the step: the seconds of its nodes and copies, the bytes in and out, and its memory.
+    """Times, transferred bytes and memory of a device in the step.
 
-    `busy` is the time of a GPU's compute stream, or the time in which a CPU's host ran anything, including launches.  It is 0
-    for further CPUs of a host on which no node runs.  `peak` is None if no memory was used, `limit` if there is none.
+    `busy` is the time in which a GPU's compute stream ran anything, or in which a CPU's host did, including launches.  If a
+    host has several CPU devices, the first has the host's time, and the others have 0 unless they run nodes.  `copies` is the
+    total time of the copy streams.  `peak` is None if no memory was used, and `limit` is None if there is none.
     """
 
     device: str
@@ -70,7 +71,7 @@ class LinkTime(NamedTuple):
 
 
 class NodeRun(NamedTuple):
-    """One execution of a node; `is_uncertain` if it ran on a host with assumed figures."""
+    """One execution of a node; `is_uncertain` is set if it ran on a host with assumed figures."""
 
     node: str
     op: str
@@ -85,7 +86,7 @@ class NodeRun(NamedTuple):
 
 
 class TransferRun(NamedTuple):
-    """One transferred tensor, with the GPUs' copy streams that the transfer uses."""
+    """One transfer of a tensor; `streams` are the GPUs' copy streams that it uses."""
 
     tensor: str
     sender: str
@@ -97,7 +98,7 @@ class TransferRun(NamedTuple):
 
 
 class PathPart(NamedTuple):
-    """A segment of the critical path: `kind` is compute, launch or transfer, `wait` the reason why it began no earlier."""
+    """A segment of the critical path: `kind` is compute, launch or transfer; `wait` says what it waited for before."""
 
     node: str
     device: str
@@ -117,10 +118,10 @@ class Speedup(NamedTuple):
 
 @dataclass(frozen=True)
 class TimeStudy:
-    """Durations of a graph's steps; all fields except `steps` describe the last step in its steady state.
+    """Predicted times of a graph's steps; all fields except `steps` describe the last step in its steady state.
 
-    `error` is TensorFlow's error if a device runs out of memory.  `helps` and `trace` (data for the last step's trace) are
-    empty unless they were requested.  `memory` has each device that held anything.
+    `error` is TensorFlow's error if a device runs out of memory.  `helps` is empty, and `trace` is None, unless they were
+    requested.  `memory` has a curve for each device whose memory was used.
     """
 
     name: str
@@ -149,12 +150,12 @@ class TimeStudy:
 
     @property
     def bound(self) -> StepBound:
-        """The bound that is nearest to the step time."""
+        """The largest lower bound of the step time."""
         return max(self.bounds, key=lambda bound: bound.seconds)
 
 
 class Memory(NamedTuple):
-    """A device's peak and limit in bytes (None if unused or unlimited); `buffers` are those of the last step."""
+    """Memory of a device: peak in bytes (None if unused), limit (None if there is none), and the last step's buffers."""
 
     peak: int | None
     limit: int | None
@@ -179,7 +180,7 @@ class NodeCost(NamedTuple):
 
 
 def dearest_nodes(study: TimeStudy, limit: int) -> list[NodeCost]:
-    """Return the `limit` costliest nodes, costliest first."""
+    """Return the `limit` nodes with the longest total time, longest first."""
     found: dict[tuple[str, str], list[NodeRun]] = {}
     for run in study.nodes:
         found.setdefault((run.node, run.device), []).append(run)
@@ -203,7 +204,7 @@ def dearest_transfers(study: TimeStudy, limit: int) -> list[TransferRun]:
 
 
 class FoldedPath(NamedTuple):
-    """Total of the critical path's segments in one scope and of one kind."""
+    """Total of the segments of the critical path that have the same outermost scope and the same kind."""
 
     scope: str
     kind: str
@@ -212,7 +213,7 @@ class FoldedPath(NamedTuple):
 
 
 def path_by_scope(parts: Iterable[PathPart]) -> list[FoldedPath]:
-    """Return the totals of a critical path by outermost scope and kind; the largest comes first."""
+    """Return the totals of a critical path by outermost scope and kind, largest first."""
     found: dict[tuple[str, str], list[float]] = {}
     for part in parts:
         scope, slash, _ = part.node.partition("/")
@@ -222,7 +223,7 @@ def path_by_scope(parts: Iterable[PathPart]) -> list[FoldedPath]:
 
 
 def folded_path(study: TimeStudy, limit: int) -> list[FoldedPath]:
-    """Return at most `limit` totals of the critical path by outermost scope and kind; the last one combines the rest."""
+    """Return the totals of `path_by_scope`; if there are more than `limit`, the last one combines the rest."""
     rows = path_by_scope(study.critical_path)
     if len(rows) <= limit:
         return rows
@@ -241,14 +242,14 @@ def copies_lane(study: TimeStudy, device: str, cells: int) -> list[float]:
 
 
 def _copies(run: TransferRun, device: str) -> bool:
-    """Return whether a transfer uses a copy stream of a device; a tensor in host memory uses none."""
-    ways = ({FROM_HOST, BETWEEN_GPUS} if run.receiver == device else set()) | (
-        {TO_HOST, BETWEEN_GPUS} if run.sender == device else set()
-    )
-    return any(stream.endswith(tuple(ways)) for stream in run.streams)
+    """Return whether a transfer uses a copy stream of a device."""
+    into = (FROM_HOST, BETWEEN_GPUS) if run.receiver == device else ()
+    out = (TO_HOST, BETWEEN_GPUS) if run.sender == device else ()
+    return any(stream.endswith((*into, *out)) for stream in run.streams)
 
 
 def _shares(study: TimeStudy, spans: Iterable[tuple[float, float]], cells: int) -> list[float]:
+    """Return the share of each cell that spans, pairs of start and end, cover."""
     width = study.step.seconds / cells
     shares = [0.0] * cells
     until = 0.0

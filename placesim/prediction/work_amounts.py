@@ -1,4 +1,4 @@
-"""Work of a kernel, independent of the device: the sizes that determine its time, in elements unless named bytes."""
+"""Work of a kernel, independent of the device: the sizes that determine its time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _OCTET = 8
 
 
 class Product(NamedTuple):
-    """`batch` products `[rows, depth] @ [depth, columns]`; a convolution is one with its patches as rows.
+    """`batch` products `[rows, depth] @ [depth, columns]`; a convolution is a product whose rows are the patches.
 
-    - `moved_bytes`: bytes of the operands and the result, once.
-    - `is_winograd`: whether a filter may be applied with fewer multiplications.
+    - `moved_bytes`: total bytes of the operands and the result.
+    - `is_winograd`: whether Winograd's method may apply the filter with fewer multiplications.
     - `has_whole_octets`: whether the dimensions that are contiguous in memory are multiples of eight.
-    - `rearranged_bytes`: bytes of images and results in channels-first layout, which matrix units need converted.
+    - `rearranged_bytes`: bytes of images and results in channels-first layout; tensor cores need them converted.
     """
 
     family: str
@@ -36,8 +36,8 @@ class Product(NamedTuple):
     def operations(self) -> float:
         return 2.0 * self.batch * self.rows * self.columns * self.depth
 
-    def tiled_load(self) -> tuple[float, float, float, float, float, float, float]:
-        """Return all arguments of `tiled_seconds` except the first, the machine."""
+    def load(self) -> tuple[float, ...]:
+        """Return the arguments of `tiled_seconds` after the machine."""
         sizes = (float(self.batch), float(self.rows), float(self.columns), float(self.depth))
         return *sizes, self.moved_bytes, self.element_bytes, float(self.is_winograd)
 
@@ -48,26 +48,26 @@ class StreamedBytes(NamedTuple):
     family: str
     moved_bytes: float
 
-    def stream_load(self) -> tuple[float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `stream_seconds` after the machine."""
         return (self.moved_bytes,)
 
 
 class Rows(NamedTuple):
-    """Rows that are normalized one by one: softmax, layer normalization."""
+    """Rows that the kernel normalizes one by one: softmax, layer normalization."""
 
     family: str
     rows: int
     columns: int
     element_bytes: float
 
-    def rows_load(self) -> tuple[float, float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `rows_seconds` after the machine."""
         return 2.0 * self.rows * self.columns * self.element_bytes, self.columns * self.element_bytes
 
 
 class RecurrentLayer(NamedTuple):
-    """A layer of a recurrent cell over `steps`; it has 1, 3 (GRU) or 4 (LSTM) gates."""
+    """A recurrent layer over `steps` time steps, with 1, 3 (GRU) or 4 (LSTM) gates."""
 
     family: str
     gates: int
@@ -77,7 +77,7 @@ class RecurrentLayer(NamedTuple):
     arithmetic: Arithmetic
     element_bytes: float
 
-    def steps_load(self) -> tuple[float, float, float, float, float]:
+    def load(self) -> tuple[float, ...]:
         """Return the arguments of `steps_seconds` after the machine."""
         return float(self.gates), float(self.hidden), float(self.batch), float(self.steps), self.element_bytes
 
@@ -86,14 +86,17 @@ Work = Product | StreamedBytes | Rows | RecurrentLayer
 
 
 def matrix_product(batch: int, rows: int, columns: int, depth: int, arithmetic: Arithmetic, element_bytes: float) -> Product:
-    """Return the work of `batch` products of matrices."""
+    """Return the work of `batch` matrix products `[rows, depth] @ [depth, columns]`."""
     moved = element_bytes * batch * (rows * depth + depth * columns + rows * columns)
     octets = columns % _OCTET == 0 and depth % _OCTET == 0
     return Product("product", batch, rows, columns, depth, arithmetic, element_bytes, float(moved), has_whole_octets=octets)
 
 
 class Convolution(NamedTuple):
-    """Sizes of a two-dimensional convolution: images `[images, channels, height, width]`, `filters` over channels / groups."""
+    """Sizes of a two-dimensional convolution.
+
+    The input is `[images, channels, height, width]`.  Each of the `filters` filters reads `channels // groups` channels.
+    """
 
     images: int
     channels: int
@@ -111,11 +114,10 @@ class Convolution(NamedTuple):
     def work(
         self, direction: Direction, arithmetic: Arithmetic, element_bytes: float, *, has_channels_apart: bool = False
     ) -> Product:
-        """Return the equivalent product of the convolution or one of its gradients, group by group.
+        """Return the products, one per group, that compute the convolution or one of its gradients.
 
-        `has_channels_apart` is set if each channel is a separate plane in memory (NCHW).  The input gradient of a strided
-        convolution is one product per phase of the stride.  Each uses a thinned filter, and smaller ones take as long as the
-        largest.
+        `has_channels_apart`: each channel is a separate plane in memory (NCHW).  The input gradient of a strided convolution is
+        one product per phase of the stride, with the filter elements of that phase.  All phases are counted like the largest.
         """
         channels, filters = self.channels // self.groups, self.filters // self.groups
         pixels = self.images * self.out_height * self.out_width

@@ -1,7 +1,7 @@
 """The constants of placesim's cost formulas from published measurements: `python -m tests.benchmarks.fit_costs [--write]`.
 
 Prints errors where each fifth of the sizes, and then each device, was no part of the fit; `--write` writes the constants of all
-rows to `placesim/prediction/fitted_constants.py`.  Least squares of the logarithms, with a loss that lets outliers be, on at
+rows to `placesim/prediction/fitted-constants.txt`.  Least squares of the logarithms, with a loss that lets outliers be, on at
 most some thousand rows a family.
 """
 
@@ -20,7 +20,6 @@ from scipy.optimize import least_squares
 
 from placesim.prediction import cost_formulas
 from placesim.prediction.cost_constants import RowsConstants, Spread, StepsConstants, StreamConstants, TiledConstants
-from placesim.prediction.work_amounts import Product, RecurrentLayer, Rows, Work
 from tests.benchmarks.recorded_rows import read_fit_rows, read_published
 from tests.benchmarks.timing_rows import DATA, Measurement, read_measurements, read_processors
 
@@ -31,13 +30,12 @@ STRAY = 0.1
 PULL = 0.02
 """How strongly constants that the rows say nothing of stay where they start."""
 FEWEST_ROWS = 20
-TARGET = Path(cost_formulas.__file__).with_name("fitted_constants.py")
+TARGET = Path(cost_formulas.__file__).with_name("fitted-constants.txt")
 _HEADER = """Fitted constants, written by `python -m tests.benchmarks.fit_costs --write`; do not edit.
 
 Sources: kernels of NeuSight (PyTorch 2.1 on seven GPUs), DeepBench (ten GPUs, a Xeon Phi, three ARM), convnet-benchmarks (Caffe
 on a Titan X) and layer profiles of PipeDream; for wide tensor cores our recording of an H100 and an H200, DeepGEMM (an H800)
-and published products (`tests/data`).  With each family stands the number of its rows.  Spreads are of rows whose sizes were no
-part of the fit.
+and published products (`tests/data`).
 """
 LEAST = {"sharpness": 1.0}
 MOST = {"wave_share": 1.0, "efficiency": 1.25, "winograd_gain": 4.0}
@@ -157,16 +155,8 @@ def _columns(rows: Sequence[Measurement]) -> Columns:
     ]
     memory = np.array([row.processor.memory for row in rows])
     device = np.array([row.device for row in rows])
-    loads = tuple(np.array([_load(row.work[0]) for row in rows], float).T)
+    loads = tuple(np.array([row.work[0].load() for row in rows], float).T)
     return Columns._make([*np.array(figures, float).T, memory, device, loads])
-
-
-def _load(work: Work) -> tuple[float, ...]:
-    if isinstance(work, Product):
-        return work.tiled_load()
-    if isinstance(work, RecurrentLayer):
-        return work.steps_load()
-    return work.rows_load() if isinstance(work, Rows) else work.stream_load()
 
 
 def predicted(formula: Callable[..., Any], constants: Any, columns: Columns, shared: SharedConstants) -> Column:
@@ -288,37 +278,33 @@ def spreads(held: Sequence[FitRow]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def source_text(model: Model, spread: Mapping[str, tuple[float, float]], counts: Mapping[str, int]) -> str:
-    """The module of the fitted values."""
-    lines = [f'"""{_HEADER}"""\n\nfrom __future__ import annotations\n\nfrom collections.abc import Mapping\n']
+def table_text(model: Model, spread: Mapping[str, tuple[float, float]], counts: Mapping[str, int]) -> str:
+    """The file of the fitted values: a table for each shape, with aligned columns at least two spaces apart."""
+    shared = [("sustained", f"{model.shared.sustained:.4g}".replace("e+", "e"))]
+    shared += [(kind, f"{getattr(model.shared, kind):.4g}") for kind in (*_MEMORIES, "processor")]
+    tables: list[list[tuple[str, ...]]] = [[("SHARED", "value"), *shared]]
     records: dict[str, Any] = {
         "TILED": TiledConstants,
         "STREAMS": StreamConstants,
         "ROWS": RowsConstants,
         "STEPS": StepsConstants,
     }
-    names = ", ".join(sorted(record.__name__ for record in (*records.values(), Spread)))
-    lines.append(f"from placesim.prediction.cost_constants import {names}\n")
-    lines.append(f"SUSTAINED_OPERATIONS_PER_JOULE_NM = {model.shared.sustained:.4g}".replace("e+", "e"))
-    lines.append('"""Float32 operations per joule that boards short of power reach, times the nanometres of their process."""')
-    shares = ", ".join(f'"{kind}": {getattr(model.shared, kind):.4g}' for kind in (*_MEMORIES, "processor"))
-    lines.append(f"BANDWIDTH_SHARE = {{{shares}}}")
-    lines.append('"""Of the sheet; a processor has an assumed one: no published rows stream on it."""')
     for name, record in records.items():
-        lines.append(f"{name}: Mapping[str, {record.__name__}] = {{")
-        for family, constants in model.constants.items():
-            if isinstance(constants, record):
-                lines.append(f'    "{family}": {record.__name__}(  # {counts[family]} rows')
-                lines += [f"        {name}={value:.4g}," for name, value in constants._asdict().items()]
-                lines.append("    ),")
-        lines.append("}")
-    lines.append("SPREAD: Mapping[str, Spread] = {")
-    lines += [f'    "{family}": Spread({low:.3f}, {high:.3f}),' for family, (low, high) in spread.items()]
-    return "\n".join([*lines, "}", ""])
+        found = [(family, constants) for family, constants in model.constants.items() if isinstance(constants, record)]
+        rows = [(family, *(f"{value:.4g}" for value in constants)) for family, constants in found]
+        tables.append([(name, *record._fields), *rows])
+    spreads = [(family, f"{low:.3f}", f"{high:.3f}", str(counts[family])) for family, (low, high) in spread.items()]
+    tables.append([("SPREAD", *Spread._fields, "measurements"), *spreads])
+    return "\n".join([_HEADER, *map(_aligned, tables)])
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join("  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in rows)
 
 
 def main() -> None:
-    """Fits, prints errors, and writes the module if asked to."""
+    """Fits, prints errors, and writes the file if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ops", type=Path, default=DATA / "ops.csv.gz")
     parser.add_argument("--devices", type=Path, default=DATA / "devices.csv")
@@ -344,7 +330,7 @@ def main() -> None:
         table(f"{name}, by device", held, 1)
     if args.write:
         counts = {family: len(rows.seconds) for family, rows in columns.items()}
-        TARGET.write_text(source_text(model, spreads(folds), counts))
+        TARGET.write_text(table_text(model, spreads(folds), counts))
 
 
 if __name__ == "__main__":

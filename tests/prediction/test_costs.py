@@ -291,7 +291,7 @@ def test_the_interval_holds_four_fifths_of_a_sample() -> None:
 def test_formulas_take_columns() -> None:
     """The fit hands whole columns to the formulas that predictions take numbers from."""
     works = [matrix_product(1, size, 2 * size, 300, "float32", 4) for size in (17, 500, 4000)]
-    loads = [np.array(column) for column in zip(*(work.tiled_load() for work in works), strict=True)]
+    loads = [np.array(column) for column in zip(*(work.load() for work in works), strict=True)]
     found = tiled_seconds(TILED["product"], machine_of(works[0], V100), *loads)  # type: ignore[arg-type]
     assert found == pytest.approx([predict(work, V100).seconds for work in works])
     machine = machine_of(StreamedBytes("elementwise", 1.0), V100)

@@ -53,7 +53,7 @@ def test_what_is_known_of_a_host_is_shared_among_its_cores() -> None:
             True,
             [
                 "each task's host is assumed to have 8 cores of 2.5 GHz, with 80 GFLOPS of float32 and 8 GB/s each: CPU times "
-                "are less certain than their intervals",
+                "are less certain than their intervals suggest",
                 "a host thread is assumed to spend 1 us per node and 5 us per GPU kernel launch",
             ],
         ),
@@ -62,7 +62,7 @@ def test_what_is_known_of_a_host_is_shared_among_its_cores() -> None:
             False,
             [
                 "each task's host is assumed to have 4 cores, with 100 GFLOPS of float32 and 8 GB/s each: CPU times are less "
-                "certain than their intervals",
+                "certain than their intervals suggest",
                 "a host thread is assumed to spend 1 us per node",
             ],
         ),
@@ -71,7 +71,7 @@ def test_what_is_known_of_a_host_is_shared_among_its_cores() -> None:
             True,
             [
                 "each task's host is assumed to have 4 cores of 2.5 GHz, with 80 GFLOPS of float32 and 20 GB/s each: CPU times "
-                "are less certain than their intervals",
+                "are less certain than their intervals suggest",
                 "a host thread is assumed to spend 5 us per GPU kernel launch",
             ],
         ),

@@ -1,1 +1,1 @@
-"""Loads of numpy kernels on a host: one module for each way of working."""
+"""Work of numpy kernels on a host: one module for each kind of kernel."""

@@ -20,12 +20,15 @@ from placesim.ops.kernels.nn.correlation import (
 from placesim.ops.kernels.nn.patches import is_pointwise, whole
 from placesim.ops.kernels.nn.windows import SpatialWindow, explicit_pairs, layout_of, windows_of
 from placesim.ops.kernels.nn.winograd import blocks_of_tiles, chosen_transforms, suits
-from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Dims, Load
+from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
 from placesim.prediction.host_loads.products import product_part, product_parts
-from placesim.prediction.node_work import NodeShapes
+from placesim.prediction.node_work import Dims, NodeShapes
+from placesim.prediction.work_amounts import Direction
 
 
 class ConvolutionSizes(NamedTuple):
+    """Shapes of a convolution with channels last, its windows, and the bytes of an element (`item`)."""
+
     images: Dims
     filters: Dims
     results: Dims
@@ -51,29 +54,28 @@ class ConvolutionSizes(NamedTuple):
         return is_pointwise(self.windows)
 
     def patches(self, share: float = 1.0) -> Amounts:
-        """Return the amounts for copying patches, or adding them back."""
+        """Return the work of copying patches."""
         return Amounts(copied=share * self.pixels * self.length, piece=share * self.runs)
+
+    def pointwise_copies(self) -> Amounts:
+        """Return the work around a pointwise convolution's product: with a stride, the pixels that it uses are copied."""
+        is_strided = any(window.stride > 1 for window in self.windows)
+        return Amounts(call=12, copied=self.pixels * self.length * is_strided, piece=self.pixels * is_strided)
 
     def blocks(self, shape: Dims) -> int:
         return len(blocks_of(shape, self.windows, self.length, self.item))
 
 
-def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims) -> ConvolutionSizes:
-    """Return the sizes of a convolution with channels last, as the kernels use it.
-
-    Raise InvalidArgumentError for windows that don't fit.
-    """
+def convolution_of(node: NodeShapes, direction: Direction) -> ConvolutionSizes:
+    """Return the sizes of a node's convolution.  Raise InvalidArgumentError for windows that don't fit."""
+    images, filters, results = node.convolution(direction)
     spatial = len(filters) - 2
     layout = layout_of(node.attrs.get("data_format", "NHWC"), spatial)
     attrs = node.attrs
-    windows = windows_of(
-        layout.pick(images),
-        filters[:-2],
-        layout.pick(attrs["strides"]),
-        layout.pick(attrs["dilations"]) if attrs.get("dilations") else (1,) * spatial,
-        attrs["padding"],
-        explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else (),
-    )
+    dilations = layout.pick(attrs["dilations"]) if attrs.get("dilations") else (1,) * spatial
+    padded = explicit_pairs(attrs, layout) if "explicit_paddings" in attrs else ()
+    sizes, strides = layout.pick(images), layout.pick(attrs["strides"])
+    windows = windows_of(sizes, filters[:-2], strides, dilations, attrs["padding"], padded)
     images, results = ((dims[0], *layout.pick(dims), dims[layout.channel]) for dims in (images, results))
     return ConvolutionSizes(images, filters, results, windows, node.dtype.size)
 
@@ -81,10 +83,9 @@ def convolution_of(node: NodeShapes, images: Dims, filters: Dims, results: Dims)
 def _in_tiles(
     c: ConvolutionSizes, dtype: DataType, windows: Sequence[SpatialWindow], depth: int, channels: int, is_filter: bool = False
 ) -> tuple[Amounts, int] | None:
-    """Return the amounts and number of parts of a convolution that is computed in tiles; None if it is not.
+    """Return the work of a convolution and its number of parts, if Winograd's method computes it in tiles; else None.
 
-    With `is_filter`, return those of the gradient of its filter.  Then tiles of the output are transformed too, and not
-    transformed back.
+    With `is_filter`, the result is for the filter's gradient: tiles of the output are transformed, and not transformed back.
     """
     batch = c.images[0]
     if dtype is not FLOAT or not suits(windows, batch, depth, channels, dtype.numpy):
@@ -100,7 +101,7 @@ def _in_tiles(
     else:
         inner, _ = product_parts((max(1, tiles // parts), channels), depth, c.item, is_flat=False)
         amounts = Amounts(call=40 * parts).join(inner, made * parts)
-    # along rows, then along columns: from cells to factors, and from factors to outputs or the reverse
+    # each transform is done along rows, then along columns: from cells to factors, and between factors and outputs
     amounts.add(
         multiplied=float(tiles * factors * (depth * cells * (tile + factors) + channels * tile * (tile + factors)))
         + float(made * taps**2 * depth * channels),
@@ -111,7 +112,7 @@ def _in_tiles(
 
 
 def forward(node: NodeShapes) -> Load:
-    c = convolution_of(node, node.inputs[0], node.inputs[1], node.outputs[0])
+    c = convolution_of(node, "forward")
     groups = max(1, c.images[-1] // c.filters[-2])
     columns = c.filters[-1] // groups
     if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns):
@@ -119,9 +120,7 @@ def forward(node: NodeShapes) -> Load:
         alone = Amounts(call=20)
     elif c.is_pointwise:
         shared, parts = product_parts((c.pixels, columns), c.length, c.item, is_flat=True)
-        alone = Amounts(call=12)
-        if any(window.stride > 1 for window in c.windows):
-            alone.add(copied=c.pixels * c.length, piece=c.pixels)
+        alone = c.pointwise_copies()
     else:
         alone = Amounts(call=20)
         if c.pixels < columns:  # the patches are one block, and its product is divided
@@ -138,7 +137,7 @@ def forward(node: NodeShapes) -> Load:
 
 
 def filter_gradient(node: NodeShapes) -> Load:
-    c = convolution_of(node, node.inputs[0], node.outputs[0], node.inputs[2])
+    c = convolution_of(node, "filter gradient")
     columns = c.filters[-1]
     if found := _in_tiles(c, node.dtype, c.windows, c.filters[-2], columns, is_filter=True):
         shared, parts = found
@@ -163,16 +162,14 @@ def filter_gradient(node: NodeShapes) -> Load:
 
 
 def input_gradient(node: NodeShapes) -> Load:
-    c = convolution_of(node, node.outputs[0], node.inputs[1], node.inputs[2])
+    c = convolution_of(node, "input gradient")
     columns = c.results[-1]
     if found := _in_tiles(c, node.dtype, mirrored(c.windows), columns, c.filters[-2]):
         shared, parts = found
         alone = Amounts(call=20)
     elif c.is_pointwise:
         shared, parts = product_parts((c.pixels, c.length), columns, c.item, is_flat=True)
-        alone = Amounts(call=12)
-        if any(window.stride > 1 for window in c.windows):
-            alone.add(copied=c.pixels * c.length, piece=c.pixels)
+        alone = c.pointwise_copies()
     else:
         has_short_runs = len(c.windows) > 1 and c.windows[-1].kernel * c.filters[-2] < c.windows[-1].outputs
         count = c.blocks(c.results)

@@ -1,4 +1,4 @@
-"""Loads of kernels that pass over elements: of whole tensors, of rows, or of gathered and moved data."""
+"""Loads of kernels that pass over the elements of whole tensors or of rows, or that copy or gather data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def elementwise(node: NodeShapes) -> Load:
 
 
 def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **counts: float) -> Load:
-    """Return the load of passes over parts of a tensor with additional counts, including writing the result."""
+    """Return the load of passes that process a tensor part by part, with additional `counts` of work."""
     parts = part_count(elements * node.dtype.size)
     if parts < 2:
         return Load(family, _passes(passes, elements, node).add(**counts), Amounts())
@@ -38,7 +38,10 @@ def _in_parts(family: str, passes: Passes, elements: int, node: NodeShapes, **co
 
 
 def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float = inf) -> Amounts:
-    """Return the amounts of passes; `part_bytes` is the size of a part that all passes process before the next part."""
+    """Return the work of several passes over the elements.
+
+    All passes finish one part of `part_bytes` bytes before the next part starts.
+    """
     amounts = Amounts(call=passes.number)
     amounts.add(**{name: count * elements for name, count in passes._asdict().items() if count})
     amounts.stream(node.moved_bytes)
@@ -49,10 +52,7 @@ def _passes(passes: Passes, elements: int, node: NodeShapes, part_bytes: float =
 
 
 def _runs(node: NodeShapes) -> float:
-    """Return the number of runs of numpy's inner loop.
-
-    Each run covers a row: a stretch along which every operand is contiguous.
-    """
+    """Return the number of runs of numpy's inner loop; in one run, every operand is contiguous or a single repeated element."""
     if not node.outputs:
         return 1
     out = node.outputs[0]
@@ -68,20 +68,20 @@ def _runs(node: NodeShapes) -> float:
 def optimizer_update(node: NodeShapes) -> Load:
     """Return the load of an optimizer's update.
 
-    A large variable is divided into parts, which the op's threads share and compute in their own memory.
+    The op's threads divide a large variable into parts; each thread computes a part in temporary arrays of its own.
     """
     elements = max(map(prod, node.inputs))
     passes = node.cost.passes
     size = elements * node.dtype.size
     arrays = sum(prod(dims) == elements for dims in node.inputs)
-    held = 2 * arrays - 1  # all arrays are read, and all but the gradient are written
+    accessed = 2 * arrays - 1  # all arrays are read, and all but the gradient are written
     if size <= PART_BYTES:
         amounts = _passes(passes, elements, node)
         return Load("optimizer", amounts.add(call=3 * len(node.inputs)), Amounts())
     parts = ceil(size / PART_BYTES)
     shared = Amounts(call=parts * passes.number)
     shared.add(**{name: count * elements for name, count in passes._asdict().items() if count})
-    shared.stream(passes.number * TEMPORARY * size, TEMPORARY * PART_BYTES).stream(held * size)
+    shared.stream(passes.number * TEMPORARY * size, TEMPORARY * PART_BYTES).stream(accessed * size)
     alone = Amounts(call=3 * len(node.inputs))
     return Load("optimizer", alone, shared, parts)
 
@@ -102,7 +102,7 @@ def reduction(node: NodeShapes) -> Load:
 
 
 def bias_gradient(node: NodeShapes) -> Load:
-    """Return the load of sums of columns, computed as a product with ones."""
+    """Return the load of summing columns; the kernel computes the sums as a product with ones."""
     elements = prod(node.inputs[0])
     return Load("reduction", Amounts(call=3, plain=elements / 3).stream(node.moved_bytes), Amounts())
 
@@ -113,13 +113,10 @@ def transpose(node: NodeShapes) -> Load:
 
 
 def gather(node: NodeShapes) -> Load:
-    """Return the load of gathering rows: these are read and written, and the rest of the table is untouched."""
-    made = prod(node.outputs[0])
-    row = max(1, prod(node.inputs[0][1:]))
-    amounts = Amounts(call=4, plain=made, gathered=made / row)
-    return Load(
-        "gather", amounts.stream(2.0 * made * node.dtype.size, float(prod(node.inputs[0]) * node.dtype.size)), Amounts()
-    )
+    """Return the load of gathering rows: the kernel reads and writes these rows, and does not touch the rest of the table."""
+    made, size = prod(node.outputs[0]), node.dtype.size
+    amounts = Amounts(call=4, plain=made, gathered=made / max(1, prod(node.inputs[0][1:])))
+    return Load("gather", amounts.stream(2.0 * made * size, float(prod(node.inputs[0]) * size)), Amounts())
 
 
 def random_numbers(node: NodeShapes) -> Load:
@@ -128,7 +125,7 @@ def random_numbers(node: NodeShapes) -> Load:
 
 
 def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """Return a rule for passes over rows of channels, in which sums are products with ones."""
+    """Return a rule for batch normalization: passes over rows of channels; sums are computed as products with ones."""
 
     def load(node: NodeShapes) -> Load:
         tensor = node.inputs[0]
@@ -144,10 +141,7 @@ def batch_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
 
 
 def local_normalization(is_gradient: bool) -> Callable[[NodeShapes], Load]:
-    """Return a rule for LRN: squares, sums of neighbours, and a power of each.
-
-    The op's threads share the pixels in parts.
-    """
+    """Return a rule for LRN: squares, sums of neighbours, and a power of each sum; the op's threads share the pixels."""
 
     def load(node: NodeShapes) -> Load:
         elements, channels = prod(node.inputs[0]), node.inputs[0][-1]

@@ -1,16 +1,15 @@
-"""Load of a kernel: counts of the kinds of work in a profile, and the bytes moved."""
+"""Load of a kernel: the amounts of each kind of work in a host's profile, and the bytes moved."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-Dims = tuple[int, ...]
 TEMPORARY = 3
-"""Number of arrays that a further pass reads and writes: two operands and a result."""
+"""Number of arrays that a pass over temporary arrays reads and writes: two operands and a result."""
 
 
 class Amounts:
-    """Work of one thread: counts by name, and pairs of bytes moved and the size of the data that they belong to."""
+    """Amounts of work: counts by name, and pairs of the bytes moved and the size in bytes of the data that holds them."""
 
     __slots__ = ("counts", "traffic")
 
@@ -27,13 +26,14 @@ class Amounts:
     def stream(self, num_bytes: float, among: float | None = None) -> Amounts:
         """Add bytes that are read or written once, and return this object.
 
-        They belong to data of `among` bytes that are accessed in turn; by default, only to themselves.
+        `among` is the size in bytes of all data that the kernel accesses before it accesses the same data again; None for
+        `num_bytes`.  The larger it is, the more accesses miss the caches.
         """
         self.traffic.append((num_bytes, num_bytes if among is None else among))
         return self
 
     def join(self, other: Amounts, times: float = 1.0) -> Amounts:
-        """Add another load `times` times and return this object."""
+        """Add other amounts, multiplied by `times`, and return this object."""
         for name, count in other.counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count * times
         self.traffic += [(num_bytes * times, among) for num_bytes, among in other.traffic]
@@ -41,9 +41,10 @@ class Amounts:
 
 
 class Load(NamedTuple):
-    """Load of a kernel: `alone` is done by the thread that runs it, and `shared` in `parts` by an op's threads.
+    """Load of a kernel.
 
-    `family` determines its factor and interval.
+    The thread that runs the kernel does the work `alone`.  The threads inside the op do the work `shared`, divided into `parts`
+    equal parts.  `family` selects the profile's correction factor and interval for the predicted time.
     """
 
     family: str

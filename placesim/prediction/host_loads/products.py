@@ -1,4 +1,4 @@
-"""Loads of matrix products, in the parts into which they are divided."""
+"""Work of matrix products on a host, and the parts into which threads divide them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from placesim.prediction.host_loads.load import Amounts, Load
 from placesim.prediction.node_work import NodeShapes
 
 ALIASED_BYTES = 4096
-"""Size in bytes; rows whose length is a multiple of it map to the same cache sets and evict each other."""
+"""Rows whose length in bytes is a multiple of this map to the same cache sets, and evict each other."""
 PRODUCT_DEPTH = 384
-"""Terms that a BLAS sums before it writes the result back: between 256 and 512 in current ones."""
+"""Terms that BLAS sums before it writes the result back: between 256 and 512 in current libraries."""
 
 
 def product_parts(
     shape: Sequence[int], depth: int, item: int, is_flat: bool, batch: int = 1, lengths: tuple[int, int] | None = None
 ) -> tuple[Amounts, int]:
-    """Return the load of products `[..., rows, columns]` with `depth` terms, and the number of parts.
+    """Return the work of `batch` products with `depth` terms and results of `shape` `[..., rows, columns]`, and the parts.
 
-    BLAS packs both operands and writes the result for each piece of depth.  A part packs its share of the divided operand and
-    all of the other.  `lengths` are the row lengths of the operands in memory, which differ if they are transposed.
+    For each piece of PRODUCT_DEPTH terms, BLAS packs both operands and writes the result.  Each part packs its share of the
+    divided operand and all of the other operand.  `lengths` are the row lengths of the two operands in memory; None if neither
+    is transposed.
     """
     parts, axis = cut_of(shape, depth, is_flat)
     rows, columns = shape[-2], shape[-1]
@@ -45,7 +46,7 @@ def product_parts(
 
 
 def product_part(rows: int, columns: int, depth: int) -> Amounts:
-    """Return the load of a product in one thread."""
+    """Return the work of a product in one thread."""
     outputs = max(1, rows) * columns
     packed = max(1, rows) * depth + depth * columns
     return Amounts(call=1, multiplied=float(outputs * depth), packed=packed, accumulated=outputs * ceil(depth / PRODUCT_DEPTH))

@@ -1,7 +1,7 @@
 """Load of a node's numpy kernel on a host, in the units of a profile.
 
-A kernel consists of numpy passes over arrays, matrix products and copies.  The kernels themselves determine how work is divided
-and copied.  The cost of each unit belongs to the host (`host_costs`).
+A kernel consists of numpy passes over arrays, matrix products and copies.  The rules here ask the kernels' own functions how
+they divide the work.  `host_costs` has the cost of each unit on a host.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def host_load(node: NodeShapes) -> Load | None:
 def _take_type(node: NodeShapes, load: Load) -> None:
     """Scale counts from float32 to the node's type.
 
-    A processor computes half as many elements of twice the size at once.  Float16 values are widened first and rounded at the
-    end.  BLAS has no integers, which numpy multiplies one by one.
+    A vector register holds half as many elements of twice the size.  Float16 values are widened first and rounded at the end.
+    BLAS has no routines for integers, so numpy multiplies integers one by one.
     """
     wider = node.dtype.size / _ITEM_BYTES
     for amounts in (load.alone, load.shared):
@@ -72,7 +72,7 @@ def _take_type(node: NodeShapes, load: Load) -> None:
 
 
 def _with_check(node: NodeShapes, load: Load) -> Load:
-    """Add the executor's check of output sizes, if outputs may be large."""
+    """Add the executor's check of the output sizes, if the outputs may be large."""
     sizes = [prod(dims) for dims in node.inputs]
     is_unary = node.cost.kind not in _RULES and len(sizes) == 1
     if not has_trait(node.op, Trait.HANDS_ON) and (sizes[0] if is_unary else sum(sizes) ** 2) > FEW_ELEMENTS:
@@ -89,8 +89,8 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes], Load]] = {
     "convolution input gradient": input_gradient,
     "convolution filter gradient": filter_gradient,
     "depthwise": depthwise("forward"),
-    "depthwise input gradient": depthwise("input"),
-    "depthwise filter gradient": depthwise("filter"),
+    "depthwise input gradient": depthwise("input gradient"),
+    "depthwise filter gradient": depthwise("filter gradient"),
     **dict.fromkeys(("pooling", "volume pooling", "max pooling gradient", "average pooling gradient"), pooling),
     "batch normalization": batch_normalization(is_gradient=False),
     "batch normalization gradient": batch_normalization(is_gradient=True),
@@ -103,4 +103,4 @@ _RULES: Mapping[CostKind, Callable[[NodeShapes], Load]] = {
     "gather slices": gather,
     "random": random_numbers,
 }
-"""Kinds with their own rule; every other kernel passes over all elements."""
+"""Rules by kind of cost; for every other kind, the kernel passes over all elements."""

@@ -1,4 +1,4 @@
-"""Loads of kernels that pass over all windows once for each filter element (tap): depthwise convolutions and poolings."""
+"""Loads of depthwise convolutions and poolings, whose kernels pass over all windows once for each element of a window (tap)."""
 
 from __future__ import annotations
 
@@ -12,26 +12,22 @@ from placesim.ops.kernels.nn.windows import layout_of
 from placesim.prediction.host_loads.convolutions import convolution_of
 from placesim.prediction.host_loads.load import TEMPORARY, Amounts, Load
 from placesim.prediction.node_work import NodeShapes
+from placesim.prediction.work_amounts import Direction
 
 
-def depthwise(kind: str) -> Callable[[NodeShapes], Load]:
-    """Return a rule for a depthwise convolution or gradient; `kind` is "forward", "input" or "filter".
+def depthwise(direction: Direction) -> Callable[[NodeShapes], Load]:
+    """Return a rule for a depthwise convolution or one of its gradients.
 
-    Each tap is a pass that adds products to sums.  Its inner loop covers a row of windows or, with a stride, the channels of
-    one window.
+    Each tap is a pass that adds products to sums.  The pass's inner loop covers a row of windows or, with a stride, the
+    channels of one window.
     """
 
     def load(node: NodeShapes) -> Load:
-        images, filters, results = (*node.inputs[:2], node.outputs[0])
-        if kind == "input":
-            images, results = node.outputs[0], node.inputs[2]
-        elif kind == "filter":
-            filters, results = node.outputs[0], node.inputs[2]
-        c = convolution_of(node, images, filters, results)
+        c = convolution_of(node, direction)
         channels = c.results[-1]
         taps, made = prod(c.filters[:2]), prod(c.results)
         widened = (*c.images[:-1], channels)
-        if kind == "input":  # cells that are a stride apart form a separate correlation with the output's gradients
+        if direction == "input gradient":  # cells that are a stride apart form their own correlation with the gradients
             phases = prod(min(window.stride, window.kernel) for window in c.windows)
             blocks, run = phases * len(depthwise_blocks_of(c.results, c.windows, c.item)), c.results[2] * channels
         else:
@@ -53,17 +49,14 @@ def pooling(node: NodeShapes) -> Load:
     """Return the load of a pooling or its gradient: each tap is a pass over all windows of some images."""
     kind = node.cost.kind
     is_gradient = kind.endswith("gradient")
-    results = node.outputs[0]
-    images = node.inputs[0]
-    if is_gradient:
-        images, results = node.outputs[0], node.inputs[-1]
+    images, results = (node.outputs[0], node.inputs[-1]) if is_gradient else (node.inputs[0], node.outputs[0])
     layout = layout_of(node.attrs.get("data_format", "NHWC"), len(images) - 2)
     sizes = layout.pick(node.attrs["ksize"])
     taps, made = prod(sizes), prod(results)
     walked = results if kind == "average pooling gradient" else images
     parts = min(walked[0], shares(ceil(prod(walked) * node.dtype.size / IMAGES_BYTES)))
     runs = prod(results[:-1]) if node.attrs["strides"][-2] > 1 else prod(results[:-2])
-    # passes: compare, spread to all bits of a number (two), take, leave, add
+    # six passes: compare; spread the bit over a number (two); select the gradient; clear it; add it
     steps = 6.0 if kind == "max pooling gradient" else 1.0
     shared = Amounts(call=taps * parts * (1 + steps), plain=taps * steps * made, run=taps * steps * runs)
     image = (prod(images) + prod(results)) / parts * node.dtype.size

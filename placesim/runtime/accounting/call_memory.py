@@ -1,4 +1,4 @@
-"""Memory of kernels that call functions: of their inputs and of the functions' results."""
+"""Memory of the inputs of kernels that call functions, and of the functions' results."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from placesim.ops.kernels.memory_rules import TensorMemory
 
 
 class Call:
-    """A kernel that calls functions: the memory of its inputs, and of the last results of each function."""
+    """Memory of the inputs of a kernel that calls functions, and of the last results of each function."""
 
     def __init__(self, values: Sequence[Any], memories: Sequence[TensorMemory]) -> None:
         self.inputs = {id(value): memory for value, memory in zip(values, memories, strict=True)}
         self.results: dict[int, list[tuple[Any, TensorMemory]]] = {}
 
     def find(self, value: Any) -> TensorMemory | None:
-        """Return the memory of a value, or None if it is neither an input of the kernel nor a function result."""
+        """Return the memory of a value; None if the value is neither an input of the kernel nor a function's result."""
         for results in self.results.values():
             for given, memory in results:
                 if given is value:
@@ -24,7 +24,7 @@ class Call:
         return self.inputs.get(id(value))
 
     def replace(self, caller: int, results: list[tuple[Any, TensorMemory]]) -> None:
-        """Record a function's new results, and release those of its previous run."""
+        """Record the results of a function's run, and release the results of its previous run."""
         old, self.results[caller] = self.results.get(caller, []), results
         release_all(memory for _, memory in old)
 

@@ -20,7 +20,7 @@ _VALUE = attrgetter("value")
 
 
 class AccountedRun(DataflowRun):
-    """A step with memory accounting. The values passed between its nodes are TensorMemory objects, which hold the value."""
+    """A run with memory accounting; it passes TensorMemory objects, which also hold the values, between nodes."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class AccountedRun(DataflowRun):
         return results
 
     def _finish_started(self) -> None:
-        """Run the kernels that TensorFlow had started before another ran out of memory. Their errors are only logged."""
+        """Run the kernels that TensorFlow had started before another kernel ran out of memory; their errors are only logged."""
         for visit in self.ready:
             if visit.node.kind == COMPUTE and not visit.dead:
-                with suppress(Exception):  # the step has its error already
+                with suppress(Exception):  # the first error is the step's
                     self._execute(visit)
 
     def _site(self, node: FlowNode) -> Site:
@@ -76,7 +76,7 @@ class AccountedRun(DataflowRun):
         self._account.begin(visit.values, values)
         try:
             outputs = self._compute(node, values)
-        except Exception as error:  # also of a node that would wait, and is begun again
+        except Exception as error:  # also KernelWait, after which the node begins again
             self._account.give_up()
             raise (self._account.passed_on(error, site) if isinstance(error, OpError) else error) from None
         return self._account_for(visit, outputs)
@@ -97,9 +97,8 @@ class AccountedRun(DataflowRun):
         self._clock.node = node.name
         data, selector = visit.values
         reads_data, reads_selector = node.instruction.reads_ref
-        outputs = route_to_branch(
-            visit.node, read_wanted(selector.value, reads_selector), self._dereferenced(data) if reads_data else data
-        )
+        chosen = read_wanted(selector.value, reads_selector)
+        outputs = route_to_branch(node, chosen, self._dereferenced(data) if reads_data else data)
         selector.release()
         return outputs
 

@@ -1,4 +1,4 @@
-"""The memory rule of most kernels: one output, which is allocated, written over an input, or shares an input's memory."""
+"""The memory rule of most kernels: one output, which is allocated, overwrites an input, or shares an input's memory."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ from placesim.ops.kernels.memory_rules import (
 
 
 class PlainKernel:
-    """Memory of a one-output kernel whose rule only names the inputs that its output reuses or aliases.
-
-    It does what `KernelMemory` would do under that rule.
-    """
+    """Faster form of `KernelMemory` for a kernel with one output, which may only reuse or alias the memory of an input."""
 
     __slots__ = ("_aliased", "_candidates", "_dtype", "_item_size", "_on_host", "_owner", "_source")
 
@@ -38,9 +35,9 @@ class PlainKernel:
         self._aliased = rule.source if isinstance(rule, AliasRule) else None
 
     def run(self, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
-        """Release the inputs and return the memory of the output, with one reference.
+        """Release the inputs and return the memory of the output, with one holder.
 
-        Raises OutOfMemory, leaving the inputs unchanged.
+        Raises OutOfMemory, and then does not release the inputs.
         """
         dims, dtype = value_dims(value), self._dtype
         output = TensorMemory(dims, dtype, None, value, False, self._on_host)
@@ -79,7 +76,7 @@ def _none(memories: Sequence[TensorMemory]) -> tuple[int, ...]:
 
 
 def is_plain(rule: MemoryRule | None, signature: Signature) -> bool:
-    """Whether `PlainKernel` describes a kernel's memory: it has one output, and no resource handles or references."""
+    """Whether `PlainKernel` can account for a kernel: it has one output, and neither resource handles nor references."""
     return (
         (rule is None or isinstance(rule, ForwardingRule | BroadcastForwardingRule | AliasRule))
         and len(signature.output_dtypes) == 1

@@ -1,4 +1,4 @@
-"""Test whether all runs of a step need the same memory."""
+"""Check whether all runs of a step need the same memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,8 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 def has_fixed_shapes(step: PreparedStep, programs: Sequence[Program], arguments: Sequence[Dims]) -> bool:
     """Whether the argument shapes determine all shapes of a step, and each node runs once and calls no function."""
-    if not _runs_each_node_once(programs):
+    calls = any(names_functions(instruction.attrs) for program in programs for instruction in program.instructions)
+    if calls or needs_dataflow(programs):
         return False
     shapes = GraphShapes(step.client.graph, arguments)
     return all(is_fully_defined(dims) for node in shapes.graph.nodes for dims in shapes.outputs(node.id))
-
-
-def _runs_each_node_once(programs: Sequence[Program]) -> bool:
-    """Whether every node runs exactly once and calls no function."""
-    calls = any(names_functions(instruction.attrs) for program in programs for instruction in program.instructions)
-    return not calls and not needs_dataflow(programs)

@@ -1,7 +1,7 @@
-"""The memory ledger of a session: who holds each buffer of its devices, and which buffers outlive a step.
+"""The memory ledger of a session: the buffers of its devices, their holders, and the buffers that outlive a step.
 
 Kernels compute with numpy. For each kernel, the ledger allocates and frees buffers as TensorFlow's kernel does
-(`kernels/memory_rules.py`). Constants, variables and resources outlive a step; other buffers are freed after their last reader,
+(`kernels/memory_rules.py`). Constants, variables and resources outlive a step. Other buffers are freed after their last reader,
 or at the end of the step.
 """
 
@@ -39,7 +39,7 @@ from placesim.runtime.partitioning.memory_types import memory_types
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 
 SCRATCH_BYTES = 1024 + 4
-"""Bytes of a GPU's scratch buffer, allocated before the first kernel that runs on it (EigenGpuStreamDevice)."""
+"""Bytes of a GPU's scratch buffer, allocated before the GPU's first kernel runs (EigenGpuStreamDevice)."""
 
 
 class StepRecorder(Protocol):
@@ -51,21 +51,21 @@ class StepRecorder(Protocol):
         """Begin a step; steps with equal keys run the same nodes."""
 
     def repeat_step(self, key: Hashable) -> None:
-        """Record a repetition of the last step with this key."""
+        """Record that the last step with this key is repeated, although its nodes are not observed again."""
 
     def read(self, node: str, buffer: Buffer) -> None:
-        """Note that a node holds a buffer while it runs."""
+        """Record that a node holds a buffer while it runs."""
 
     def finish(self) -> None:
-        """Note that an executor has run all its nodes."""
+        """Called when an executor has run all its nodes."""
 
 
 class Ledger:
     """The memory ledger of one session.
 
-    `sources` holds the memory of each device, and `hosts` the host memory that a device's kernels use; both by device name.
-    `log` is called with TensorFlow's log lines about failures. The session sets `find_resources`, a function that returns a
-    device's resources.
+    `sources` has the memory of each device, and `hosts` the host memory that each device's kernels use, by device name. `log`
+    is called with TensorFlow's log lines about failures. The session sets `find_resources`, a function that returns the
+    resources of a device.
     """
 
     def __init__(
@@ -87,9 +87,9 @@ class Ledger:
         self.recorder: StepRecorder | None = None
         """Observer of executed steps, if any."""
         self.accounts_always = False
-        """Whether repetitions of a step are accounted for even if it is known to fit."""
+        """Whether each repetition of a step is accounted for, even if the step is known to fit."""
         self.is_partial = False
-        """Whether steps were skipped, so that the true peak is unknown."""
+        """Whether some steps were not accounted for, so that the true peak is unknown."""
         self._log = log
         self._aborts = 0
         self._variables: dict[VariableResource, VariableMemory] = {}
@@ -111,7 +111,7 @@ class Ledger:
     # --- sites
 
     def site(self, program: Program, instruction: Instruction, is_read: Iterable[bool] = ()) -> Site:
-        """Return the accounting data of a node."""
+        """Return the accounting data of a node; `is_read` says for each output whether a node reads it."""
         node, device = instruction.node, program.state.device
         is_cpu = device.type == "CPU"
         on_host = (False,) * instruction.output_count if is_cpu else self._outputs_on_host(program, node, device.type)
@@ -149,15 +149,15 @@ class Ledger:
         return found
 
     def make_constant(self, site: Site) -> Buffer | None:
-        """Allocate the buffer of a constant, which lives as long as the session.
+        """Allocate the buffer of a constant or a resource handle, which lives as long as the session; None if it has no bytes.
 
-        Raises the error of a kernel that can't be created.
+        Raises TensorFlow's error for a kernel that can't be created.
         """
         tensor = site.attrs.get("value")
         memory = TensorMemory((), RESOURCE) if tensor is None else TensorMemory(tensor.array.shape, tensor.dtype)
         if not memory.size:
             return None
-        # the kernel of a handle is stateful, and so one for all that a session runs
+        # the kernel that owns a handle is stateful, so the session has one kernel for all steps
         handle = (site.program.state.device.name, site.name) if tensor is None else None
         if handle is not None and handle in self._handles:
             return self._handles[handle]
@@ -167,7 +167,7 @@ class Ledger:
             buffer = source.allocate(memory.size, site.name)
         except OutOfMemory:
             usage = self.usage(source, memory.size)
-            # in a graph a constant is as it was written, one value for all elements where that is so
+            # the message shows the constant as the graph has it, perhaps as one value for all elements
             given, on_host = site.instruction.node.attrs.get("value"), site.is_cpu or site.output_on_host[0]
             if given is None:
                 failure = kernel_failure(site.program, site.instruction, memory.kind, usage, self.report)
@@ -180,14 +180,11 @@ class Ledger:
             self._handles[handle] = buffer
         return buffer
 
-    # --- what outlives a step
+    # --- buffers that outlive a step
 
     def variable(self, variable: VariableResource) -> VariableMemory:
-        """Return the memory of a variable; a variable initialized from a file gets its record on first use."""
-        found = self._variables.get(variable)
-        if found is None:
-            found = self._variables[variable] = VariableMemory()
-        return found
+        """Return the memory of a variable."""
+        return self._variables.setdefault(variable, VariableMemory())
 
     def adopt(self, states: Mapping[str, DeviceState]) -> None:
         """Allocate memory for variables whose values come from a file."""
@@ -205,7 +202,7 @@ class Ledger:
                 self.remember_dims(variable)
 
     def dereferenced(self, memory: TensorMemory, value: Any) -> TensorMemory:
-        """Return the memory of a variable's buffer for a reader of its reference; return any other tensor unchanged."""
+        """Return the memory for a node that reads a tensor's value: for a reference variable, the memory of that value."""
         if not isinstance(value, VariableResource):
             return memory
         buffer = self.variable(value).buffer
@@ -214,7 +211,7 @@ class Ledger:
     def find_resource(self, handle: ResourceHandle) -> VariableMemory | StoreMemory:
         """Return the memory of the variable or tensor store that a handle names.
 
-        A store that does not exist on the device lives only for this step.
+        The memory of a store that the device's resources do not have lives only until the end of the step.
         """
         found = self.find_resources(handle.device).find(handle)
         if isinstance(found, VariableResource):
@@ -229,11 +226,11 @@ class Ledger:
         return self._stores.setdefault(key, StoreMemory())
 
     def kept(self) -> set[Buffer]:
-        """Return the whole buffers that outlive a step."""
+        """Return the buffers that outlive a step, without parts of other buffers."""
         return set(self._kept_buffers())
 
     def _kept_buffers(self) -> Iterator[Buffer]:
-        """Yield the buffers that outlive a step, each as often as it is kept."""
+        """Yield the buffers that outlive a step, each once for every holder that outlives the step."""
         yield from self._constants
         yield from self._scratch.values()
         yield from (memory.buffer.root for memory in self._variables.values() if memory.buffer is not None)
@@ -255,13 +252,13 @@ class Ledger:
             self._variable_dims[variable] = tuple(variable.value.shape)
 
     def dims_of(self, variable: VariableResource) -> tuple[int, ...]:
-        """Return a variable's shape before the current kernel ran."""
+        """Return the shape that a variable had before the current kernel ran."""
         return self._variable_dims.get(variable, ())
 
     # --- failures
 
     def usage(self, source: DeviceSource, size: int, last_readers: Mapping[Buffer, str] | None = None) -> FailureUsage:
-        """Return the memory use of a source when an allocation of `size` bytes fails."""
+        """Return the use of a source's memory at the time when an allocation of `size` bytes fails."""
         live = tuple(source.live)
         return FailureUsage(
             source, size, live, dict.fromkeys(self.kept(), "kept by a resource") | self.keeper_of(), last_readers or {}
@@ -275,7 +272,7 @@ class Ledger:
         return failure.error
 
     def passed_on(self, error: OpError, caller: str) -> OpError:
-        """Return the error of a called function, with the calling node if the function ran out of memory."""
+        """Return the error of a called function; if the function ran out of memory, the text also has the calling node."""
         if error is not self.failure:
             return error
         found = caller_error(error, caller, self.report)
@@ -283,7 +280,7 @@ class Ledger:
         return found
 
     def _abort(self, error: OpError) -> None:
-        """Record an error that ends a step or a function. TensorFlow logs only the first, second, fourth, eighth and so on."""
+        """Record an error that ends a step or a function. TensorFlow logs only the first, second, fourth, eighth such error."""
         self.failure = error
         self._aborts += 1
         if not self._aborts & (self._aborts - 1):
@@ -309,7 +306,7 @@ class Ledger:
 
     def has_room_for_all(self) -> bool:
         """Whether all allocations of the last step fit into memory at once, in any order."""
-        # a chunk may be nearly twice as large as what was asked for
+        # a chunk may be nearly twice as large as the request
         return all(
             source.limit is None or source.in_use + 2 * source.handed_out <= source.limit for source in self.all_sources()
         )
@@ -326,7 +323,7 @@ class Ledger:
         return found
 
     def end_step(self) -> None:
-        """Free the buffers that the step left: tensors unread after an error, and unused inputs of loops."""
+        """Free the buffers that the step left: tensors not read because of an error, and unused inputs of loops."""
         self.calls.clear()
         for key in self._step_stores:
             self._stores.pop(key, StoreMemory()).clear()
@@ -343,7 +340,7 @@ class Ledger:
 
     def close(self) -> None:
         """End the session: free its memory in allocators that other sessions may use."""
-        self.clock.moment += 1  # this is no longer the end of its last step
+        self.clock.moment += 1  # the memory is freed after the end of the last step
         for buffer in self._live():
             if buffer not in self._of_others:
                 assert buffer.source is not None
@@ -354,7 +351,10 @@ class Ledger:
 
 
 def make_constants(ledger: Ledger, programs: Sequence[Program]) -> dict[tuple[int, int], Buffer | None]:
-    """Allocate the buffers of all constants, by program and node; TensorFlow creates their kernels before the first step."""
+    """Allocate and return the buffers of all constants, by program and node.
+
+    TensorFlow creates their kernels, which own these buffers, before the first step.
+    """
     return {
         (number, index): ledger.make_constant(ledger.site(program, instruction))
         for number, program in enumerate(programs)

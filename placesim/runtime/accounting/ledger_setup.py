@@ -23,11 +23,11 @@ def build_ledger(
     log: Callable[[DumpLine], object] | None = None,
     process: GpuProcess | None = None,
 ) -> Ledger:
-    """Build a ledger with an allocator for each device that has a limit.
+    """Build a ledger with an allocator for each device that has a memory limit.
 
-    Host memory of a GPU's kernels is counted on the CPU of its task. Without `has_limits`, the session has its own allocators,
-    which never run out of memory. Otherwise all sessions of the `process` share the allocators of its GPUs. `log` is called
-    with the allocators' log lines.
+    Host memory that a GPU's kernels use is counted for the CPU of the GPU's task. With `has_limits`, all sessions of the
+    `process` share the allocators of its GPUs. Without it, the session has its own allocators, which never run out of memory.
+    `log` is called with the allocators' log lines.
     """
     allocators = process.allocators if process is not None and has_limits else {}
     failures = allocators.setdefault("", FailureLog())
@@ -35,11 +35,11 @@ def build_ledger(
     hosts: dict[tuple[str, int | None], DeviceSource] = {}
     for device in devices:
         source = sources[device.name] = allocators.get(device.name) or _source(device, failures, log, has_limits=has_limits)
-        if device.gpu is not None:
-            allocators[device.name] = source
-            source.start_session(log)
         if device.gpu is None:
             hosts.setdefault(_task(device), source)
+        else:
+            allocators[device.name] = source
+            source.start_session(log)
     return Ledger(
         sources,
         {device.name: hosts.setdefault(_task(device), CountedMemory("cpu")) for device in devices},
@@ -62,10 +62,7 @@ def _source(
 
 
 def make_allocator(
-    gpu: GpuMemory | None,
-    limit: int,
-    failures: FailureLog | None = None,
-    log: Callable[[DumpLine], object] | None = None,
+    gpu: GpuMemory | None, limit: int, failures: FailureLog | None = None, log: Callable[[DumpLine], object] | None = None
 ) -> BfcAllocator:
     """Return the allocator of a GPU, or of a CPU device with a memory limit."""
     if gpu is None:
@@ -77,4 +74,4 @@ def make_allocator(
 
 
 UNLIMITED = 1 << 50
-"""The limit, in bytes, of an allocator that must never run out of memory."""
+"""Limit in bytes of an allocator that must never run out of memory."""

@@ -1,4 +1,4 @@
-"""The memory-related data of a program's nodes."""
+"""Data of a program's nodes for memory accounting."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ENDS = frozenset({*SENDS, *RECEIVES, *FUNCTION_ENDS, *OWNED_OUTPUTS})
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The memory-related data of one node: the sources of its buffers, and its memory rule.
+    """Data of one node for memory accounting: its memory rule, and the sources of its buffers.
 
-    `plain` is not None if it describes all that the kernel does with memory. `calls` marks a kernel that calls functions.
-    `is_read` says for each output whether anything reads it.
+    `plain` is set if it can account for the kernel. `calls` is set if the kernel calls functions. `is_read` says for each
+    output whether a node reads it.
     """
 
     program: Program

@@ -16,27 +16,27 @@ from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.executors.schedule import Schedule
 
 Note = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], None]
-"""A function of the memories and values of a node's inputs, and the memories of its outputs."""
+"""Function that is called with the memories and values of a node's inputs, and the memories of its outputs."""
 
 
 class Listener(Protocol):
     """Observes a run; nodes are identified by program and index."""
 
     def begin(self) -> None:
-        """Note that a run begins."""
+        """Called when a run begins."""
 
     def end(self) -> None:
-        """Note that the run has ended."""
+        """Called when a run has ended."""
 
     def note(self, number: int, index: int, site: Site) -> Note:
-        """Return a function to call after a node has run."""
+        """Return a function to call after each run of this node."""
 
     def call(self, number: int, index: int, site: Site) -> Note:
-        """Return a function to call before a node that calls functions."""
+        """Return a function to call before each run of this node, which calls functions."""
 
 
 class ScheduledAccounts:
-    """The memories of an executor's tensors, by position in the stores."""
+    """Memory accounts of an executor with a fixed order: a TensorMemory for each value in the programs' stores."""
 
     def __init__(
         self, schedule: Schedule, stores: Sequence[list[Any]], ledger: Ledger, listener: Listener | None = None
@@ -64,7 +64,7 @@ class ScheduledAccounts:
             self._listener.begin()
 
     def _last_readers(self) -> dict[Buffer, str]:
-        """Return, for each buffer in use, the event after which it is freed, as text."""
+        """Return for each buffer in use a text that says after which event it would be freed."""
         found: dict[Buffer, str] = {}
         for number, index in self._schedule.order:
             for position in self._schedule.last_readers.get((number, index), ()):
@@ -77,12 +77,12 @@ class ScheduledAccounts:
         """End the account of a run; the client receives the fetched tensors."""
         if self._account is not None:
             self._account.close()
-            self._account = None  # it and this hold each other
+            self._account = None  # the account refers to this object: no cycle is left
         if self._listener is not None:
             self._listener.end()
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """Wrap a node's step with the accounting of its inputs and outputs. The step itself must release nothing."""
+        """Return a step that runs a node's `step` and accounts for its inputs and outputs; `step` must release nothing."""
         program = self._schedule.programs[number]
         instruction = program.instructions[index]
         store, memories = self._stores[number], self._memories[number]
@@ -153,7 +153,7 @@ class ScheduledAccounts:
 
 
 def _until_read(instruction: Instruction) -> str:
-    """Return the event after which a node's last inputs are freed, as text."""
+    """Return a text that says after which event the inputs of a node are freed."""
     if instruction.node.op == "_Retval":
         return FETCHED
     if instruction.key is not None:

@@ -1,10 +1,11 @@
-"""Texts for a device that runs out of memory: TensorFlow's error and log lines, and the owners of the memory in use.
+"""Errors and log lines for a device that runs out of memory, recorded word for word in TensorFlow 2.21.
 
-The texts are TensorFlow 2.21's, recorded word for word.
+The help of an error is placesim's: it says who holds the memory in use.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -34,7 +35,7 @@ _WAYS_OUT = ("`--no-memory-limit` runs it without limits, `--log-memory` prints 
 MAX_LOGGED = 14912
 """Maximum length of a line in TensorFlow's log."""
 _RUNNING, _MAKING = 1858, 1834
-"""Lines of op_kernel.cc that log the failure of a running kernel, and of the creation of one."""
+"""Lines of op_kernel.cc that log that a kernel failed, or that it could not be created."""
 _CONSTANT_LINE = "constant_op.cc:83"
 """Source line that creates the kernel of a constant."""
 
@@ -47,10 +48,10 @@ class ReportOptions:
 
 
 class FailureUsage(NamedTuple):
-    """A device's memory when an allocation of `size` bytes fails, with `live` in use.
+    """A device's memory when an allocation of `size` bytes fails; the buffers `live` are in use.
 
-    `kept` names the owner of each buffer that outlives the step, and `last_readers` the node after which each other buffer is
-    freed.
+    `kept` has a text for the owner of each buffer that outlives the step. `last_readers` has for other buffers a text that says
+    after which event they would be freed.
     """
 
     source: DeviceSource
@@ -61,7 +62,7 @@ class FailureUsage(NamedTuple):
 
 
 class MemoryFailure(NamedTuple):
-    """An error and TensorFlow's log line for it; `line` is None if its source line is unknown."""
+    """An error and TensorFlow's log line for it; `line` is None if the line's place in TensorFlow's source is unknown."""
 
     error: OpError
     line: DumpLine | None
@@ -76,7 +77,10 @@ def kernel_failure(
     *,
     is_temporary: bool = False,
 ) -> MemoryFailure:
-    """Return the failure of a kernel to allocate an output or a temporary tensor."""
+    """Return the failure of a kernel that can't allocate an output or, if `is_temporary`, a temporary tensor.
+
+    `asked` is the tensor's shape and type.
+    """
     dims, dtype = asked
     device = program.state.device.name
     text = _out_of_memory_text(dims, dtype, device, usage)
@@ -88,7 +92,7 @@ def kernel_failure(
 
 
 def transfer_failure(program: Program, instruction: Instruction, usage: FailureUsage, options: ReportOptions) -> MemoryFailure:
-    """Return the failure to allocate a tensor received from another device. It lists nothing: the text names no allocator."""
+    """Return the failure to allocate a received tensor. It lists no allocations, as TensorFlow's text names no allocator."""
     sender, receiver, name = instruction.key or ("", "", "")
     incarnation = int(instruction.attrs.get("send_device_incarnation", 0))
     key = f"{sender};{incarnation:016x};{receiver};{name};0:0"
@@ -127,7 +131,7 @@ def value_error(variable: str, kind: Kind, device: str, usage: FailureUsage) -> 
 
 
 def caller_error(error: OpError, caller: str, options: ReportOptions) -> OpError:
-    """Return the error of a node whose called function ran out of memory."""
+    """Return the error of a node that called a function, from the function's error."""
     addition = "\n" if options.report_tensor_allocations_upon_oom else _HINT
     message = error.message + node_tail(error.message, caller) + addition
     found = type(error)(message, node=error.node, location=error.location, device=error.device)
@@ -148,7 +152,7 @@ def _out_of_memory_text(dims: Dims, dtype: DataType, device: str, usage: Failure
 
 
 def _source_line(op: str, *, is_temporary: bool) -> str | None:
-    """Return `FILE:LINE` where an op's kernel allocates memory, recorded with the current release and used for all."""
+    """Return the place `FILE:LINE` where an op's kernel allocates; recorded in one TensorFlow release, and used for all."""
     definition = load_registry().op(op)
     if definition is None:
         return None
@@ -175,23 +179,21 @@ def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
     """Return the text after the node: a hint, or this step's allocations that are still in use, by node, largest first."""
     if not options.report_tensor_allocations_upon_oom:
         return _HINT
-    by_node: dict[str, int] = {}
+    by_node: Counter[str] = Counter()
     for buffer in usage.source.live:
         if buffer not in usage.kept:
-            by_node[buffer.owner] = by_node.get(buffer.owner, 0) + buffer.allocated
+            by_node[buffer.owner] += buffer.allocated
     if not by_node:
         return "\n"
     lines = [f"\n\nCurrent usage from device: {device}, allocator: {usage.source.name}\n"]
-    total, listed = sum(by_node.values()), 0
-    ordered = sorted(by_node.items(), key=lambda item: -item[1])
-    count = 0
-    for name, size in ordered:
+    total, listed, count = by_node.total(), 0, 0
+    for count, (name, size) in enumerate(by_node.most_common(), 1):
         lines.append(f"  {human_readable_bytes(size)} from {name}\n")
-        count, listed = count + 1, listed + size
+        listed += size
         if count >= MAX_LISTED_NODES or listed >= total * LISTED_SHARE:
             break
-    if count < len(ordered):
-        lines.append(f"  Remaining {len(ordered) - count} nodes with {human_readable_bytes(total - listed)}\n")
+    if count < len(by_node):
+        lines.append(f"  Remaining {len(by_node) - count} nodes with {human_readable_bytes(total - listed)}\n")
     return "".join(lines)
 
 
@@ -199,7 +201,7 @@ def _addition(options: ReportOptions, device: str, usage: FailureUsage) -> str:
 
 
 def _help(usage: FailureUsage) -> list[str]:
-    """Return lines with the missing bytes, the largest tensors in use with their owners, and remedies."""
+    """Return the lines of help: the missing bytes, the largest tensors in use with their owners, and remedies."""
     source, size = usage.source, human_readable_bytes(usage.size)
     in_use = sum(buffer.allocated for buffer in usage.live)
     limit = in_use if source.limit is None else source.limit
@@ -222,7 +224,7 @@ def _rest(buffers: Sequence[Buffer]) -> list[str]:
 
 
 def _holding(buffer: Buffer, usage: FailureUsage) -> str:
-    """Return the owner of a buffer, and the event after which it is freed."""
+    """Return a text with the owner of a buffer and the event after which it is freed."""
     if buffer in usage.kept:
         return f"{usage.kept[buffer]}: stays with the session"
     return f"{buffer.owner}: {usage.last_readers.get(buffer, 'until the step ends, at the latest')}"

@@ -1,4 +1,4 @@
-"""The memory account of one run of an executor."""
+"""Memory account of one run of an executor."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from placesim.runtime.accounting.node_sites import Site
 from placesim.runtime.accounting.out_of_memory import FailureUsage, kernel_failure, transfer_failure, value_error
 
 FETCHED = "is fetched: until the step ends"
-"""End of use of a fetched tensor's memory, as text."""
+"""Text that says until when a fetched tensor is in use."""
 
 
 class StepAccount:
-    """The memory account of one run: of its arguments, sent tensors and results."""
+    """Memory account of one run of an executor: its kernels, arguments, sent tensors and results.
+
+    If an allocation fails, `last_readers` is called; it returns for each buffer a text that says after which event it would be
+    freed.
+    """
 
     def __init__(self, ledger: Ledger, executor: object, last_readers: Callable[[], Mapping[Buffer, str]] = dict) -> None:
-        """Begin an account. After a failure, `last_readers` returns the event after which each buffer would be freed."""
         self._ledger = ledger
         self._clock = ledger.clock
         self._executor = executor
@@ -39,15 +42,15 @@ class StepAccount:
     # --- kernels
 
     def begin(self, memories: Sequence[TensorMemory], values: Sequence[Any]) -> None:
-        """Note that a kernel that calls functions is about to run."""
+        """Record that a kernel that calls functions is about to run."""
         self._ledger.calls.append(Call(values, memories))
 
     def passed_on(self, error: OpError, site: Site) -> OpError:
-        """Return the error of a called function, attributed to the calling kernel."""
+        """Return the error of a called function as an error of the calling node."""
         return self._ledger.passed_on(error, site.name)
 
     def give_up(self) -> None:
-        """Note that the kernel that called functions failed."""
+        """Record that the kernel that called functions has failed."""
         self._ledger.calls.pop().close()
 
     def executed(
@@ -59,10 +62,10 @@ class StepAccount:
         key: Any = None,
         constant: Buffer | None = None,
     ) -> list[TensorMemory]:
-        """Release a node's inputs and return the memory of its outputs, each held once.
+        """Release a node's inputs, and return the memory of its outputs, each with one holder.
 
-        `key` identifies a send's or receive's tensor; `constant` is the buffer that a constant owns. Raises TensorFlow's error
-        if the device runs out of memory.
+        `key` identifies the tensor of a send or receive; `constant` is the buffer that a constant's kernel owns. Raises
+        TensorFlow's error if the device runs out of memory.
         """
         self._clock.node = site.name
         if site.plain is not None:
@@ -85,7 +88,7 @@ class StepAccount:
         return self._kernel(site, memories, values, outputs)
 
     def executed_plain(self, site: Site, plain: PlainKernel, memories: Sequence[TensorMemory], value: Any) -> TensorMemory:
-        """Do the same as `executed` for a plain kernel with one output."""
+        """Return the same as `executed`, for a plain kernel with one output."""
         self._clock.node = site.name
         if self._recorder is not None:
             self._record_reads(site.name, memories)
@@ -101,12 +104,8 @@ class StepAccount:
     ) -> list[TensorMemory]:
         ledger = self._ledger
         self.make_scratch(site)
-        found = [
-            TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host)
-            for value, dtype, is_ref, on_host in zip(
-                outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True
-            )
-        ]
+        made = zip(outputs, site.output_dtypes, site.output_is_ref, site.output_on_host, strict=True)
+        found = [TensorMemory(value_dims(value), dtype, None, value, is_ref, on_host) for value, dtype, is_ref, on_host in made]
         inputs, variables, stores, own = self._read(site, memories, values)
         self._record_reads(site.name, inputs)
         self._find_own(site, outputs, variables, stores)
@@ -137,7 +136,10 @@ class StepAccount:
     def _read(
         self, site: Site, memories: Sequence[TensorMemory], values: Sequence[Any]
     ) -> tuple[list[TensorMemory], dict[int, VariableMemory], dict[int, StoreMemory], list[VariableResource]]:
-        """Return the inputs as the kernel sees them, their resources' memory, and the reference variables among them."""
+        """Return the inputs as the kernel sees them, the memory of their variables and stores, and the reference variables.
+
+        The memory of a variable or store is keyed by the input's position.
+        """
         ledger = self._ledger
         inputs: list[TensorMemory] = []
         variables: dict[int, VariableMemory] = {}
@@ -162,7 +164,7 @@ class StepAccount:
     def _find_own(
         self, site: Site, outputs: Sequence[Any], variables: dict[int, VariableMemory], stores: dict[int, StoreMemory]
     ) -> None:
-        """Add the memory of the resource that a node creates, or names in its attrs."""
+        """Add the memory of the resource that a node makes, or that its attrs name, under the key ITSELF."""
         made = outputs[0] if outputs else None
         if isinstance(made, VariableResource):
             variables[ITSELF] = self._ledger.variable(made)
@@ -177,7 +179,7 @@ class StepAccount:
             stores[ITSELF] = self._ledger.store(site.program.state.device.name, str(site.attrs.get("container")), name)
 
     def _finish_call(self, memory: KernelMemory, outputs: Sequence[Any]) -> None:
-        """Give outputs the memory of the function results or arguments that they return."""
+        """Let outputs share the memory of the function results or inputs that they return."""
         call = self._ledger.calls.pop()
         for output, value in enumerate(outputs):
             given = call.find(value)
@@ -205,10 +207,10 @@ class StepAccount:
         *,
         is_temporary: bool = False,
     ) -> OpError:
-        """Return the error of a kernel that ran out of memory, after releasing its inputs."""
+        """Return the error of a kernel that ran out of memory, after its inputs are released."""
         ledger = self._ledger
         usage = self._usage(lack, site)
-        release_all(inputs)  # TensorFlow lists what is in use only then
+        release_all(inputs)  # TensorFlow's list of allocations in use is made after that
         failure = kernel_failure(site.program, site.instruction, asked, usage, ledger.report, is_temporary=is_temporary)
         return ledger.failed(failure)
 
@@ -223,7 +225,7 @@ class StepAccount:
     # --- the ends of a step
 
     def _argument(self, site: Site, value: Any) -> TensorMemory:
-        """Return the memory of a feed or a function's argument, which is held for the whole step."""
+        """Return the memory of a feed or of a function's argument, which lives for the whole step."""
         given = self._call.find(value) if self._call is not None else None
         tensor = TensorMemory(value_dims(value), site.output_dtypes[0], None, value)
         if given is not None:
@@ -237,7 +239,7 @@ class StepAccount:
         self._results.append((value, self._ledger.dereferenced(memory, value)))
 
     def _record_reads(self, node: str, memories: Iterable[TensorMemory]) -> None:
-        """Tell the recorder, if there is one, which buffers a node holds."""
+        """Record, if there is a recorder, which buffers a node holds while it runs."""
         if self._recorder is not None:
             for memory in memories:
                 if memory.buffer is not None:
@@ -248,7 +250,7 @@ class StepAccount:
         self._sent[key] = (self._ledger.dereferenced(memory, value), is_on_host)
 
     def _receive(self, site: Site, key: Any) -> TensorMemory:
-        """Return the memory of a received tensor. It shares the sent buffer if both are in host memory; else it has its own."""
+        """Return the memory of a received tensor: the sent buffer if both ends are in host memory, else a new buffer."""
         sent, was_on_host = self._sent.pop(key)
         self._record_reads(site.name, (sent,))
         is_on_host = site.is_cpu or site.instruction.node.op == "_HostRecv"
@@ -266,7 +268,7 @@ class StepAccount:
         return tensor
 
     def close(self) -> None:
-        """End the account: the client or the calling kernel receives the results."""
+        """End the account, and pass the results to the kernel that called the function, or to the client."""
         if self._recorder is not None:
             self._recorder.finish()
         if self._call is not None:
@@ -277,7 +279,7 @@ class StepAccount:
 
 
 def share_memory(memory: TensorMemory, readers: int) -> None:
-    """Give each reader of a tensor its own reference."""
+    """Count each reader of a tensor as a holder of its buffer; without readers, release the buffer."""
     if memory.buffer is None or memory.is_ref:
         return
     if readers:

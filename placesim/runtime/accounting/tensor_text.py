@@ -1,4 +1,4 @@
-"""A constant's TensorProto as text, in protobuf's format; for a large one only the part that is shown."""
+"""A constant's TensorProto in protobuf's text format; of a long text only the beginning and the end."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from placesim.core.tensor_fields import Array, has_one_value, is_plain_value, st
 from placesim.ops.attributes import TensorValue
 
 FIRST, LAST = 2000, 300
-"""Characters shown of the beginning and the end of a long text."""
+"""Number of characters that a shortened text has of the beginning and of the end."""
 MARKER = "goo.gle/debugproto  "
-"""Prefix that keeps programs from parsing the text; protobuf draws its end anew for each process."""
+"""Prefix by which protobuf keeps programs from parsing the text; in each process it ends in other, randomly chosen spaces."""
 _ESCAPES = {9: "\\t", 10: "\\n", 13: "\\r", 34: '\\"', 39: "\\'", 92: "\\\\"}
 _ESCAPED = [_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in range(256)]
 
 
 class ProtoText:
-    """A text followed by a tensor's proto."""
+    """A text `before`, followed by the proto of a tensor."""
 
     def __init__(self, before: str, tensor: TensorValue) -> None:
         array = np.asarray(tensor.array)
@@ -39,20 +39,17 @@ class ProtoText:
         return (self._head + _escaped(self._content[:count]) + ('"\n' if len(self._content) <= count else ""))[:count]
 
     def shortened(self, after: str) -> str:
-        """Return the text followed by `after`. The middle of a long text is replaced by its length."""
+        """Return the text followed by `after`; the number of characters left out replaces the middle of a long text."""
         if self._content is None:
-            text = self._head + after
-            length = len(text)
-            last = text
+            first = last = self._head + after
+            length = len(first)
         else:
             counts = np.bincount(self._content, minlength=256)
             length = len(self._head) + int(counts @ np.array([len(text) for text in _ESCAPED])) + len('"\n' + after)
-            text, last = self.start(FIRST + LAST), _escaped(self._content[-LAST:]) + '"\n' + after
-            if length <= FIRST + LAST:
-                return self._head + _escaped(self._content) + '"\n' + after
-        if length <= FIRST + LAST:
-            return text
-        return f"{text[:FIRST]} ...[{length - FIRST - LAST} characters left out]... {last[-LAST:]}"
+            first, last = self.start(FIRST + LAST), _escaped(self._content[-LAST:]) + '"\n' + after
+        if length > FIRST + LAST:
+            return f"{first[:FIRST]} ...[{length - FIRST - LAST} characters left out]... {last[-LAST:]}"
+        return first if self._content is None else first + after
 
 
 def _escaped(content: Array) -> str:

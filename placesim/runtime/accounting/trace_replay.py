@@ -1,7 +1,7 @@
 """Replay of a device's allocation trace in another allocator.
 
-The order of allocations in a step does not depend on an allocator's limit or options. A replay therefore gives the same result
-as another dry run on a device with that allocator.
+The order of allocations in a step does not depend on an allocator's limit or options. So a replay has the same result as a dry
+run of the step on a device with that allocator.
 """
 
 from __future__ import annotations

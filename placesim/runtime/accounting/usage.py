@@ -1,4 +1,4 @@
-"""Memory use of each device, from its journal: the peak, its cause, and the buffers in use then."""
+"""Memory use of each device, from the journal of its allocations: the peak, and the buffers in use at the peak."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.runtime.accounting.ledger import Ledger
 
 CURVE_POINTS = 240
-"""Maximum points of a device's curve; each is the peak in its part of the steps."""
+"""Maximum number of points of a device's curve; each point is the peak of one part of the steps."""
 
 
 class Holder(NamedTuple):
-    """A buffer in use at the peak.
+    """A buffer in use at the peak; `node` is its owner.
 
-    `size` is the allocated size in bytes, `requested` the requested one.  `since` is the node that ran when it was made, and
-    `until` the node after which it was freed; empty if it was not.  `kept` names the constant or variable that keeps it beyond
-    the step.  `made` and `freed` are positions in the device's trace; `freed` is None if it was not freed.
+    - `size`, `requested`: the allocated and the requested bytes.
+    - `since`: the node that ran when the buffer was allocated.
+    - `until`: the node after which the buffer was freed; empty if it was not freed.
+    - `kept`: the constant or variable that keeps the buffer beyond the step; empty if there is none.
+    - `made`, `freed`: positions of the allocation and the release in the device's trace; `freed` is None without a release.
     """
 
     node: str
@@ -33,14 +35,15 @@ class Holder(NamedTuple):
 
 
 class DeviceUsage(NamedTuple):
-    """The memory of one device over all steps, in bytes.
+    """Memory of one device over all steps, in bytes.
 
-    `limit` is None if there is none. `fragmentation` is the share of free bytes outside the largest free chunk at the end; NaN
-    if none is free, None without an allocator. `peak_node` is the node that ran at the peak, and `holders` the buffers in use
-    then, largest first. `curve` has the peaks of successive parts of the steps, at most CURVE_POINTS.
-
-    `trace` has one number per event: the requested bytes of an allocation, or `-1 - n` when allocation n, counted from 0, is
-    freed. `peak_at` is the position of the peak in it.
+    - `limit`: None if there is none.
+    - `fragmentation`: share of the free bytes that is outside the largest free chunk, at the end; NaN if no byte is free, and
+      None if the device has no allocator.
+    - `peak_node`, `holders`: the node that ran at the peak, and the buffers in use then, largest first.
+    - `curve`: the peaks of at most CURVE_POINTS successive parts of the steps.
+    - `trace`: a number for each event: the requested bytes of an allocation, or `-1 - n` for the release of allocation n,
+      counted from 0. `peak_at` is the position of the peak in the trace.
     """
 
     device: str
@@ -69,14 +72,14 @@ def record(ledger: Ledger) -> None:
 
 
 def end_record(ledger: Ledger) -> None:
-    """Detach the journals and the recorder, so that their records are freed with their last reader."""
+    """Detach the journals and the recorder from the ledger, which otherwise would keep them alive."""
     ledger.recorder = None
     for source in ledger.all_sources():
         source.journal = None
 
 
 def device_usage(ledger: Ledger) -> tuple[DeviceUsage, ...]:
-    """Return the usage of each device whose memory was used, in device order, from journals that were empty at the start."""
+    """Return the usage of each device whose memory was used since `record`, in the order of devices."""
     kept = ledger.keeper_of()
     return tuple(_usage(device, source, kept) for device, source in ledger.sources.items() if source.journal)
 

@@ -1,4 +1,4 @@
-"""Set-up of a remote or local cluster whose workers have this version of placesim, with a worker for each device."""
+"""Set-up of a Dask cluster, remote or local, whose workers have this version of placesim; each device gets a worker."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ if TYPE_CHECKING:
 
 
 _MORE_SECONDS = 2.0
-"""Seconds to wait for further workers if fewer suffice."""
+"""Maximum seconds to wait for more workers if fewer are enough, thanks to soft placement."""
 
 
 @dataclass(frozen=True)
 class Cluster:
     """An open cluster.
 
-    `homes` maps each device's full name to its worker's address. `names` maps a worker's address to its name in errors: its
-    tasks or devices. `moved` has the devices that soft placement gave another worker, and `left_out` the workers without
-    placesim. `seconds` limits each wait for the cluster.
+    - `is_own`: whether placesim started the cluster.
+    - `homes`: the worker's address of each device, by the device's full name.
+    - `names`: each worker's name in errors (the tasks or devices that it has), by address.
+    - `moved`: devices that soft placement gave to another worker than requested.
+    - `left_out`: workers without placesim.
+    - `seconds`: limit of each wait for an answer.
     """
 
     client: Client
@@ -53,10 +56,11 @@ class Cluster:
 def open_cluster(
     connection: Connection, devices: Sequence[str] = (), *, is_soft: bool = False, is_checked: bool = True
 ) -> Iterator[Cluster]:
-    """Open a cluster that has a worker for each of the devices (full names); leave or end it with the context.
+    """Open a cluster that has a worker for each of the devices (full names); at its end, the context closes the connection.
 
-    Versions are checked unless `is_checked` is false, as when workers are only listed. Raises UsageError for invalid settings.
-    Raises UnavailableError if the scheduler doesn't answer, versions differ, or workers are too few without soft placement.
+    A local cluster ends with the context. With `is_checked=False`, versions are not checked, as for a list of workers. Raises
+    UsageError for invalid settings. Raises UnavailableError if the scheduler doesn't answer, if versions differ, or if there
+    are too few workers and no soft placement.
     """
     bindings = [parse_binding(text) for text in connection.workers]
     check_bindings(bindings, devices)
@@ -92,7 +96,7 @@ def open_cluster(
 
 
 def _wait_for_workers(client: Client, number: int, seconds: float) -> None:
-    """Wait for workers that may be joining; callers check whether there are enough."""
+    """Wait until there are `number` workers, or `seconds` are over."""
     if number:
         with suppress(TimeoutError):
             client.wait_for_workers(number, seconds)
@@ -101,8 +105,6 @@ def _wait_for_workers(client: Client, number: int, seconds: float) -> None:
 def _names(units: Mapping[str, Sequence[str]], homes: Mapping[str, str]) -> dict[str, str]:
     names: dict[str, list[str]] = {}
     for unit, devices in units.items():
-        for device in devices:
-            listed = names.setdefault(homes[device], [])
-            if unit not in listed:
-                listed.append(unit)
+        for address in dict.fromkeys(homes[device] for device in devices):
+            names.setdefault(address, []).append(unit)
     return {address: ", ".join(listed) for address, listed in names.items()}

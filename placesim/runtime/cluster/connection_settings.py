@@ -1,4 +1,4 @@
-"""Settings for a connection to a Dask cluster. Imports nothing large, so that command lines start fast."""
+"""Settings of a connection to a Dask cluster. This module imports nothing large, so that command lines start fast."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 CONNECT_SECONDS = 10.0
-"""Seconds to wait for a scheduler and the needed workers."""
+"""Default limit in seconds of the wait for a scheduler and enough workers."""
 ENGINES = ("local", "dask")
 """Engines that run a graph: this process, or a cluster."""
 PER = ("task", "device")
-"""Units that can each have their own worker."""
+"""Units that may get a worker each."""
 
 
 class Tls(NamedTuple):
-    """PEM files as for `dask scheduler`: the certificate authority, the client's certificate, and its key."""
+    """Names of PEM files, as for `dask scheduler`: the certificate authority, the client's certificate, and its key."""
 
     ca_file: str | None = None
     cert: str | None = None
@@ -27,10 +27,13 @@ NO_TLS = Tls()
 
 @dataclass(frozen=True)
 class Connection:
-    """A connection to a cluster: the scheduler's address (None for local workers), and the assignment of workers.
+    """Settings of a connection to a cluster.
 
-    `workers` are bindings `DEVICE=ADDRESS`, and `per` is the unit that gets its own worker. `seconds` limits the wait for the
-    scheduler and enough workers. `tell` is called with a message for each worker that is left out.
+    - `scheduler`: the scheduler's address; None to start local workers.
+    - `workers`: bindings `DEVICE=ADDRESS` of devices to workers.
+    - `per`: the unit, one of PER, that gets a worker of its own.
+    - `seconds`: limit of the wait for the scheduler and enough workers.
+    - `tell`: called with a message for each worker that is left out.
     """
 
     scheduler: str | None = None

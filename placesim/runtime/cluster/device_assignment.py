@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from placesim.core.errors import GraphBuildError, UnavailableError, UsageError
@@ -15,7 +15,7 @@ _MOST_NAMED = 8
 
 
 class WorkerBinding(NamedTuple):
-    """One `--worker DEVICE=ADDRESS`: `spec` may match several devices; `worker` is an address, a name or a host."""
+    """An option `--worker DEVICE=ADDRESS`: `spec` may match several devices; `worker` is an address, a name or a host."""
 
     text: str
     spec: DeviceName
@@ -23,7 +23,7 @@ class WorkerBinding(NamedTuple):
 
 
 class DeviceMove(NamedTuple):
-    """A device that got another worker than requested, or shares one because there are too few."""
+    """A unit (task or device) that got another worker than requested, or shares one because there are too few."""
 
     device: str
     asked: str
@@ -52,7 +52,7 @@ def parse_binding(text: str) -> WorkerBinding:
 
 
 def group_by_unit(devices: Sequence[str], per: str) -> dict[str, list[str]]:
-    """Return the devices of each unit that gets its own worker, by the unit's name (a task's or a device's)."""
+    """Return the devices of each unit that gets its own worker; a unit is named after its task or device."""
     units: dict[str, list[str]] = {}
     for device in devices:
         units.setdefault(device if per == "device" else task_name(device), []).append(device)
@@ -82,11 +82,12 @@ def check_bindings(bindings: Sequence[WorkerBinding], devices: Sequence[str]) ->
 def find_homes(
     devices: Sequence[str], per: str, bindings: Sequence[WorkerBinding], offers: Sequence[Offer], *, is_soft: bool
 ) -> DeviceAssignment:
-    """Choose a worker for each device: that of a binding, else the one named like the device's unit, else a free one.
+    """Choose a worker for each device.
 
-    If several bindings match, the most specific one is used, or the last of equally specific ones. Without soft placement,
-    every unit has its own worker, except where bindings say otherwise. There must be at least one worker. Raises UsageError for
-    a binding to an unknown worker, and UnavailableError if workers are too few.
+    A device goes to the worker of its binding, else to the worker that has the name of the device's unit, else to a free one.
+    If several bindings match, the most specific one is used; of equally specific ones, the last. Without soft placement, all
+    units that no binding names have workers of their own. There must be at least one worker. Raises UsageError for a binding to
+    an unknown worker, and UnavailableError if there are too few workers.
     """
     return _WorkerChoice(devices, per, bindings, offers, is_soft).homes()
 
@@ -113,7 +114,7 @@ class _WorkerChoice:
         return DeviceAssignment({device: self._found[device] for device in self._devices}, tuple(self._moved))
 
     def _bound(self, unit: str, devices: Sequence[str]) -> list[str]:
-        """Assign devices by bindings, and return the others."""
+        """Assign the devices that bindings name, and return the others."""
         left = []
         chosen: dict[WorkerBinding, str] = {}
         for device in devices:
@@ -131,10 +132,10 @@ class _WorkerChoice:
         return left
 
     def _worker_of(self, binding: WorkerBinding) -> str | None:
-        """Return the worker that a binding names; None if it does not exist and soft placement may choose another."""
-        meant = list(_meant(binding.worker, self._offers))
-        if meant:
-            return min(meant, key=lambda address: self._loads[address])
+        """Return the worker that a binding names; None if there is none, and soft placement may choose another."""
+        named = _addresses_of(binding.worker, self._offers)
+        if named:
+            return min(named, key=lambda address: self._loads[address])
         if self._is_soft:
             return None
         addresses = [offer.address for offer in self._offers]
@@ -143,7 +144,7 @@ class _WorkerChoice:
         raise UsageError(f"wrong --worker: got '{binding.text}', expected a worker of the cluster: {known}{near}")
 
     def _named(self, unit: str, devices: list[str]) -> list[str]:
-        """Assign the devices to the worker named like their unit; return the devices without one."""
+        """Assign the devices to the free worker that has their unit's name; return the devices if there is none."""
         for offer in self._offers:
             spec = parse_runtime_name(offer.name) or ANY
             if spec.job is not None and spec.matches(_spec(unit)) and not self._loads[offer.address]:
@@ -174,26 +175,17 @@ class _WorkerChoice:
 
 
 def _best(bindings: Sequence[WorkerBinding], spec: DeviceName) -> WorkerBinding | None:
-    found: WorkerBinding | None = None
-    for binding in bindings:
-        if binding.spec.matches(spec) and (found is None or _fields(binding) >= _fields(found)):
-            found = binding
-    return found
+    """Return the most specific binding that matches; of equally specific ones, the last."""
+    return max((binding for binding in reversed(bindings) if binding.spec.matches(spec)), key=_fields, default=None)
 
 
 def _fields(binding: WorkerBinding) -> int:
     return sum(field is not None for field in binding.spec)
 
 
-def _meant(worker: str, offers: Sequence[Offer]) -> Iterator[str]:
-    """Yield the addresses of the workers with this address, name or host."""
+def _addresses_of(worker: str, offers: Sequence[Offer]) -> list[str]:
+    """Return the addresses of the workers with this address, else of those with this name, else of those on this host."""
     address = worker.rstrip("/")
-    for of in (
-        lambda offer: address in (offer.address, offer.address.partition("://")[2]),
-        lambda offer: worker == offer.name,
-        lambda offer: worker == offer.host,
-    ):
-        found = [offer.address for offer in offers if of(offer)]
-        if found:
-            yield from found
-            return
+    by_address = [offer.address for offer in offers if address in (offer.address, offer.address.partition("://")[2])]
+    by_name = [offer.address for offer in offers if worker == offer.name]
+    return by_address or by_name or [offer.address for offer in offers if worker == offer.host]

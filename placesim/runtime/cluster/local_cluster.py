@@ -1,4 +1,4 @@
-"""Local workers: a scheduler in this process, and a process for each name."""
+"""Local cluster: a Dask scheduler in this process, and a worker process for each name."""
 
 from __future__ import annotations
 
@@ -17,19 +17,14 @@ if TYPE_CHECKING:
     from distributed.deploy.cluster import Cluster as DaskCluster
 
 START_SECONDS = 60.0
-"""Seconds that a worker may take to start: it imports Dask, on a machine that may be busy."""
-
-
+"""Maximum seconds until a worker has started: it imports Dask, on a machine that may be busy."""
 OWN_HOST = "127.0.0.1"
 OWN_HTTP = f"{OWN_HOST}:0"
-"""Address on which the local scheduler and workers listen, including Dask's HTTP pages.
-
-It is local, because anyone who reaches it can run code in these processes.
-"""
+"""Address of Dask's HTTP pages; like the host, it is local, because anyone who reaches these processes can run code in them."""
 
 
 class WorkerPlace(NamedTuple):
-    """A local worker's scheduler address, name and folder."""
+    """Settings of a local worker: the scheduler's address, and the worker's name and folder."""
 
     scheduler: str
     name: str
@@ -44,10 +39,10 @@ class _WorkerStart(NamedTuple):
 
 @contextmanager
 def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Start local workers; yield the scheduler's address, and the worker's address for each name. They end with the context.
+    """Start a local cluster; yield the scheduler's address, and each worker's address by name. It ends with the context.
 
-    The workers are not multiprocessing children, which would import the caller's `__main__`. They have no nanny: a lost
-    worker's state is gone, so a replacement would not help. Raises UnavailableError if they can't be started.
+    The workers are not multiprocessing children, which would import the caller's `__main__`. They have no nanny, because the
+    state of a lost worker is gone, and a new worker would not have it. Raises UnavailableError if a process can't be started.
     """
     from distributed import LocalCluster
 
@@ -72,7 +67,7 @@ def own_workers(names: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _start(processes: list[Worker], places: Sequence[WorkerPlace]) -> dict[str, str]:
-    """Start a process for each place, all at once; return the workers' addresses by name."""
+    """Start the workers at the same time; return their addresses by name."""
     started: SimpleQueue[_WorkerStart] = SimpleQueue()
     for place in places:
         try:
@@ -98,7 +93,7 @@ def _ask(process: Worker, place: WorkerPlace, started: SimpleQueue[_WorkerStart]
     try:
         process.tell(place)
         answer = process.answer()
-    except Exception:  # it has ended, or was ended: someone waits to hear of it
+    except Exception:  # the process has ended: `_start` waits for a reason
         try:
             answer = f"its process ended with {process.how_it_ended()}"
         except TimeoutError:
@@ -114,5 +109,5 @@ def _end(processes: Sequence[Worker]) -> None:
 
 
 def _close(hub: DaskCluster) -> None:
-    with suppress(Exception):  # the workers are gone, and so is what waits for them
+    with suppress(Exception):  # the workers are gone already
         hub.close(timeout=2)

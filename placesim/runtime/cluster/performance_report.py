@@ -14,11 +14,11 @@ from placesim.runtime.cluster.cluster_setup import Cluster
 
 EXTRA = "pip install 'placesim[report]'"
 COMPUTED, MOVED = "compute", "transfer"
-"""Activities of a task, by Dask's names."""
+"""Dask's names of a task's activities."""
 
 
 class WorkerSpan(NamedTuple):
-    """An activity of a worker's thread: a node of an op, or a received tensor. Times are seconds since the epoch."""
+    """A node that ran in a worker's thread, or a tensor that it received; times are seconds since the epoch."""
 
     worker: str
     thread: str
@@ -30,7 +30,7 @@ class WorkerSpan(NamedTuple):
 
 
 class PerformanceReport:
-    """Dask's performance report from its creation on. Raises UsageError if the scheduler can't draw it."""
+    """Dask's performance report of the time since this object was made; UsageError if the scheduler lacks Bokeh."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -41,18 +41,18 @@ class PerformanceReport:
         self._start, self._seen = self._client.run_on_scheduler(_begun)
 
     def page(self, spans: Iterable[WorkerSpan]) -> str:
-        """Return one HTML page that needs no network. Raises UnavailableError if the scheduler is gone."""
+        """Return the report as an HTML page that needs no network. Raises UnavailableError if the scheduler is gone."""
         asked = time.time()
         rows = sorted(spans, key=lambda span: span.end)
         try:
             there = self._client.run_on_scheduler(_now)
-            # the scheduler's clock may be another one
+            # how far the scheduler's clock is ahead of this one
             ahead = there - (asked + time.time()) / 2
             self._client.run_on_scheduler(_show, [tuple(span) for span in rows], ahead)
             command = html.escape(" ".join(["placesim", *sys.argv[1:]]))
             report: Any = self._client.scheduler.performance_report
             page = self._client.sync(report, start=self._start, last_count=self._seen, code=command, mode="inline")
-        except OSError as error:  # a CommClosedError among them
+        except OSError as error:  # includes Dask's CommClosedError
             raise UnavailableError(f"no report: the cluster's scheduler at {self._cluster.scheduler} is gone") from error
         assert isinstance(page, str)
         return _without_network(page)
@@ -67,7 +67,7 @@ _HEAD = "<head>"
 
 
 def _without_network(page: str) -> str:
-    """Return the page without links that browsers load automatically, and with a policy against network access by scripts."""
+    """Return the page without links that browsers load, and with a security policy that keeps scripts from the network."""
     head, found, rest = page.partition(_HEAD)
     meta = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
     before, style, body = rest.partition("<style")  # Bokeh's scripts come after
@@ -88,17 +88,17 @@ def _now() -> float:
 
 
 def _begun(dask_scheduler: Any) -> tuple[float, int]:
-    dask_scheduler.get_task_stream(start=0, stop=0)  # from now on there is one
+    dask_scheduler.get_task_stream(start=0, stop=0)  # starts the task stream
     return time.time(), dask_scheduler.monitor.count
 
 
 def _show(rows: Iterable[tuple[Any, ...]], ahead: float, dask_scheduler: Any) -> None:
-    """Add rows to the task stream that were not Dask tasks."""
+    """Add spans, which were not Dask tasks, to the task stream; `ahead` is the lead of the scheduler's clock in seconds."""
     stream = dask_scheduler.plugins["task-stream"]
     for row in rows:
         span = WorkerSpan(*row)
         moments = {"action": span.action, "start": span.start + ahead, "stop": span.end + ahead}
-        # Dask gives what has the same name up to a hyphen the same colour
+        # Dask uses one colour for all keys that are equal up to the first hyphen
         key = f"{span.op}-{{{{node {span.name}}}}}"
         told = {"worker": span.worker, "thread": span.thread, "status": "OK", "startstops": [moments], "key": key}
         stream.buffer.append(told)

@@ -1,4 +1,4 @@
-"""Processes that run placesim's modules on a cluster, with the same interface as local processes."""
+"""Processes on the workers of a cluster that run modules of placesim, with the same interface as local processes."""
 
 from __future__ import annotations
 
@@ -21,23 +21,27 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS = 1.0
 ALONE_SECONDS = 10.0
-"""Seconds without workers after which a cluster counts as lost; it may need as long to replace them."""
+"""Seconds without workers after which a cluster counts as lost; a cluster may replace a lost worker in less."""
 _END = None
 
 
 class RemoteProcessPool:
-    """A source of processes that run one module on a cluster; each process receives `preface` first."""
+    """Opens processes that run one module on a cluster.
+
+    Each process receives `preface` before its first question. With `answers_once`, a process has one answer to each question;
+    otherwise it answers one question until it ends.
+    """
 
     def __init__(self, cluster: Cluster, module: str, preface: Any = _END, *, answers_once: bool) -> None:
         self.client = cluster.client
         self.scheduler = cluster.scheduler
         self.seconds = cluster.seconds
-        # workers that join are given work too, until one of them lacks placesim
+        # None means all workers, including those that join later; if some lack placesim, only the others are used
         self.workers = [offer.address for offer in cluster.offers] if cluster.left_out else None
         self.module = module
         self.answers_once = answers_once
         self.kin = "" if preface is _END else uuid.uuid4().hex
-        # a task, so that the cluster makes it again where the worker that has it is lost
+        # the preface is a task, so that the cluster computes it again if its worker is lost
         self.preface: Future | None = None
         if preface is not _END:
             key = f"placesim-preface-{self.kin}"
@@ -47,18 +51,18 @@ class RemoteProcessPool:
         self._had_workers = self._looked
 
     def open(self) -> RemoteProcess:
-        """Return a new process; its first question starts it on a worker with room."""
+        """Return a new process; it starts with its first question, on a worker that has a free thread."""
         return RemoteProcess(self)
 
     def leave_out_strangers(self) -> None:
-        """Use only those current workers that have placesim. Raises UnavailableError if there are none."""
+        """From now on, use only the present workers with placesim. Raises UnavailableError if there are none."""
         offers = read_offers(self.client, self.seconds)
         self.workers = [offer.address for offer in offers if offer.has_placesim]
         if not self.workers:
             raise UnavailableError(f"no worker with placesim is left on the cluster at {self.scheduler}")
 
     def check_workers(self) -> None:
-        """Raise UnavailableError if there have been no workers for a while."""
+        """Raise UnavailableError if the cluster has had no workers for ALONE_SECONDS."""
         with self._lock:
             now = time.monotonic()
             if now >= self._looked + _LOOK_SECONDS:
@@ -71,9 +75,9 @@ class RemoteProcessPool:
 
 
 class RemoteProcess:
-    """A process on the cluster, with the interface of `workers.Process`.
+    """A process on the cluster, with the interface of `core.process.workers.Worker`.
 
-    Each question is a Dask task, so it is asked again on another worker if its worker is lost.
+    Each question is a Dask task, so Dask asks it again on another worker if the worker is lost.
     """
 
     def __init__(self, asking: RemoteProcessPool) -> None:
@@ -102,12 +106,12 @@ class RemoteProcess:
         names = {"errand": tuple(self._errand), "preface": asking.preface}
         try:
             self._future = asking.client.submit(eval, RUN_ERRAND, names, key=key, pure=False, workers=asking.workers)
-        except Exception as error:  # the client is closed, or its loop is
+        except Exception as error:  # the client or its event loop is closed
             raise self._gone() from error
         self._future.add_done_callback(lambda future: self._said.put(_END))
 
     def answer(self) -> Any:
-        """Return the next answer.  Raises EOFError if the process has ended, UnavailableError if the cluster is gone."""
+        """Return the next answer.  Raises EOFError if the process has ended, and UnavailableError if the cluster is gone."""
         while not self._ready:
             if self._is_killed or self._future is None:
                 raise EOFError
@@ -129,7 +133,7 @@ class RemoteProcess:
         return self._ready.pop(0)
 
     def _take(self, attempt: str, first: int, values: list[Any]) -> None:
-        """Take the new answers of a message; messages may repeat earlier answers."""
+        """Keep the new answers of a message, whose `values` begin with answer number `first` and may repeat earlier answers."""
         if attempt != self._attempt:
             self._attempt, self._seen = attempt, 0
         new = values[max(0, self._seen - first) :]
@@ -137,7 +141,7 @@ class RemoteProcess:
         self._ready += new
 
     def _outcome(self) -> Answers | None:
-        """Return the answers of the ended task; None if its worker lacks placesim, so that another must be asked."""
+        """Return the answers of the finished task; None if its worker lacks placesim, and another worker must be asked."""
         assert self._future is not None
         if self._is_killed:
             raise EOFError

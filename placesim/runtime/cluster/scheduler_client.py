@@ -1,4 +1,4 @@
-"""Connections to a scheduler, with clear errors."""
+"""Connection to a Dask scheduler, with an error that says what is wrong."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TELLING_SECONDS = 0.5
 
 
 def scheduler_address(text: str) -> str:
-    """Return an address completed with Dask's default port. Raises UsageError for an invalid address."""
+    """Return a scheduler's address with scheme and port; the default port is Dask's. Raises UsageError if it is invalid."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"] or SCHEDULER_PORT) > 65535:
         raise UsageError(f"wrong scheduler: got '{text}', expected tcp://HOST:PORT, or tls://HOST:PORT")
@@ -48,8 +48,8 @@ def check_extra() -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Return a context in which Dask's log is off: problems are reported as errors of placesim."""
-    import distributed  # noqa: F401  # it makes its handlers when it is imported
+    """Turn Dask's log off in this context; placesim reports problems as errors."""
+    import distributed  # noqa: F401  # the import makes the log's handlers
 
     handlers = [
         (handler, handler.level)
@@ -77,7 +77,7 @@ def connected_client(scheduler: str, seconds: float, tls: Tls) -> Iterator[Clien
     address = scheduler_address(scheduler)
     security = _security(address, tls)
     _check_host(address)
-    # a client that gets no answer waits longer than it is told to, and leaves threads behind
+    # checked first, because a client without an answer waits longer than its timeout, and leaves threads behind
     _ask_who(address, security, seconds)
     try:
         client = Client(address, timeout=seconds, security=security, set_as_default=False, name="placesim")
@@ -86,7 +86,7 @@ def connected_client(scheduler: str, seconds: float, tls: Tls) -> Iterator[Clien
     try:
         yield client
     finally:
-        with suppress(Exception):  # whoever it is connected to may be gone
+        with suppress(Exception):  # the scheduler may be gone
             client.close(_CLOSING_SECONDS)
 
 
@@ -100,7 +100,7 @@ def _check_host(address: str) -> None:
 
 
 def _security(address: str, tls: Tls) -> Security:
-    """Return the security settings of Dask's configuration, overridden by the given files."""
+    """Return Dask's configured security settings, with the given files in place of configured ones."""
     from distributed.security import Security
 
     files = {"tls_ca_file": tls.ca_file, "tls_client_cert": tls.cert, "tls_client_key": tls.key}
@@ -121,7 +121,7 @@ def _security(address: str, tls: Tls) -> Security:
             raise UsageError(
                 f"wrong scheduler: got {address}, expected tls://HOST:PORT, since Dask's configuration requires it"
             )
-    except OSError as error:  # an SSLError among them
+    except OSError as error:  # includes SSLError
         raise UsageError(f"cannot read TLS files: {error.strerror or error}") from None
     return security
 
@@ -130,7 +130,7 @@ def _ask_who(address: str, security: Security, seconds: float) -> None:
     """Raise UnavailableError if no scheduler answers at the address."""
     try:
         told = _run_within(seconds, _identity(address, security, seconds))
-    except Exception as error:  # of the network, TLS or what is no message of Dask's
+    except Exception as error:  # errors of the network, of TLS, or of a server that is not Dask
         raise UnavailableError(_no_answer(address, error, seconds)) from None
     kind = told.get("type") if isinstance(told, dict) else None
     if kind != "Scheduler":
@@ -141,7 +141,7 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
     import asyncio
     from ssl import SSLEOFError
 
-    # how far Dask came in the time does not tell what is there
+    # Dask's error depends on how far it came before the timeout, so the address is tried again
     if not _listens(address):
         return f"no scheduler at {address}: nothing listens there (waited {seconds:g} s)"
     cause: BaseException = error
@@ -149,8 +149,8 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
         cause = cause.__cause__
     if isinstance(cause, TimeoutError | FutureTimeoutError | asyncio.CancelledError):
         return f"no scheduler answers at {address} within {seconds:g} s: the server there is not Dask, or hangs"
-    # one without TLS greets in plain bytes, or takes ours for a message and hangs up
-    # (ValueError: its greeting was there before Tornado began with TLS)
+    # a server without TLS sends plain bytes, or takes the TLS greeting for a message and closes the connection
+    # (ValueError: its bytes arrived before Tornado started TLS)
     is_plain = isinstance(cause, ConnectionResetError | BrokenPipeError | SSLEOFError | ValueError)
     if address.startswith("tls://") and (is_plain or getattr(cause, "reason", "") == "WRONG_VERSION_NUMBER"):
         return (
@@ -162,13 +162,10 @@ def _no_answer(address: str, error: BaseException, seconds: float) -> str:
 
 def _listens(address: str) -> bool:
     """Return False if it is certain that nothing listens at the address, else True."""
-    host, port = _host_and_port(address)
     try:
-        socket.create_connection((host, port), timeout=_TELLING_SECONDS).close()
-    except ConnectionRefusedError:
-        return False
-    except OSError:
-        return True
+        socket.create_connection(_host_and_port(address), timeout=_TELLING_SECONDS).close()
+    except OSError as error:
+        return not isinstance(error, ConnectionRefusedError)
     return True
 
 
@@ -189,12 +186,12 @@ async def _identity(address: str, security: Security, seconds: float) -> Any:
         finally:
             comm.abort()
 
-    # it tells why it could not connect when its own time is over
+    # a little longer than Dask's own timeout, whose error says why there is no connection
     return await asyncio.wait_for(ask(), seconds + _TELLING_SECONDS)
 
 
 def _run_within(seconds: float, work: Coroutine[Any, Any, Found]) -> Found:
-    """Run a coroutine in a thread with its own loop, since the caller's may be running."""
+    """Run a coroutine in a new thread with its own event loop, because the caller's loop may be running."""
     import asyncio
 
     found: Future[Found] = Future()
@@ -202,7 +199,7 @@ def _run_within(seconds: float, work: Coroutine[Any, Any, Found]) -> Found:
     def run() -> None:
         try:
             found.set_result(asyncio.run(work))
-        except BaseException as error:  # handed to whoever waits
+        except BaseException as error:  # the caller raises it
             found.set_exception(error)
 
     Thread(target=run, name="placesim-connect", daemon=True).start()

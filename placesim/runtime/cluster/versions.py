@@ -1,4 +1,4 @@
-"""The workers of a cluster, and the versions that must agree."""
+"""Workers of a cluster, and the check that all processes have the same versions."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from distributed import Client
 
 AGREEING = ("placesim", "Python", "numpy")
-"""Packages whose versions must be equal everywhere, for bit-equal results and pickled messages."""
+"""Packages whose versions must be the same everywhere, so that results are equal to the bit and messages can be unpickled."""
 _ASKED = (
     "{name: getattr(__import__(name), '__version__', None)"
     " if __import__('importlib.util').util.find_spec(name) else None"
     " for name in ('placesim', 'numpy')}"
     " | {'Python': '.'.join(__import__('platform').python_version_tuple()[:2])}"
 )
-"""Expression that returns the versions. It is sent as text: a process without placesim can't unpickle its functions."""
+"""Expression for a process's versions, sent as text because a process without placesim can't unpickle its functions."""
 
 
 class Offer(NamedTuple):
-    """A worker of a cluster; `memory` is in bytes, None for no limit."""
+    """A worker of a cluster; `memory` is its limit in bytes, None if there is none."""
 
     address: str
     name: str
@@ -38,7 +38,7 @@ class Offer(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes shown by `devices --scheduler`, by name."""
+        """The attributes that `devices --scheduler` shows, by name."""
         own = {name: getattr(self, name) for name in ("address", "name", "host", "threads", "memory")}
         return own | {name.lower(): self.versions.get(name) for name in AGREEING}
 
@@ -50,31 +50,24 @@ def read_offers(client: Client, seconds: float) -> tuple[Offer, ...]:
     """
     info = client.scheduler_info(n_workers=-1)["workers"]
     versions = _ask_workers(client, seconds) if info else {}
-    offers = [
-        Offer(
-            address,
-            str(worker["name"]),
-            worker["host"],
-            worker["nthreads"],
-            worker["memory_limit"] or None,
-            versions.get(address, {}),
-        )
-        for address, worker in info.items()
-    ]
+    offers = []
+    for address, worker in info.items():
+        name, memory = str(worker["name"]), worker["memory_limit"] or None
+        offers.append(Offer(address, name, worker["host"], worker["nthreads"], memory, versions.get(address, {})))
     return tuple(sorted(offers, key=_order))
 
 
 def split_offers(offers: Sequence[Offer]) -> tuple[tuple[Offer, ...], tuple[Offer, ...]]:
-    """Return the workers with placesim and those without it.
+    """Return the workers with placesim, and those without it.
 
-    If all lack it, all are returned as having it, so that the check of versions reports them.
+    If all workers lack it, all are in the first tuple, so that the check of versions reports them.
     """
     having = tuple(offer for offer in offers if offer.has_placesim)
     return (having, tuple(offer for offer in offers if not offer.has_placesim)) if having else (tuple(offers), ())
 
 
 def _order(offer: Offer) -> tuple[tuple[int, str], str]:
-    # Dask numbers workers that were given no name
+    # a worker without a name has a number from Dask
     return (int(offer.name) if offer.name.isdecimal() else -1, offer.name), offer.address
 
 
@@ -91,7 +84,7 @@ def _within(client: Client, asked: Any, seconds: float, who: str) -> Any:
 
 
 def check_versions(client: Client, offers: Sequence[Offer], seconds: float) -> None:
-    """Raise UnavailableError if the scheduler's versions, or a worker's, differ from those of this process."""
+    """Raise UnavailableError if the versions of the scheduler or a worker differ from those of this process."""
     ours = eval(_ASKED)
     scheduler = _within(client, client._run_on_scheduler(eval, _ASKED), seconds, "scheduler")
     asked = [("the scheduler", scheduler), *((f"worker {offer.address}", offer.versions) for offer in offers)]

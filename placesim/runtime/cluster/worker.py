@@ -1,7 +1,7 @@
-"""`python -m placesim.runtime.cluster.worker`: a local Dask worker, which `placesim.runtime.cluster.local_cluster` starts.
+"""Process of a local Dask worker, `python -m placesim.runtime.cluster.worker`, which `local_cluster` starts.
 
-It reads a pickled `WorkerPlace`, and answers with its address or an error message. It ends when its standard input ends, so
-that it never outlives the process that started it.
+The process reads a pickled `WorkerPlace`, and answers with the worker's address or an error message. It ends when its standard
+input ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _CLOSING_SECONDS = 2.0
 
 
 def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
-    """Run a worker until the input ends or the scheduler is gone."""
+    """Run a worker until `questions` ends or the scheduler is gone."""
     import asyncio
 
     place = pickle.load(questions)
     assert isinstance(place, WorkerPlace)
     try:
         asyncio.run(_serve(place, questions, answer))
-    except Exception as error:  # whatever it is, who waits has to hear of it
+    except Exception as error:  # the process that started this one waits for an answer
         answer(f"{type(error).__name__}: {error}")
     finally:
-        # whoever made the folder may be gone
+        # the process that made the folder may be gone
         shutil.rmtree(place.folder, ignore_errors=True)
-        # threads that compute or wait are nobody's any more
+        # do not wait for threads that still compute or wait
         os._exit(0)
 
 

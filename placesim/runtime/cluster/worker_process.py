@@ -1,7 +1,7 @@
-"""The part of a Dask worker that asks a module of placesim in a separate process.
+"""Dask tasks that ask a module of placesim in a separate process next to the worker.
 
-The task occupies a worker thread while the process runs, so the worker's threads limit its load. Unlike a thread, the process
-can be killed; if it runs out of memory, the worker survives.
+A task occupies a thread of the worker while the process runs, so the number of threads limits the worker's load. Unlike a
+thread, the process can be killed, and if it runs out of memory, the worker survives.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from placesim.core.process.workers import Worker
 from placesim.core.version import __version__
 
 IDLE_SECONDS = 2.0
-"""Seconds for which an idle process is kept for the next question of its kind."""
+"""Seconds for which an idle process is kept for another question with the same `kin`."""
 _LOOK_SECONDS = 0.2
 TELLING_SECONDS = 0.3
-"""Minimum seconds between progress answers."""
+"""Minimum seconds between two messages with answers."""
 
 
 class Errand(NamedTuple):
-    """A pickled question to a module that ends with `workers.serve`; `version` is the sender's.
+    """A pickled question to a module whose main program is `workers.serve`; `version` is placesim's version at the sender.
 
-    Processes are reused for questions with the same `kin`.  With a `topic`, the module may answer repeatedly until it ends, and
-    the answers are logged under the topic; without one, it answers once.
+    A process is reused for further questions with the same `kin`.  With a `topic`, the module may answer repeatedly until it
+    ends, and Dask's event log has the answers under the topic; without one, it answers once.
     """
 
     module: str
@@ -39,7 +39,10 @@ class Errand(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """Answers of a process. `ended` says how it ended if some are missing; `attempt` identifies a repetition."""
+    """Answers of a process to one question.
+
+    `ended` says how the process ended, if answers are missing. `attempt` identifies the run of the task, which Dask may repeat.
+    """
 
     attempt: str
     values: list[Any]
@@ -47,13 +50,13 @@ class Answers(NamedTuple):
 
 
 RUN_ERRAND = f"__import__('{__name__}', fromlist=['run_errand']).run_errand(errand, preface)"
-"""Expression for the worker's `eval`, since a worker without placesim ends if it is sent a function of placesim."""
+"""Expression for `eval` on the worker; a worker without placesim would end if a function of placesim were sent to it."""
 
 
 def run_errand(fields: tuple[Any, ...], preface: bytes | None = None) -> Answers:
-    """Return the answers to the errand with these fields; the process receives the pickled preface once, before it.
+    """Run the errand with these fields, and return the answers; a new process first receives the pickled preface.
 
-    The process is killed if the task is no longer wanted: if it was cancelled, or its client is gone.
+    The process is killed if Dask no longer wants the task, because it was cancelled or its client is gone.
     """
     from distributed import get_worker
 
@@ -76,7 +79,7 @@ def run_errand(fields: tuple[Any, ...], preface: bytes | None = None) -> Answers
                 process.tell_no_more()
                 return _all_told(attempt, process, lambda told: worker.log_event(errand.topic, told))
             found = Answers(attempt, [process.answer()])
-    except Exception as error:  # whatever ends a process, or keeps it from being understood: someone waits for the outcome
+    except Exception as error:  # the process has ended, or its answer can't be read
         found = Answers(attempt, [], _how_it_ended(process, error))
         process.close()
         return found
@@ -87,13 +90,13 @@ def run_errand(fields: tuple[Any, ...], preface: bytes | None = None) -> Answers
 def _begun(module: str, preface: bytes | None) -> Worker:
     process = Worker(module)
     if preface is not None:
-        with suppress(OSError):  # asking it fails as well
+        with suppress(OSError):  # the question will fail too
             process.pass_on(preface)
     return process
 
 
 def _all_told(attempt: str, process: Worker, tell: Callable[[bytes], None]) -> Answers:
-    """Return all answers until the process ends; they are also sent periodically."""
+    """Return all answers until the process ends; meanwhile, `tell` sends the new ones from time to time."""
     import pickle
 
     values: list[Any] = []
@@ -117,7 +120,7 @@ def _how_it_ended(process: Worker, error: Exception) -> str:
 
 @contextmanager
 def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
-    """Return a context that kills the process when it is no longer wanted."""
+    """Kill the process during this context if it is no longer wanted."""
     has_ended = Event()
 
     def watch() -> None:
@@ -136,7 +139,7 @@ def _watched(process: Worker, is_wanted: Callable[[], bool]) -> Iterator[None]:
 
 
 class _ProcessPool:
-    """Idle processes that wait briefly for the next question."""
+    """Idle processes that wait IDLE_SECONDS for another question."""
 
     def __init__(self) -> None:
         self._lock = Lock()

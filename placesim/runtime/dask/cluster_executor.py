@@ -1,8 +1,9 @@
-"""The client's part of a prepared step: it distributes the partitions, and chooses the error to report."""
+"""Executor of a step on a cluster's workers: the client sends them the partitions, and chooses the error to report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -22,7 +23,7 @@ PROBE_SECONDS = 0.02
 
 
 class ClusterSession(Protocol):
-    """The client's part of a session on workers (`DaskSession`)."""
+    """The methods of a session on workers (`DaskSession`) that its executors use."""
 
     homes: dict[str, str]
     lack: MemoryShortage | None
@@ -36,32 +37,32 @@ class ClusterSession(Protocol):
         """Whether each worker runs ops concurrently in a pool."""
 
     def check_workers(self, addresses: Iterable[str]) -> None:
-        """Raise UnavailableError if one of these workers was lost earlier."""
+        """Raise UnavailableError if one of these workers has been lost."""
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
-        """Return the error for a lost worker; `witness` is another worker that cannot reach it."""
+        """Return the error for a lost worker; `witness` is the worker that reports the loss, None for the scheduler."""
 
     def hear(self) -> WorkerMessage:
         """Return the next message of a worker."""
 
-    def rest(self, seconds: float) -> None:
-        """Wait for this time."""
+    def gather(self, workers: Collection[str], kind: str, name: str, number: int) -> dict[str, Any]:
+        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address."""
 
     def next_step(self) -> int:
-        """Return a number for a step."""
+        """Return the number of a new step."""
 
     def set_clocks(self) -> None:
-        """Synchronise with the workers' clocks, if times are recorded."""
+        """Compare the workers' clocks with this process's clock, if times are measured."""
 
     def happened(self, what: ConsoleText | Placement) -> None:
-        """Handle an event: an op has printed, or a function's body was placed."""
+        """Handle an event of a worker: an op has printed, or a function's body was placed."""
 
 
 class DaskExecutor:
-    """Runs a prepared step repeatedly on a session's workers."""
+    """Runs a prepared step, any number of times, on a session's workers."""
 
     def __init__(self, session: ClusterSession, number: int, step: PreparedStep) -> None:
-        """Send each worker its partitions. Raises the errors of their compilation."""
+        """Send each worker its partitions. Raises the errors of compiling them."""
         self._session = session
         self._number = number
         parts = step.partitions.parts
@@ -80,7 +81,7 @@ class DaskExecutor:
         links, parts, graphs = self._session.links, step.partitions.parts, self._graphs
         try:
             order = schedule_nodes(graphs)
-        except InternalError:  # a loop, or partitions that wait for each other: who runs them says so
+        except InternalError:  # a loop, or partitions that wait for each other: running the step raises the error
             order = []
         buffers = shared_buffers(step.client)
         for address, own in shares.items():
@@ -95,7 +96,7 @@ class DaskExecutor:
                 {index: found for index, found in buffers.items() if index in results},
             )
             links.tell(address, {"do": "prepare", "number": self._number}, work)
-        found = self._gather("ready", "number", self._number)
+        found: dict[str, Readiness] = self._session.gather(self._workers, "ready", "number", self._number)
         failed = [(ready.failed, ready.error) for ready in found.values() if ready.error is not None]
         if failed:
             raise min(failed, key=itemgetter(0))[1]
@@ -106,21 +107,10 @@ class DaskExecutor:
             schedule_nodes(graphs)
         return flows
 
-    def _gather(self, kind: str, name: str, number: int) -> dict[str, Readiness]:
-        """Return the answers of all workers, by address."""
-        found: dict[str, Readiness] = {}
-        while len(found) < len(self._workers):
-            said = self._session.hear()
-            if said.message["is"] == kind and said.message[name] == number:
-                found[said.address] = said.value
-            elif said.message["is"] == "lost" and said.address in self._workers:
-                raise self._session.lost(said.address)
-        return found
-
     def _lack(self) -> tuple[Position, PlacesimError] | None:
-        """Return the position of the step's out-of-memory error and the error, or None.
+        """Return the out-of-memory error that the memory preview found, with its position in the step; None if there is none.
 
-        If it comes before all nodes, or the step has no fixed order, raise it at once.
+        If the error comes before all nodes, or the step has no fixed order, it is raised at once.
         """
         lack = self._session.lack
         if lack is None:
@@ -131,10 +121,10 @@ class DaskExecutor:
         raise lack.error
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
-        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
+        """Run one step with values by `_Arg` index; return values by `_Retval` index.
 
-        Raises OpError, with node and device, if a kernel fails, and UnavailableError for a lost worker. In any case all workers
-        have stopped the step when it returns.
+        Raises OpError, with node and device, if a kernel fails, and UnavailableError if a worker is lost. In all cases the
+        other workers are told to stop the step.
         """
         self._session.check_workers(self._workers)
         run = _StepRun(self._session, self._workers, self._lack())
@@ -158,7 +148,7 @@ class DaskExecutor:
 
 
 class _StepRun:
-    """A running step."""
+    """A running step; `first` is the first known error in the order of the step, with its position."""
 
     def __init__(self, session: ClusterSession, workers: Sequence[str], first: tuple[Position, PlacesimError] | None) -> None:
         self._session = session
@@ -171,7 +161,7 @@ class _StepRun:
         self._before: dict[str, tuple[int, int]] = {}
 
     def finish(self) -> dict[str, PartResult]:
-        """Return the results of the workers' parts. Raises the error that comes first in the order of the step."""
+        """Wait for all workers, and return their results. Raises the error that comes first in the order of the step."""
         while len(self._ended) < len(self._workers):
             said = self._session.hear()
             kind = said.message["is"]
@@ -181,7 +171,7 @@ class _StepRun:
             elif kind == "severed":
                 raise self._session.lost(said.value, said.address)
             elif said.message.get("step") != self.step:
-                continue  # of a step that was given up
+                continue  # a message of an earlier step that was stopped
             elif kind == "ended":
                 self._end(said.address, said.value)
             elif kind == "idle":
@@ -209,14 +199,14 @@ class _StepRun:
         self._probe()
 
     def limit(self) -> None:
-        """Stop the execution after the position of a known failure."""
+        """Tell the workers the position of the first known error, after which they need not run nodes."""
         if self._first is not None:
             for address in self._workers:
                 if address not in self._ended:
                     self._session.links.tell(address, {"do": "limit", "step": self.step}, self._first[0])
 
     def _tell_events(self) -> None:
-        """Report printed output and placed functions in the order of the step, up to the failure."""
+        """Handle the workers' events in the order of the step, up to the first error."""
         rows: list[tuple[Position, int, int, Event]] = []
         for number, address in enumerate(self._workers):
             events = self._ended[address].events
@@ -225,10 +215,10 @@ class _StepRun:
             if self._first is None or position <= self._first[0]:
                 self._session.happened(event.what)
 
-    # --- where nothing goes on
+    # --- detection of a deadlock
 
     def _probe(self) -> None:
-        """If no worker seems to run, ask all for the numbers of tensors that they sent and received."""
+        """If all workers have reported that they are idle, ask them how many tensors they have sent and received."""
         running = [address for address in self._workers if address not in self._ended]
         if running and all(address in self._idle for address in running):
             self._counts = {}
@@ -236,10 +226,10 @@ class _StepRun:
                 self._session.links.tell(address, {"do": "probe", "step": self.step})
 
     def _look_for_standstill(self) -> None:
-        """Raise the first worker's error if no worker runs and no tensor is in transit, twice in a row.
+        """If two checks in a row find all workers idle and no tensor in transit, raise the error of a worker that waits.
 
-        One check is not enough: counts taken at different moments can balance by chance. Source: F. Mattern, Algorithms for
-        distributed termination detection (1987), the method of four counters.
+        One check is not enough, because counts that are taken at different moments may balance by chance. Source: F. Mattern,
+        Algorithms for distributed termination detection (1987), the method of four counters.
         """
         if len(self._counts) < len(self._workers):
             return
@@ -250,7 +240,7 @@ class _StepRun:
                 waiting = min((self._idle[address][1] for address in running), key=lambda found: found.kind)
                 raise waiting.error
             self._before = self._counts
-        self._session.rest(PROBE_SECONDS)
+        time.sleep(PROBE_SECONDS)
         self._probe()
 
 

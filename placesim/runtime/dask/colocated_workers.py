@@ -1,4 +1,4 @@
-"""Devices that must be on one worker: a function runs entirely on the worker that calls it, with all its state."""
+"""Devices that must share a worker, because a function, with all its state, runs on the worker that calls it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def keeps_state(node: Node) -> bool:
 
 
 def join_workers(placement: Placement, homes: Mapping[str, str]) -> dict[str, str]:
-    """Return the worker of each device, so that a function's state is on the worker that calls it.
+    """Return a worker for each device such that the state of each called function is on the worker that calls it.
 
-    A device on which a called function keeps state joins the caller's device. Joined devices get the worker of the first of
-    them.
+    Each device on which a called function keeps state is joined with the caller's device. All joined devices get the worker
+    of the first one among them.
     """
     joined = {device: {device} for device in homes}
-    callers: dict[str, str] = {}  # by a body's path: the device of the graph's own node by way of which it runs
+    callers: dict[str, str] = {}  # device of the graph's node that calls a body, directly or through others; by body path
     for body in bodies_of(placement).bodies:
         caller = callers[body.path] = next(
             (device for path, device in callers.items() if body.path.startswith(f"{path}/")), body.device

@@ -1,8 +1,8 @@
 """A worker's part of a step in dataflow order: ready nodes run by generation, in the same order as in one process.
 
-In one process, ready nodes are in a queue and run breadth first. Here each worker has its own nodes, sorted by generation. A
-node's generation is one more than that of the node that made it ready. It is sent along with tensors, and determines which of
-several errors comes first.
+In one process, all ready nodes are in one queue, and run breadth first. Here each worker has a queue for its own nodes, sorted
+by generation: that of a node is one more than that of the node that made it ready. Tensors are sent with their generation. If
+several nodes fail, the error of the lowest generation counts.
 """
 
 from __future__ import annotations
@@ -27,18 +27,21 @@ from placesim.runtime.executors.program import Program
 
 _FROM_OUTSIDE = (Arrival, FailureLimit, StopMessage)
 LAST = 1 << 62
-"""Generation of errors found after everything has run."""
+"""Generation of errors that are found after all nodes have run."""
 
 
 class StallReport(NamedTuple):
-    """Message of a stalled worker: `kind` is 0 if a node must wait, 1 if a tensor is missing."""
+    """Error of a worker that can't run any node: `kind` is 0 if a node has to wait, and 1 if a tensor is missing."""
 
     kind: int
     error: OpError
 
 
 class FlowingPart(DataflowExecutor):
-    """Runs some of a step's programs; `numbers` are their indices among all, and `is_here` knows this worker's devices."""
+    """Runs a worker's programs of a step.
+
+    `numbers` are their indices among all programs of the step; `is_here` returns whether this worker has a device.
+    """
 
     def __init__(
         self, programs: Sequence[Program], numbers: Sequence[int], is_here: Callable[[str], bool], pool: Pool | None
@@ -56,14 +59,17 @@ class FlowingPart(DataflowExecutor):
     def run_part(
         self, feeds: Mapping[int, Any], mail: Mail, send: Sender, idle: Callable[[int, StallReport], None]
     ) -> dict[int, Any]:
-        """Run a step as `run` does. If no node can run, call `idle` with the number of received tensors and the reason."""
+        """Run a step as `run` does; if no node can run, call `idle` with the number of received tensors and the reason."""
         self.fold()
         self._run = PartRun(self, feeds, mail, send, idle)
         return self._run.run()
 
 
 class Generations(deque[Visit]):
-    """Ready nodes, lowest generation first, then in the order in which they became ready."""
+    """Queue of ready nodes: by generation, and within one in the order in which they became ready.
+
+    `current` is the generation of the node that runs.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +107,7 @@ class Generations(deque[Visit]):
 
 
 class PartRun(DataflowRun):
-    """The state of one step in one worker."""
+    """State of one step in one worker."""
 
     def __init__(
         self,
@@ -115,7 +121,7 @@ class PartRun(DataflowRun):
         self.ready: Generations = Generations()
         self._is_here = executor.is_here
         self._numbers = executor.numbers
-        self.finished: Mail = mail  # type: ignore[assignment]  # what comes from outside stands in the same queue
+        self.finished: Mail = mail  # type: ignore[assignment]  # messages of other workers are in the same queue
         self._send_away = send
         self._tell_idle = idle
         self._limit: Position | None = None
@@ -127,7 +133,7 @@ class PartRun(DataflowRun):
 
     @property
     def position(self) -> Position:
-        """Generation, partition and node that is running."""
+        """Position of the running node: its generation, program and id."""
         if self._visit is None:
             return (LAST,)
         return (self.ready.current, self._numbers[id(self._visit.node.program)], self._visit.node.index)
@@ -165,7 +171,7 @@ class PartRun(DataflowRun):
                 return self._take(self.finished.get(timeout=TURN_SECONDS))
 
     def _retried(self) -> bool:
-        """Try the waiting nodes again; return whether any could run."""
+        """Try the parked nodes again; return whether any could run."""
         before = self.done
         for _ in range(len(self.parked)):
             self._start(self.parked.popleft())
@@ -174,12 +180,12 @@ class PartRun(DataflowRun):
     def _waiting(self) -> StallReport:
         if self.parked:
             node = self.parked[0].node
-            return StallReport(0, blame_node(deadlock_error(node.name, self.is_body), node))
+            return StallReport(0, blame_node(deadlock_error(node.name, self.setup.is_body), node))
         name = next(iter(self.receivers.values())).node.name
         return StallReport(1, InternalError(f"{node_tag(name)} waits for a tensor that is never sent"))
 
     def _take(self, found: Any) -> None:
-        """Handle a message from outside, or a node that a pool thread has computed."""
+        """Handle a message of another worker or of the client, or a node that the pool has computed."""
         if isinstance(found, Arrival):
             self._come += 1
             if self._measured is not None and found.value is not DEAD:
@@ -190,13 +196,9 @@ class PartRun(DataflowRun):
         elif isinstance(found, StopMessage):
             raise StepInterruption
         else:
-            visit, outputs = found
             self.in_flight -= 1
-            self._visit = visit
-            if isinstance(outputs, BaseException):
-                self._fail(visit, outputs)
-            else:
-                self._finish(visit, self._account_for(visit, outputs))
+            self._visit, _ = found
+            self._finish_computed(*found)
 
     def _start(self, visit: Visit) -> None:
         self._visit = visit

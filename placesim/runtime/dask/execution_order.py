@@ -1,4 +1,4 @@
-"""Nodes that a worker must run in order, since the order of their effects is visible."""
+"""Nodes that a worker must run in the order of the step, because the order of their effects is visible."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from placesim.runtime.executors.program import Instruction, Program
 from placesim.runtime.executors.reads_after_update import find_late_reads
 
 _WITHOUT_TURN = frozenset((*FUNCTION_ENDS, *SENDS, *RECEIVES))
-"""Ops that TensorFlow marks as stateful, although only data determines when they can run."""
+"""Ops without visible effects, although TensorFlow marks them as stateful."""
 
 
 def find_stateful_nodes(program: Program) -> set[int]:
-    """Return the ids of a program's nodes with effects beyond the step: variables, generators, files, printing."""
+    """Return the ids of nodes whose effects are visible outside: on variables, random generators, files or the console."""
     late = find_late_reads(program.graph, program.state.device.name)
     return {found.node.id for found in program.instructions if found.node.id in late or _takes_turn(found)}
 
@@ -23,5 +23,5 @@ def _takes_turn(instruction: Instruction) -> bool:
         return True
     if op in _WITHOUT_TURN:
         return False
-    is_unknown = signature.definition is None  # a call of a function by its name
+    is_unknown = signature.definition is None  # the op is a function's name
     return is_unknown or signature.is_stateful or uses_context(instruction.kernel)

@@ -18,21 +18,21 @@ from placesim.runtime.sessions.session import GraphSession
 
 
 class MemoryShortage(NamedTuple):
-    """The error of a device that lacks memory. `is_node` is false if session state does not fit before any node runs."""
+    """The error of a device that lacks memory; `is_node` is false if the session's state does not fit before any node runs."""
 
     error: ResourceExhaustedError
     is_node: bool
 
 
-class _NotBeforehandError(Exception):
-    """A step whose tensor shapes are unknown before it runs."""
+class _UnknownShapesError(Exception):
+    """Raised for a step whose shapes are not known before it runs."""
 
 
 class MemoryPreviewSession(GraphSession):
     """A local session that dry-runs a cluster's steps to account for their memory.
 
-    It covers steps whose feeds determine all shapes and whose nodes run once; the memory of other steps can't be known
-    beforehand.
+    It accounts only for steps whose feeds determine all shapes, and whose nodes run once; for other steps, the memory is not
+    known beforehand.
     """
 
     def __init__(self, *args: Any, ledger: Ledger, **options: Any) -> None:
@@ -41,7 +41,7 @@ class MemoryPreviewSession(GraphSession):
         self._walked: dict[int, tuple[CachedStep, CachedStep]] = {}
 
     def lack_of_memory(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any]) -> MemoryShortage | None:
-        """Return the first allocation of a step for which a device has no room, or None if all fit."""
+        """Return the error of the first allocation in a step for which a device has no room; None if all fit."""
         _, walked = self._walked.setdefault(id(prepared), (prepared, CachedStep(prepared.step)))
         shapes = tuple(value_dims(value) for value in walked.arguments(self.graph, feeds).values())
         if shapes in (walked.fitting, walked.open):
@@ -52,8 +52,8 @@ class MemoryPreviewSession(GraphSession):
             self._execute(walked, given, None)
         except ResourceExhaustedError as error:
             return MemoryShortage(error, is_node=self._books.failure is not None)
-        except (PlacesimError, _NotBeforehandError):
-            self._books.is_partial = True  # what fails, or needs values, is told where it runs
+        except (PlacesimError, _UnknownShapesError):
+            self._books.is_partial = True  # if the step fails, its run on the cluster reports the error
             walked.open = shapes
         return None
 
@@ -68,4 +68,4 @@ class MemoryPreviewSession(GraphSession):
         shapes = tuple(value_dims(value) for value in arguments.values())
         if has_fixed_shapes(prepared.step, prepared.executor.programs, shapes):
             return super()._run_accounted(ledger, prepared, arguments, progress)
-        raise _NotBeforehandError
+        raise _UnknownShapesError

@@ -1,4 +1,4 @@
-"""Messages to a running step of a worker, in order of arrival."""
+"""Messages to the running step of a worker."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, TypeAlias
 from placesim.core.process.deadlines import ThreadInterruption
 
 Position: TypeAlias = "tuple[int, ...]"
-"""Position in a step's order: one number in a fixed order, else generation, partition and node."""
+"""Position of a node in a step: one number in a fixed order; in dataflow order, generation, program and node."""
 
 BEFORE_ALL: Position = (-1,)
 """Position before all nodes, for an event that belongs to no node."""
 
 
 class Arrival(NamedTuple):
-    """A tensor that another worker sent: its key, which send and receive share, and the generation of the send.
+    """A tensor that another worker sent: the key that send and receive share, and the generation of the send.
 
-    Times are nanoseconds: `sent` by the sender's clock, `there` by the receiver's.
+    Times are in nanoseconds: `sent` by the sender's clock, and `there`, the arrival, by the receiver's clock.
     """
 
     key: Any
@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
 
 
 class FailureLimit(NamedTuple):
-    """Another worker has failed at this position: later nodes need not run."""
+    """The step has failed at this position on another worker; later nodes need not run."""
 
     position: Position
 
@@ -41,4 +41,4 @@ Mail: TypeAlias = "SimpleQueue[Arrival | FailureLimit | StopMessage | tuple[Any,
 
 
 class StepInterruption(ThreadInterruption):
-    """Raised to cancel a step, or the rest of it after an earlier error. Kernels do not catch it."""
+    """Raised to cancel a step, or the rest of a step that failed elsewhere; kernels do not catch it."""

@@ -21,9 +21,10 @@ TENSORS = "placesim_tensors"
 
 
 class SessionOpening(NamedTuple):
-    """The opening of a session in a worker: its graph without nodes, its devices, and the worker of each device.
+    """Data to open a session in a worker.
 
-    `address` is the worker's own, as in `homes`. `is_measured` is true if the client records times.
+    The `graph` has no nodes. `homes` has the address of each device's worker, and `address` is this worker's own. `is_measured`
+    is set if the client measures times.
     """
 
     graph: Graph
@@ -36,10 +37,11 @@ class SessionOpening(NamedTuple):
 
 
 class PartWork(NamedTuple):
-    """A worker's part of a prepared step: partitions, their numbers among all, and their order.
+    """A worker's part of a prepared step.
 
-    `order` has pairs of own partition and node; `positions` has their positions in the order of the whole step. Both are empty
-    if the order is not fixed. `buffers` are the fetches that alias a variable's memory.
+    `parts` are the worker's partitions, and `numbers` their numbers in the whole step. `order` has the nodes in execution
+    order, as pairs of an index in `parts` and a node; `positions` has their positions in the order of the whole step. Both are
+    empty if the order is not fixed. `buffers` are the fetches that share a variable's memory.
     """
 
     parts: tuple[Partition, ...]
@@ -52,8 +54,8 @@ class PartWork(NamedTuple):
 class Readiness(NamedTuple):
     """A worker's answer when it has compiled its part of a step.
 
-    `expensive` is the number of ops worth a thread of their own. `error` is the error that compiling the partition `failed`
-    raised, or None.
+    `expensive` is the number of nodes that are worth a thread of their own. If the partition with the number `failed` could not
+    be compiled, `error` is the error.
     """
 
     needs_dataflow: bool
@@ -63,14 +65,14 @@ class Readiness(NamedTuple):
 
 
 class ConsoleText(NamedTuple):
-    """A text that an op wrote to standard output if `is_output`, else to standard error."""
+    """A text that an op wrote to standard output (`is_output`) or to standard error."""
 
     is_output: bool
     text: str
 
 
 class Event(NamedTuple):
-    """A printed text or a placement, with its position in the order of the step."""
+    """An op has printed a text, or a function's body was placed; `position` is that of the node in the step."""
 
     position: Position
     what: ConsoleText | Placement
@@ -78,7 +80,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True)
 class PartResult:
-    """The result of a worker's part of a step. `position` is that of `error`; `measured` has its times."""
+    """Result of a worker's part of a step: `results` by `_Retval` index, or an `error` with the position of its node."""
 
     results: dict[int, Any] = field(default_factory=dict)
     error: PlacesimError | None = None

@@ -1,8 +1,8 @@
-"""A worker's part of a step in a fixed order: of the ready nodes, the first in that order runs.
+"""A worker's part of a step in a fixed order: the worker always runs its first ready node in that order.
 
-In one process, the nodes of all devices run one by one. Here a worker runs its other nodes while it waits for tensors, so
-workers don't wait for each other layer by layer. Nodes with visible effects still run in order. After an error, all nodes
-before it still run: the first of several errors becomes the step's, as in one process.
+In one process, the nodes of all devices run one by one. Here a worker runs later nodes while an earlier one waits for tensors
+of other workers. Nodes with visible effects still run in order. After an error, all nodes before the failed one still run, so
+that the first error in the order is reported, as in one process.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from placesim.runtime.executors.node_steps import Step, StepCompiler
 from placesim.runtime.executors.program import Instruction, Program, TransferKey, blame, kernel_defect
 
 Sender = Callable[[str, Any, Any, int], None]
-"""A function that sends a value: its arguments are device, key, value and generation."""
+"""Function that sends a tensor to a device of another worker: its arguments are device, key, value and generation."""
 
 
 class ScheduledPart:
-    """Runs the nodes of some of a step's programs; a node's number is its position in `order`.
+    """Runs a worker's programs of a step.
 
-    `order` has pairs of program and node, and `positions` their positions in the order of the whole step. `is_here` tells
-    whether a device is on this worker.
+    `order` has the nodes in execution order, as pairs of program and node; a node's number is its place in this list.
+    `positions` has the place of each in the order of the whole step. `is_here` returns whether this worker has a device.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ScheduledPart:
         self.edges = Edges(programs, order, instructions, is_here)
         self.reads = Reads(programs, order, instructions)
         self.at = -1
-        """The number of the running node, or of the one that failed."""
+        """Number of the running or failed node; -1 before the first."""
 
     @property
     def position(self) -> Position:
@@ -63,9 +63,9 @@ class ScheduledPart:
         return (self.positions[self.at],) if self.at >= 0 else BEFORE_ALL
 
     def run(self, feeds: Mapping[int, Any], mail: Mail, send: Sender) -> dict[int, Any]:
-        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
+        """Run one step with values by `_Arg` index; return values by `_Retval` index.
 
-        Raises the error of the first node that fails here, and StepInterruption after an earlier failure elsewhere.
+        Raises the error of the first node that fails here, and StepInterruption if an earlier node fails on another worker.
         """
         if not self._is_folded:
             self._fold()
@@ -75,14 +75,14 @@ class ScheduledPart:
         try:
             _PartRun(self, mail).run()
             return dict(self.results)
-        finally:  # nothing of a step outlives it
+        finally:  # release all tensors of the step
             for held in (self.feeds, self.results, self.rendezvous):
                 held.clear()
             for store in self.stores:
                 store[:] = [None] * len(store)
 
     def _fold(self) -> None:
-        """Replace nodes that depend on constants alone by their precomputed values."""
+        """Compute nodes that depend only on constants, and replace their steps."""
         self._is_folded = True
         folded = fold(self._programs)
         if folded is None:
@@ -93,7 +93,7 @@ class ScheduledPart:
                 self.steps[number] = _handing_out(self.stores[part], found.outputs, folded.outputs(part, found))
 
     def blamed(self, error: Exception, number: int) -> PlacesimError:
-        """Return a node's error with its name, device and location."""
+        """Return a node's error with the node's name, device and location."""
         part, index = self._order[number]
         program = self._programs[part]
         instruction = program.instructions[index]
@@ -114,8 +114,10 @@ def _handing_out(store: list[Any], first: int, outputs: list[Any]) -> Step:
 class Edges:
     """Dependencies of nodes, by node number.
 
-    `waits` is the number of inputs that a node waits for, and `followers` the nodes that wait for it. `receives` has the node
-    that waits for the tensor of a key from another worker. `urgent` are nodes that other workers wait for.
+    - `waits`: number of inputs for which each node waits.
+    - `followers`: the nodes that wait for each node.
+    - `receives`: the node that receives a tensor from another worker, by the tensor's key.
+    - `urgent`: nodes that send to other workers; these wait for them.
     """
 
     def __init__(
@@ -166,7 +168,7 @@ class Reads:
     ) -> None:
         self.counts = [[0] * program.store_size for program in programs]
         self.places: list[tuple[int, tuple[int, ...], tuple[int, ...]]] = []
-        """For each node: its program's store, the positions that it reads, and its outputs without readers."""
+        """For each node: the number of its store, the positions that it reads, and the positions of outputs without readers."""
         for (part, _), found in zip(order, instructions, strict=True):
             for place in set(found.inputs):
                 self.counts[part][place] += 1
@@ -177,7 +179,7 @@ class Reads:
 
 
 class _PartRun:
-    """One step in one worker."""
+    """State of one step in one worker."""
 
     def __init__(self, part: ScheduledPart, mail: Mail) -> None:
         self._part = part
@@ -187,7 +189,7 @@ class _PartRun:
         self._ready = [self._rank(number) for number, count in enumerate(self._waits) if not count]
         heapify(self._ready)
         self._done = bytearray(len(self._waits))
-        self._end = self._left = len(self._waits)  # nodes from `_end` on are not wanted; of the others so many are left
+        self._end = self._left = len(self._waits)  # nodes from `_end` on are skipped; `_left` of the others still have to run
         self._unseen = 0
         self._error: PlacesimError | None = None
 
@@ -209,9 +211,10 @@ class _PartRun:
             raise StepInterruption
 
     def _rank(self, number: int) -> int:
-        """Return the rank of a node; the lowest runs first.
+        """Return the rank of a node; the ready node of the lowest rank runs first.
 
-        It is the node's number. For an urgent node, the count of nodes is subtracted, which leaves it equal modulo that count.
+        The rank is the node's number. For an urgent node it is less by the count of nodes, so `rank % count` is always the
+        number.
         """
         return number - len(self._waits) if number in self._part.edges.urgent else number
 
@@ -229,7 +232,7 @@ class _PartRun:
             self._let(follower)
 
     def _guard(self, number: int, work: Callable[[], None]) -> bool:
-        """Do a node's work; return whether it succeeded. An error ends the step at that node."""
+        """Do a node's work, and return whether it succeeded; after an error, the step ends at that node."""
         try:
             work()
         except Exception as error:
@@ -244,13 +247,13 @@ class _PartRun:
         self._unseen = 0
 
     def _let(self, number: int) -> None:
-        """Note that one of a node's inputs has arrived."""
+        """Count an input of a node that has arrived; after the last one, the node is ready."""
         self._waits[number] -= 1
         if not self._waits[number]:
             heappush(self._ready, self._rank(number))
 
     def _drop(self, number: int) -> None:
-        """Release values that have no more readers."""
+        """Release the values of which a node was the last reader."""
         part, read, unread = self._part.reads.places[number]
         store, counts = self._part.stores[part], self._counts[part]
         for place in unread:
@@ -260,15 +263,15 @@ class _PartRun:
             if not counts[place]:
                 store[place] = None
 
-    # --- how it ends before its end
+    # --- early end
 
     def _want(self, end: int) -> None:
-        """Skip everything from position `end` on."""
+        """Skip all nodes from number `end` on."""
         self._end = end
         self._left = end - sum(self._done[:end])
 
     def _take(self, found: Any) -> None:
-        """Handle a message from outside."""
+        """Handle a message of another worker or of the client."""
         if isinstance(found, Arrival):
             self._part.rendezvous.arrived(found)
             self._let(self._part.edges.receives[found.key])
@@ -282,7 +285,7 @@ class _PartRun:
 
 
 class PartRendezvous(dict[Any, Any]):
-    """Tensors passed between programs, by key. A tensor for another worker's program is sent."""
+    """Tensors sent between programs and not yet received, by key; a tensor for another worker goes there instead."""
 
     def __init__(self, is_here: Callable[[str], bool], measured: PartMeasurements | None) -> None:
         super().__init__()
@@ -304,7 +307,7 @@ class PartRendezvous(dict[Any, Any]):
         return super().pop(key, *default)
 
     def arrived(self, found: Arrival) -> None:
-        """Receive a tensor from another worker."""
+        """Add a tensor that another worker sent."""
         if self._measured is not None:
             self._measured.came(found.key, found)
         super().__setitem__(found.key, found.value)

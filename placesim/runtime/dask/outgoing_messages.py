@@ -1,4 +1,4 @@
-"""Messages that threads queue, and that the event loop writes to a connection one after another."""
+"""Outgoing messages: any thread may queue one, and the event loop writes them to the connection one after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.runtime.dask.serialization import pack
 
 
 class Outbox:
-    """Queue of outgoing messages for a connection; after a failure, `lost` is called once."""
+    """Queue of outgoing messages for a connection; if the connection fails, `lost` is called once."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, comm: Comm | None = None, lost: Callable[[], None] = lambda: None
@@ -25,17 +25,17 @@ class Outbox:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, connect: Callable[[], Any] | None = None) -> None:
-        """Begin to send; call it in the event loop. `connect` opens the connection if there is none."""
+        """Begin to send; must be called in the event loop. If there is no connection, `connect` opens it."""
         self._task = self._loop.create_task(self._write(connect))
 
     def post(self, message: dict[str, Any], value: Any) -> None:
-        """Send a message with a value; may be called in any thread."""
+        """Queue a message with a value; may be called in any thread."""
         packed = {**message, "value": pack(value)}
-        with suppress(RuntimeError):  # the loop has ended, and with it whoever would read this
+        with suppress(RuntimeError):  # the event loop has ended, so no process would read the message
             self._loop.call_soon_threadsafe(self._queue.put_nowait, packed)
 
     def abort(self) -> None:
-        """Stop sending; call it in the event loop."""
+        """Stop sending, and close the connection; must be called in the event loop."""
         if self._task is not None:
             self._task.cancel()
         if self._comm is not None:
@@ -49,6 +49,6 @@ class Outbox:
             while True:
                 message = await self._queue.get()
                 await self._comm.write(message)
-                del message  # its tensors are not held while the next one is waited for
+                del message  # do not hold its tensors while waiting for the next message
         except (CommClosedError, OSError):
             self._lost()

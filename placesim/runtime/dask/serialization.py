@@ -1,7 +1,7 @@
-"""Serialization of values and graphs as frames, which Dask's protocol sends without copying.
+"""Serialization of values and graphs as frames, which Dask's protocol sends without copying them.
 
-Pickle protocol 5 keeps array memory out of the pickle, so that it is sent without a copy. Op registries are equal in all
-processes and are sent by name.
+With pickle protocol 5, the memory of arrays is not part of the pickle, and is sent without a copy. Op registries are the same
+in all processes, and are sent by name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from placesim.ops.registry import Registry, load_registry
 
 
 class Parcel:
-    """A packed value: the pickle, and the memory of its arrays."""
+    """A packed value: the first frame is the pickle, and the others are the memory of the value's arrays."""
 
     __slots__ = ("frames",)
 
@@ -31,7 +31,7 @@ class Parcel:
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
+        """Size in bytes."""
         return sum(memoryview(frame).nbytes for frame in self.frames)
 
 
@@ -40,10 +40,10 @@ class _Pickler(pickle.Pickler):
 
 
 def _reduced_registry(registry: Registry) -> Any:
-    for arguments in ((), (registry.rules.name,)):  # the default is kept as such
+    for arguments in ((), (registry.rules.name,)):  # the default registry has no release's name
         if load_registry(*arguments) is registry:
             return (load_registry, arguments)
-    return registry.__reduce_ex__(5)  # one that a test made
+    return registry.__reduce_ex__(5)  # a test has made this registry
 
 
 def _reduced_op(definition: OpDef) -> Any:
@@ -85,14 +85,14 @@ def unpack(parcel: Parcel) -> Any:
 
 
 def copy_compact(value: Any) -> Any:
-    """Return a tensor contiguous in its memory order, so that only the elements of a view are sent."""
+    """Return a tensor that is contiguous in memory; of a view, only the view's own elements are then sent."""
     if isinstance(value, np.ndarray) and not (value.flags.c_contiguous or value.flags.f_contiguous):
         return value.copy(order="K")
     return value
 
 
 def align_array(value: Any) -> Any:
-    """Return a received tensor in aligned memory; small tensors in one message may be unaligned."""
+    """Return a received tensor in aligned memory; small tensors that share a message may be unaligned."""
     if isinstance(value, np.ndarray) and not value.flags.aligned:
         return value.copy(order="K")
     return value

@@ -1,10 +1,10 @@
-"""A session whose devices are in the workers of a Dask cluster."""
+"""Session whose devices are in the workers of a Dask cluster."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from queue import Empty
 from typing import Any
@@ -30,13 +30,13 @@ from placesim.runtime.sessions.session import GraphSession
 
 ROUND_TRIPS = 8
 CLOCK_SECONDS = 1.0
-"""Seconds between clock synchronisations: a drift of 100 ppm is then 0.1 ms."""
+"""Seconds between two comparisons of clocks; a drift of 100 ppm is 0.1 ms in this time."""
 
 
 class DaskSession(GraphSession):
-    """A GraphSession in which each device's state and execution is in one worker of a cluster.
+    """A GraphSession in which a worker of the cluster keeps the state of each device and runs its nodes.
 
-    The cluster assigns a worker to each device. `tell` is called for each device that is moved to another worker afterwards.
+    The cluster assigns a worker to each device. `tell` is called for each device that must move to another worker.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class DaskSession(GraphSession):
         super().__init__(*args, **options)
         self._walk = None if ledger is None else MemoryPreviewSession(*args, ledger=ledger, **options)
         self.lack: MemoryShortage | None = None
-        """Memory shortage of the running step on a device, or None."""
+        """The first failing allocation of the running step, found beforehand; None if all allocations fit."""
         self._client = cluster.client
         self._names = cluster.names
         self._may_move = cluster.is_own or self.config.allow_soft_placement
@@ -60,29 +60,25 @@ class DaskSession(GraphSession):
         self._numbers = 0
         self._steps = 0
         measurements = options.get("measurements")
-        self.gathering = (
-            None
-            if measurements is None
-            else MeasurementCollector(
-                measurements, self.homes, {address: f"{name} at {address}" for address, name in self._names.items()}
-            )
-        )
+        self.gathering: MeasurementCollector | None = None
+        if measurements is not None:
+            names = {address: f"{name} at {address}" for address, name in self._names.items()}
+            self.gathering = MeasurementCollector(measurements, self.homes, names)
         self._looked = 0.0
 
     @property
     def links(self) -> WorkerConnections:
         """The connections to the workers, opened on first use."""
         if self._links is None:
-            self._links = WorkerConnections(
-                self._client, {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
-            )
+            openings = {address: self._opening(address) for address in dict.fromkeys(self.homes.values())}
+            self._links = WorkerConnections(self._client, openings)
             if self.gathering is not None:
                 self.gathering.settle()
             self.set_clocks()
         return self._links
 
     def set_clocks(self) -> None:
-        """Synchronise with the workers' clocks, if times are recorded."""
+        """Compare the workers' clocks with this process's clock, if times are measured."""
         if self.gathering is None or self._links is None or time.monotonic() < self._looked:
             return
         for address in dict.fromkeys(self.homes.values()):
@@ -94,7 +90,7 @@ class DaskSession(GraphSession):
         self._looked = time.monotonic() + CLOCK_SECONDS
 
     def _heard(self, hear: Callable[[], WorkerMessage], address: str, kind: str) -> WorkerMessage:
-        """Return the answer of a worker. Raises UnavailableError if it is gone."""
+        """Return the next message of this kind from a worker, by `hear`. Raises UnavailableError if the worker is lost."""
         while True:
             said = self._noted(hear())
             if said.address == address and said.message["is"] == kind:
@@ -111,8 +107,22 @@ class DaskSession(GraphSession):
         """Return the next message of a worker."""
         return self._noted(self.links.hear())
 
+    def gather(self, workers: Collection[str], kind: str, name: str, number: int) -> dict[str, Any]:
+        """Wait for a message of this kind from each worker, with `name` equal to `number`; return the values by address.
+
+        Raises UnavailableError for a lost worker.
+        """
+        found: dict[str, Any] = {}
+        while len(found) < len(workers):
+            said = self.hear()
+            if said.message["is"] == kind and said.message[name] == number:
+                found[said.address] = said.value
+            elif said.message["is"] == "lost" and said.address in workers:
+                raise self.lost(said.address)
+        return found
+
     def _noted(self, said: WorkerMessage) -> WorkerMessage:
-        """Collect the measurements in a message, including those of an abandoned step; return the message."""
+        """Collect the measurements in a message, even of a step that was stopped; return the message."""
         if self.gathering is not None:
             if said.message["is"] == "ended" and said.value.measured is not None:
                 self.gathering.take(said.address, said.value.measured)
@@ -120,50 +130,42 @@ class DaskSession(GraphSession):
                 self.gathering.take(said.address, said.value)
         return said
 
-    def rest(self, seconds: float) -> None:
-        """Wait for this time."""
-        time.sleep(seconds)
-
     def next_step(self) -> int:
-        """Return a number for a step."""
+        """Return the number of a new step."""
         self._steps += 1
         return self._steps
 
     def happened(self, what: ConsoleText | Placement) -> None:
-        """Handle an event: print an op's text, or record the placement of a function's body."""
+        """Handle an event of a worker: print an op's text, or record the placement of a function's body."""
         if isinstance(what, ConsoleText):
             print(what.text, end="", file=sys.stdout if what.is_output else sys.stderr)
         else:
             self.placements.append(what)
 
     def lost(self, address: str, witness: str | None = None) -> UnavailableError:
-        """Return the error for a lost worker, with its devices; `witness` is another worker that can't reach it."""
+        """Return the error for a lost worker, with its devices; `witness` is the worker that reports the loss."""
         whose = "" if witness is None else f" from {self._names[witness]}"
         return UnavailableError(f"{self._names[address]} is gone: the connection{whose} to its worker at {address} has ended")
 
     def check_workers(self, addresses: Iterable[str]) -> None:
-        """Raise UnavailableError if one of these workers was lost earlier."""
+        """Raise UnavailableError if one of these workers has been lost."""
         for address in addresses:
             if address in self.links.gone:
                 raise self.lost(address)
 
     def records(self) -> tuple[DeviceRecord, ...]:
-        """Return the state of the workers' devices. Raises UnavailableError for a lost worker."""
+        """Return the state of all devices from their workers. Raises UnavailableError for a lost worker."""
         workers = dict.fromkeys(self.homes.values())
         self.check_workers(workers)
         number = self.next_step()
         for address in workers:
             self.links.tell(address, {"do": "save", "step": number})
-        found: dict[str, tuple[DeviceRecord, ...]] = {}
-        while len(found) < len(workers):
-            said = self.hear()
-            if said.message["is"] == "lost":
-                raise self.lost(said.address)
-            if said.message["is"] == "saved" and said.message["step"] == number:
-                if isinstance(said.value, PlacesimError):
-                    raise said.value
-                found[said.address] = said.value
-        by_device = {record.device: record for records in found.values() for record in records}
+        found: dict[str, tuple[DeviceRecord, ...] | PlacesimError] = self.gather(workers, "saved", "step", number)
+        by_device: dict[str, DeviceRecord] = {}
+        for records in found.values():
+            if isinstance(records, PlacesimError):
+                raise records
+            by_device.update({record.device: record for record in records})
         return tuple(by_device[device] for device in self.homes)
 
     def close(self) -> None:
@@ -177,7 +179,7 @@ class DaskSession(GraphSession):
             self._links.close()
 
     def _gather_rest(self, links: WorkerConnections) -> None:
-        """Collect the measurements of a step that did not end. A worker without an answer has sent all before."""
+        """Collect the measurements of a step that did not end, as far as the workers answer in time."""
         if self.gathering is None:
             return
         end = time.monotonic() + CLOSING_SECONDS
@@ -205,14 +207,14 @@ class DaskSession(GraphSession):
         return super()._execute(prepared, feeds, progress)
 
     def _build_executor(self, prepared: CachedStep) -> AnyExecutor:
-        if self._links is None and self._may_move:  # nothing has any state yet
+        if self._links is None and self._may_move:  # no worker has any state yet
             self._join_homes(prepared.step.placement)
         self._hand_over_values()
         self._numbers += 1
-        return DaskExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it runs as they do
+        return DaskExecutor(self, self._numbers, prepared.step)  # type: ignore[return-value]  # it has the same `run` as they
 
     def _join_homes(self, placement: Placement) -> None:
-        """Assign all devices on which a worker's functions keep state to that worker."""
+        """Move devices on which a function keeps state to the worker that calls the function."""
         for device, home in join_workers(placement, self.homes).items():
             if home != self.homes[device]:
                 self._tell(DeviceMove(device, self.homes[device], home))

@@ -1,10 +1,10 @@
-"""The factory of sessions on a cluster, used once their devices are known."""
+"""Factory of sessions on a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from placesim.graph.graph import Graph
 from placesim.graph.session_steps import Config
@@ -13,10 +13,6 @@ from placesim.runtime.cluster.cluster_setup import open_cluster
 from placesim.runtime.cluster.connection_settings import Connection
 from placesim.runtime.cluster.device_assignment import DeviceMove
 from placesim.runtime.sessions.session import GraphSession
-
-if TYPE_CHECKING:
-    from placesim.runtime.cluster.performance_report import PerformanceReport
-    from placesim.runtime.dask.worker_measurements import MeasurementCollector
 
 Opener = Callable[..., GraphSession]
 
@@ -27,11 +23,11 @@ def open_cluster_sessions(
     tell: Callable[[DeviceMove], None] = lambda moved: None,
     take_report: Callable[[str], object] | None = None,
 ) -> Iterator[Opener]:
-    """Return a context with a factory of sessions; the first session connects to the cluster or starts it.
+    """Yield a factory of sessions on a cluster; a session connects to the cluster or starts it, until the context ends.
 
-    `tell` is called for each device or task that is on another worker than requested. `take_report` is called at the end with
-    Dask's performance report of each measured session, as an HTML page. The factory raises the errors of `open_cluster`, and
-    UsageError if the cluster can't draw a report.
+    `tell` is called for each device or task that is on another worker than requested. When the context ends, `take_report` is
+    called with Dask's performance report of each measured session, as an HTML page. The factory raises the errors of
+    `open_cluster`, and UsageError if the cluster can't draw a report.
     """
     with ExitStack() as stack:
 
@@ -41,17 +37,14 @@ def open_cluster_sessions(
             for moved in cluster.moved:
                 tell(moved)
             from placesim.runtime.cluster.performance_report import PerformanceReport
-            from placesim.runtime.dask.session import DaskSession  # needs Dask, which the cluster has found
+            from placesim.runtime.dask.session import DaskSession  # imports Dask; `open_cluster` has checked for it
 
             performance = None if take_report is None else PerformanceReport(cluster)
             session = DaskSession(graph, devices, config, cluster=cluster, tell=tell, **options)
             if performance is not None and take_report is not None and session.gathering is not None:
-                stack.callback(_report, take_report, performance, session.gathering)
+                gathering, page = session.gathering, performance.page
+                stack.callback(lambda: take_report(page(gathering.spans())))
             stack.callback(session.close)
             return session
 
         yield opened
-
-
-def _report(take: Callable[[str], object], performance: PerformanceReport, gathering: MeasurementCollector) -> None:
-    take(performance.page(gathering.spans()))

@@ -1,8 +1,8 @@
-"""Memory that a worker shares with others on its machine: a large tensor is copied once, into memory that both map.
+"""Memory that a worker shares with other workers on its machine: a large tensor is copied once, into memory that both map.
 
 The memory has no name in any folder. Another process opens it by the sender's process id and file number, if the system permits
-(same machine, same user). It is freed when the last process releases it, however that process ends. Only Linux has this.
-Elsewhere, or if the other process can't open it, tensors go over the connection.
+it (same machine, same user). The memory is freed when no process uses it any more, even if a process crashes. Only Linux has
+this. On other systems, or if the other process can't open the memory, tensors go over the connection.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 from placesim.ops.process.memory_limit import current_memory
 
 LEAST_BYTES = 1 << 18
-"""Minimum bytes of a tensor in shared memory: mapping takes as long as copying about this much (an assumption)."""
+"""Minimum bytes of a tensor in shared memory; it is assumed that mapping memory takes as long as copying this many bytes."""
 MOST_PIECES = 256
-"""Maximum segments: each takes two open files here and one in the other process; many systems allow a process 1024."""
+"""Maximum number of segments; each takes two open files here and one in the other process, and 1024 is a usual limit."""
 KEPT_STEPS = 8
 """Number of steps after which an unused segment is released."""
 _FINENESS = 3
@@ -29,14 +29,14 @@ _FREE, _LENT = 0, 1
 
 
 class Probe(NamedTuple):
-    """A token in shared memory; the other process must read it to show that it can."""
+    """A test segment: a process that reads the token from the file `path` can use this process's shared memory."""
 
     path: str
     token: bytes
 
 
 class SharedArray(NamedTuple):
-    """An array in shared memory. Unpickling it returns a writable array over that memory."""
+    """An array in a segment of shared memory; unpickling this object returns a writable array in that memory."""
 
     path: str
     size: int
@@ -49,13 +49,15 @@ class SharedArray(NamedTuple):
 
 
 class _SharedMemory:
-    """Memory that other processes can open; its last byte says whether it is lent."""
+    """A segment: memory of this process that other processes can open; its last byte says whether one of them uses it.
+
+    The constructor raises OSError if the system has no memory left.
+    """
 
     def __init__(self, size: int) -> None:
-        """Allocate shared memory.  Raises OSError if the system has none left."""
         self.size = size
         self.used = 0
-        self._file = open(os.memfd_create("placesim"), "r+b", buffering=0)  # noqa: SIM115  # it is closed with the piece
+        self._file = open(os.memfd_create("placesim"), "r+b", buffering=0)  # noqa: SIM115  # closed with this object
         self._file.truncate(size + PAGESIZE)
         self.memory = mmap(self._file.fileno(), size + PAGESIZE)
 
@@ -69,7 +71,7 @@ class _SharedMemory:
 
 
 class SharedMemoryLender:
-    """Shared memory lent by one session of a worker."""
+    """Shared memory that one session of a worker lends to other workers."""
 
     def __init__(self) -> None:
         self._pieces: defaultdict[int, list[_SharedMemory]] = defaultdict(list)
@@ -77,7 +79,7 @@ class SharedMemoryLender:
         self._probe: tuple[_SharedMemory, Probe] | None = None
 
     def probe(self) -> Probe | None:
-        """Return a test segment for other processes, or None if the system has no such shared memory."""
+        """Return the test segment for other processes; None if the system has no such shared memory."""
         if self._probe is None and hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
             token = secrets.token_bytes(_TOKEN_BYTES)
             piece = _SharedMemory(0)
@@ -86,7 +88,7 @@ class SharedMemoryLender:
         return None if self._probe is None else self._probe[1]
 
     def lend(self, value: Any) -> Any:
-        """Copy an array to shared memory for another process. Return the value itself if it is small or there is no room."""
+        """Return a copy of an array in shared memory for another process; the array itself if it is small or has no room."""
         if not isinstance(value, np.ndarray) or value.nbytes < LEAST_BYTES or value.dtype.hasobject:
             return value
         piece = self._free_piece(value.nbytes)
@@ -99,7 +101,7 @@ class SharedMemoryLender:
         return SharedArray(piece.path, piece.memory.size(), value.dtype, value.shape, order)
 
     def _free_piece(self, nbytes: int) -> _SharedMemory | None:
-        # shapes that differ a little from step to step share pieces
+        # sizes are rounded up, so that tensors whose sizes change a little from step to step can use the same segments
         fine = max(PAGESIZE, 1 << (nbytes.bit_length() - 1 - _FINENESS))
         size = -(-nbytes // fine) * fine
         for piece in self._pieces[size]:
@@ -116,7 +118,7 @@ class SharedMemoryLender:
         return piece
 
     def step_ended(self) -> None:
-        """Release segments that were unused for several steps; called at the end of each step."""
+        """Release the segments that were not used for KEPT_STEPS steps; called at the end of each step."""
         for pieces in self._pieces.values():
             for piece in list(pieces):
                 piece.used += 1
@@ -131,7 +133,7 @@ class SharedMemoryLender:
 
 
 def can_borrow(probe: Probe | None) -> bool:
-    """Whether this process can open another's shared memory."""
+    """Whether this process can open the shared memory of the process that made the probe."""
     if probe is None:
         return False
     try:
@@ -142,7 +144,7 @@ def can_borrow(probe: Probe | None) -> bool:
 
 
 class _BorrowedMemory(mmap):
-    """Shared memory in the borrowing process, released with the last array that uses it."""
+    """A segment of another process, mapped into this one; it is marked as free when no array uses it any more."""
 
     def __del__(self) -> None:
         self[-1] = _FREE

@@ -1,4 +1,4 @@
-"""The client's connections to a session's workers, and one queue of their messages."""
+"""Connections of the client to a session's workers, and a queue of the workers' messages."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from placesim.runtime.dask.serialization import pack, unpack
 from placesim.runtime.dask.worker_host import install_handlers
 
 CLOSING_SECONDS = 2.0
-"""Seconds that workers have to learn that a session is closed."""
+"""Maximum seconds to wait until the workers have learned that a session is closed."""
 
 
 class WorkerMessage(NamedTuple):
-    """A worker's message with its value and arrival time; for a broken connection, the message `is` lost."""
+    """A worker's message, with its value and arrival time in ns; if the connection broke, `message["is"]` is "lost"."""
 
     address: str
     message: Mapping[str, Any]
@@ -37,7 +37,7 @@ class WorkerConnections:
     """One connection to each worker of a session."""
 
     def __init__(self, client: Client, openings: Mapping[str, SessionOpening]) -> None:
-        """Open a session on the workers with these addresses. Raises UnavailableError if one cannot be reached."""
+        """Open a session on workers, by address. Raises UnavailableError if a worker can't be reached."""
         self._client = client
         self._inbox: SimpleQueue[WorkerMessage] = SimpleQueue()
         self._outboxes: dict[str, Outbox] = {}
@@ -51,7 +51,7 @@ class WorkerConnections:
             raise UnavailableError(f"lost a worker while opening the session: {error}") from None
         try:
             client.sync(self._open, openings)
-        except BaseException:  # a deadline or an interrupt: the event loop goes on with the opening
+        except BaseException:  # after a deadline or an interrupt, the event loop would go on opening the session
             self.close()
             raise
 
@@ -62,19 +62,19 @@ class WorkerConnections:
     def hear(self) -> WorkerMessage:
         """Return the next message from any worker."""
         while True:
-            with suppress(Empty):  # an interrupt reaches this thread in between
+            with suppress(Empty):  # between two waits, an interrupt can reach this thread
                 return self.hear_within(TURN_SECONDS)
 
     def hear_within(self, seconds: float) -> WorkerMessage:
-        """Return the next message from any worker. Raises Empty after `seconds`."""
+        """Return the next message from any worker. Raises Empty if there is none within `seconds`."""
         said = self._inbox.get(timeout=seconds)
         if said.message["is"] == "lost":
             self.gone.add(said.address)
         return said
 
     def close(self) -> None:
-        """End the session in all workers; a worker that does not answer notices it when it next reads."""
-        with suppress(Exception):  # whatever has broken, nothing of it is wanted
+        """End the session in all workers; a worker that does not answer learns of it when it next reads."""
+        with suppress(Exception):  # the cluster may be gone
             self._client.sync(self._close, callback_timeout=CLOSING_SECONDS)
 
     # --- in the client's event loop

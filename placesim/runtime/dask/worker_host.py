@@ -1,4 +1,4 @@
-"""Hosting of sessions in a Dask worker: two handlers of its server, for the client and for other workers."""
+"""Sessions in a Dask worker: handlers that the worker's server calls for connections of the client and of other workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from placesim.runtime.dask.worker_session import WorkerSession
 
 
 def install_handlers(dask_worker: Worker) -> None:
-    """Install the handlers in a worker, once. A Dask plugin would also be sent to workers without a session."""
+    """Install the handlers in a worker, once. (A Dask plugin would be sent to workers without a session too.)"""
     if SESSION not in dask_worker.handlers:
         host = WorkerHost(dask_worker)
         dask_worker.handlers[SESSION] = host.serve_session
@@ -38,7 +38,7 @@ class WorkerHost:
         self.sessions: dict[str, Post] = {}
 
     async def serve_session(self, comm: Comm, session: str, value: Parcel) -> Status:
-        """Serve a client's connection; its session lives as long as the connection."""
+        """Serve a connection of the client; the session ends with the connection."""
         post = Post(self._worker, comm, session, unpack(value))
         self.sessions[session] = post
         await comm.write({"is": "open"})
@@ -53,9 +53,9 @@ class WorkerHost:
         return Status.dont_reply
 
     async def serve_tensors(self, comm: Comm, session: str, probe: Any) -> Status:
-        """Serve another worker's connection, which sends tensors for a session.
+        """Serve a connection of another worker, which sends tensors of a session.
 
-        The answer says whether that worker's shared memory can be opened here.
+        The answer says whether this process can open the other worker's shared memory.
         """
         try:
             await comm.write(can_borrow(probe and Probe(*probe)))
@@ -65,14 +65,14 @@ class WorkerHost:
                 if post is None:
                     break
                 post.arrive(message["step"], unpack(message["value"]), message["sent"])
-                del message, post  # nothing is held while the next one is waited for
+                del message, post  # do not hold the tensor while waiting for the next message
         except (CommClosedError, OSError):
-            pass  # that worker has closed its part of the session, or is gone with what it has lent
+            pass  # the other worker has closed the session, or is gone
         return Status.dont_reply
 
 
 class Post:
-    """The messages of a session in one worker: from the client and other workers to the session's thread, and back."""
+    """Messages of a session in one worker: from the client and from other workers to the session's thread, and back."""
 
     def __init__(self, worker: Worker, comm: Comm, session: str, opening: SessionOpening) -> None:
         self._worker = worker
@@ -81,7 +81,7 @@ class Post:
         self._client = Outbox(self._loop, comm)
         self._client.start()
         self._peers: dict[str, Outbox] = {}
-        # a limit counts what a process holds, and what it has lent as well
+        # with a memory limit nothing is lent, because lent memory would count too
         self._lender = SharedMemoryLender() if opening.config.memory_limit is None else None
         self._borrowers: set[str] = set()
         self._homes = opening.homes
@@ -120,7 +120,7 @@ class Post:
                 mail.put(StopMessage())
 
     def arrive(self, step: int, tensor: tuple[Any, Any, int], sent: int) -> None:
-        """Take a tensor from another worker, with its key and generation; drop it if its step has ended here."""
+        """Pass a tensor of another worker, with its key and generation, to its step; drop it if the step has ended here."""
         there = perf_counter_ns()
         self._count(step)[1] += 1
         if step > self._ended:
@@ -128,11 +128,11 @@ class Post:
             self._mails[step].put(Arrival(key, align_array(value), generation, sent, there))
 
     def _count(self, step: int) -> list[int]:
-        """Return the numbers of a step's tensors that were sent from here, and that have arrived here."""
+        """Return how many tensors of a step were sent from this worker, and how many have arrived here, as a list."""
         return self._counts.setdefault(step, [0, 0])
 
     def close(self) -> None:
-        """End the session here; called when the client is gone or has finished."""
+        """End the session in this worker; called when the client has closed it or is gone."""
         self._ended = 1 << 62
         for mail in self._mails.values():
             mail.put(StopMessage())
@@ -154,13 +154,13 @@ class Post:
         self._client.post(message, value)
 
     def _send(self, step: int, device: str, key: Any, value: Any, generation: int) -> None:
-        """Send a tensor to a device of another worker, over the only connection to that worker."""
+        """Send a tensor to a device of another worker, over the session's one connection to that worker."""
         self._count(step)[0] += 1
         address = self._homes[device]
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = Outbox(self._loop, lost=partial(self._client.post, {"is": "severed"}, address))
-            # timers of the connection would hold the session by this thread's context, long after it is closed
+            # without a new context, timers of the connection would keep the session alive after it is closed
             self._loop.call_soon_threadsafe(peer.start, partial(self._connect, address), context=Context())
         sent = perf_counter_ns()
         given = self._lender.lend(value) if self._lender is not None and address in self._borrowers else value

@@ -1,4 +1,4 @@
-"""Measurements of kernels in a session's workers. Each uses its own clock; the client converts the times to its own."""
+"""Measurements of kernels and transfers in workers, which have their own clocks; the client converts their times."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from placesim.runtime.partitioning.partition import tensor_of
 from placesim.runtime.recording.kernel_timing import RECEIVED, Measurements, RemoteNode, TransferPath, rows
 
 FROM_ELSEWHERE = 1
-"""Marks a transfer whose start time is by the sender's clock."""
+"""Mark of a transfer whose start time is by the clock of another worker, the sender."""
 _BODY = -1
 _SAMPLES = 16
 
 
 class WorkerTransferPath(NamedTuple):
-    """A transfer path, and the number of its prepared step; negative inside a function's body."""
+    """A transfer path, and the number of its prepared step; the number is negative in a function's body."""
 
     step: int
     way: TransferPath
 
 
 class WorkerMeasurement(NamedTuple):
-    """A worker's measurements since its last message, in the form of `Measurements`, with its own numbers and clock."""
+    """A worker's measurements since its last message: rows as in `Measurements`, with the worker's numbers and clock."""
 
     nodes: Sequence[RemoteNode]
     ways: Sequence[WorkerTransferPath]
@@ -45,7 +45,7 @@ class WorkerMeasurement(NamedTuple):
 
 
 class WorkerRecorder(Measurements):
-    """The recorder of one worker's session. It sends its data in pieces, from any thread."""
+    """Measurements of a session in one worker, which are sent to the client piece by piece."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,16 +54,16 @@ class WorkerRecorder(Measurements):
         self._lock = Lock()
 
     def join(self, programs: Sequence[Program], step: int) -> None:
-        """Note that these programs are the worker's part of a prepared step: other workers may be at the ends of transfers."""
+        """Record that these programs are the worker's part of a prepared step, of which other workers may have other parts."""
         first = len(self.ways)
         if programs:
             self.ways_of(programs)
         self._steps_of_ways.update(dict.fromkeys(range(first, len(self.ways)), step))
 
     def news(self) -> WorkerMeasurement:
-        """Return the data that was not sent before."""
+        """Return the measurements that were not sent before; may be called in any thread."""
         with self._lock:
-            # runs name nodes, and transfers ways: what is named is there before, and so is read after
+            # runs refer to nodes, and transfers to paths: these are added before, so they are copied after
             runs, transfers = self.runs[self._told[0] :], self.transfers[self._told[1] :]
             nodes, ways = self.nodes[self._told[2] :], self.ways[self._told[3] :]
             first = self._told[3]
@@ -79,7 +79,7 @@ class WorkerRecorder(Measurements):
 
 
 class PartMeasurements:
-    """Measures the tensors of a part of a step: those between its programs, and those from other workers."""
+    """Records the transfers of a worker's part of a step: between its programs, and from other workers."""
 
     def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
         self.exchange = measurements.exchange(programs)
@@ -88,13 +88,13 @@ class PartMeasurements:
 
     @classmethod
     def of(cls, programs: Sequence[Program]) -> PartMeasurements | None:
-        """Return the measurements of programs, or None if nothing is recorded."""
+        """Return the measurements for these programs; None if their devices are not measured."""
         measurements = programs[0].state.measurements if programs else None
         assert measurements is None or isinstance(measurements, Measurements)
         return None if measurements is None else cls(measurements, programs)
 
     def came(self, name: TransferKey, arrival: Arrival) -> None:
-        """Record that a tensor came from another worker."""
+        """Record the arrival of a tensor from another worker."""
         self._transfers.extend((self._ways[name], arrival.sent, arrival.there, FROM_ELSEWHERE))
 
 
@@ -102,28 +102,28 @@ class PartMeasurements:
 
 
 class WorkerClock:
-    """The offset of a worker's clock from the client's, in nanoseconds, from the quickest of its last round trips.
+    """Offset of a worker's clock from the client's clock, estimated from the quickest of the last round trips.
 
-    The worker answered at some time within the round trip; taking the middle is wrong by at most half of it.
+    The worker's answer is assumed to be from the middle of the round trip, which is wrong by at most half of its duration.
     """
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, int]] = deque(maxlen=_SAMPLES)
 
     def add(self, asked: int, there: int, back: int) -> None:
-        """Add a round trip: `asked` and `back` by the client's clock, `there` by the worker's."""
+        """Add a round trip: `asked` and `back` are by the client's clock, `there` is by the worker's, in nanoseconds."""
         self._samples.append((back - asked, there - (asked + back) // 2))
 
     @property
     def ahead(self) -> int:
-        """Nanoseconds by which the worker's clock is ahead; 0 before the first round trip."""
+        """Nanoseconds by which the worker's clock is ahead of the client's; 0 before the first round trip."""
         return min(self._samples, default=(0, 0))[1]
 
 
 class MeasurementCollector:
-    """Merges the workers' measurements into the client's.
+    """Adds the workers' measurements to those of the client.
 
-    `homes` maps each device to its worker's address, and `names` an address to the name of its process in traces.
+    `homes` has the worker's address of each device, and `names` the name of each worker's process in traces, by address.
     """
 
     def __init__(self, measurements: Measurements, homes: Mapping[str, str], names: Mapping[str, str]) -> None:
@@ -137,11 +137,11 @@ class MeasurementCollector:
         self._threads: dict[tuple[str, int], int] = {}
 
     def settle(self) -> None:
-        """Record the process of each device, once its worker is final."""
+        """Record the process of each device; called when the devices' workers are final."""
         self._found.processes.update({device: self._names[address] for device, address in self._homes.items()})
 
     def take(self, address: str, told: WorkerMeasurement) -> None:
-        """Take a worker's measurements; call it in the order of their arrival."""
+        """Add measurements of a worker; must be called in the order in which they arrive."""
         own = self._nodes[address]
         own += range(len(self._found.nodes), len(self._found.nodes) + len(told.nodes))
         self._found.nodes += told.nodes
@@ -150,7 +150,7 @@ class MeasurementCollector:
         self._take_transfers(address, told)
 
     def spans(self) -> Iterator[WorkerSpan]:
-        """Yield the activities of the workers."""
+        """Yield all runs of kernels and all transfers, with the worker of each."""
         since_epoch = time_ns() - perf_counter_ns()
         addresses = {number: address for (address, _), number in self._threads.items()}
         for number, start, end, thread in rows(self._found.runs, 4):
@@ -175,11 +175,11 @@ class MeasurementCollector:
             number = self._ways[address][way]
             sender = self._homes[self._found.ways[number].sender] if mark == FROM_ELSEWHERE else address
             there = end - ahead
-            # clocks are known to half a round trip, which a small tensor may be quicker than
+            # the error of a clock may be larger than the time of a transfer, which must not end before it starts
             self._found.transfers.extend((number, min(start - self.clocks[sender].ahead, there), there, 0))
 
     def _way(self, own: Sequence[int], step: int, way: TransferPath) -> int:
-        """Return the client's number of a transfer path, which both of its ends report."""
+        """Return the client's number of a transfer path; the sender and the receiver report the same path."""
         maker = None if way.maker is None else own[way.maker]
         found = way._replace(maker=maker, readers=tuple(own[reader] for reader in way.readers))
         key = (step, way.sender, way.receiver, way.tensor)

@@ -1,10 +1,9 @@
-"""A session's part in one worker: the state of its devices, its prepared steps, and the thread that runs them."""
+"""A session's part in one worker: the state of the worker's devices, prepared steps, and the thread that runs them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pickle import PicklingError
 from queue import SimpleQueue
 from threading import Thread
@@ -36,9 +35,10 @@ from placesim.runtime.sessions.shared_variable_memory import show_ends
 
 
 class WorkerFunctionCalls(FunctionCalls):
-    """Function calls in a worker. A function runs entirely there, even nodes placed on other workers' devices.
+    """Function calls in a worker.
 
-    Nodes that keep state on another worker's device are refused.
+    A function runs entirely in the worker that calls it, even its nodes on devices of other workers. If such a node keeps state
+    on its device, the call is an error.
     """
 
     def __init__(self, is_here: Callable[[str], bool], *rest: Any) -> None:
@@ -63,7 +63,7 @@ class WorkerFunctionCalls(FunctionCalls):
 
 
 class WorkerStep:
-    """A prepared step of a session: its programs and their executor."""
+    """A worker's part of a prepared step: its programs, and their executor after the first run."""
 
     def __init__(self, work: PartWork, programs: Sequence[Program], resources: dict[str, Any]) -> None:
         self.work = work
@@ -73,9 +73,10 @@ class WorkerStep:
 
 
 class WorkerSession:
-    """The state of a session in a worker, from its opening until it is closed.
+    """State of a session in a worker, from its opening until it is closed.
 
-    `reply` sends a message to the client, `post` a tensor to a device of another worker; both may be called in any thread.
+    `reply` sends a message to the client, and `post` sends a tensor to a device of another worker. Both may be called in any
+    thread.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class WorkerSession:
         self._thread.start()
 
     def is_here(self, device: str) -> bool:
-        """Whether a device is on this worker, or on none."""
+        """Whether this worker, or no worker, has a device."""
         return self._opening.homes.get(device, self._opening.address) == self._opening.address
 
     def do(self, job: Callable[[], None]) -> None:
@@ -117,11 +118,11 @@ class WorkerSession:
         self._jobs.put(job)
 
     def news(self) -> WorkerMeasurement | None:
-        """Return measurements not sent yet, or None without any; may be called in any thread."""
+        """Return the measurements that were not sent before; None if nothing is measured. May be called in any thread."""
         return None if self._measurements is None else self._measurements.news()
 
     def close(self) -> None:
-        """End the thread and drop all state."""
+        """End the session's thread, which drops all state."""
         self._jobs.put(None)
         interrupt(self._thread)
         self._pools.close()
@@ -136,10 +137,10 @@ class WorkerSession:
             self._prepared.clear()
             self._states.clear()
 
-    # --- what the client asks for; in the session's thread
+    # --- requests of the client, in the session's thread
 
     def adopt(self, kept: Mapping[str, SavedState]) -> None:
-        """Take over state that was prepared elsewhere for this worker's devices."""
+        """Take over state of this worker's devices that the client has prepared."""
         for device, found in kept.items():
             found.give(self._states[device])
 
@@ -155,16 +156,8 @@ class WorkerSession:
     def prepare(self, number: int, work: PartWork) -> None:
         """Compile a part of a step, and tell the client whether that succeeded."""
         resources: dict[str, Any] = {}
-        opening = self._opening
-        calls = WorkerFunctionCalls(
-            self.is_here,
-            opening.graph,
-            opening.device_set,
-            opening.config.allow_soft_placement,
-            self._states,
-            resources,
-            self._placed,
-        )
+        graph, device_set, soft = self._opening.graph, self._opening.device_set, self._opening.config.allow_soft_placement
+        calls = WorkerFunctionCalls(self.is_here, graph, device_set, soft, self._states, resources, self._placed)
         programs: list[Program] = []
         try:
             kernels = load_kernels()
@@ -188,7 +181,8 @@ class WorkerSession:
         self._events = ended.events
         prepared.resources.clear()
         try:
-            with self._serving():
+            threads = self._pools.intra_op(self._opening.config)
+            with threads.serving(), flushing_denormals(), serving_memory(self._memory), redirect_console(self._printed):
                 runner = self._runner(prepared, flows=flows)
                 self._where = lambda: runner.position
                 try:
@@ -197,14 +191,14 @@ class WorkerSession:
                 except PlacesimError as error:
                     ended.error, ended.position = self._with_place(error), runner.position
         except ThreadInterruption:
-            pass  # nobody waits for what it gave
+            pass  # the step was cancelled: its result is not needed
         except Exception as error:
             ended.error, ended.position = _told(error), BEFORE_ALL
         self._where, self._events = tuple, []
         ended.measured = self.news()
         try:
             self._reply({"is": "ended", "step": step}, ended)
-        except (AttributeError, TypeError, PicklingError) as error:  # a value that no other process can have
+        except (AttributeError, TypeError, PicklingError) as error:  # a result can't be sent to another process
             self._reply({"is": "ended", "step": step}, PartResult(error=_told(error), measured=ended.measured))
 
     def _with_place(self, error: PlacesimError) -> PlacesimError:
@@ -225,15 +219,6 @@ class WorkerSession:
             return runner.run(feeds, mail, send)
         return runner.run_part(feeds, mail, send, idle)
 
-    @contextmanager
-    def _serving(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            stack.enter_context(self._pools.intra_op(self._opening.config).serving())
-            stack.enter_context(flushing_denormals())
-            stack.enter_context(serving_memory(self._memory))
-            stack.enter_context(redirect_console(self._printed))
-            yield
-
     def _runner(self, prepared: WorkerStep, *, flows: bool) -> ScheduledPart | FlowingPart:
         if prepared.runner is None:
             work, config = prepared.work, self._opening.config
@@ -244,7 +229,7 @@ class WorkerSession:
                 prepared.runner = ScheduledPart(prepared.programs, work.order, work.positions, self.is_here)
         return prepared.runner
 
-    # --- what is told in the order of the step
+    # --- events
 
     def _printed(self, is_output: bool, text: str) -> None:
         self._events.append(Event(self._where(), ConsoleText(is_output, text)))
@@ -254,7 +239,7 @@ class WorkerSession:
 
 
 def _told(error: Exception) -> PlacesimError:
-    """Return an error to send to the client; unexpected exceptions become bug reports."""
+    """Return the error to send to the client; an unexpected exception becomes a bug report."""
     if isinstance(error, PlacesimError):
         return error
     found = DefectError(f"a worker failed with {type(error).__name__}: {error}")

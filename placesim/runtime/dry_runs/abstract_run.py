@@ -1,35 +1,28 @@
-"""A dry run as executors see it: kernels on abstract values, and assumed decisions."""
+"""Dry run of an executor's nodes: kernels on abstract values, and assumed decisions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from placesim.graph.graph import Graph, Node
-from placesim.ops.kernels.abstract_tensor import SketchedValueError
 from placesim.ops.kernels.kernel import Kernel
 from placesim.runtime.dry_runs.abstract_values import sketch_kernel, unknown_choice
 from placesim.runtime.dry_runs.assumptions import Assumptions
 
 
 class DryRunKernels:
-    """The abstract kernels and decisions of one dry run, which follow its assumptions."""
+    """Abstract kernels and assumed decisions of one dry run."""
 
     def __init__(self, assumptions: Assumptions) -> None:
         self._assumptions = assumptions
         self.tells = assumptions.tells
         self.goes_on = assumptions.goes_on
         self.branch = assumptions.branch
+        self.unknown_choice = unknown_choice
 
     @property
     def is_free(self) -> bool:
-        """Whether the run may make assumptions that the user did not give."""
+        """Whether the run may make further assumptions than those that the user gave."""
         return self._assumptions.is_free
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         """Return an abstract kernel, which only computes output shapes."""
         return sketch_kernel(kernel, graph, node, self._assumptions)
-
-    def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-        """Return the error for a node whose control decision depends on unknown values."""
-        return unknown_choice(graph, node, values)

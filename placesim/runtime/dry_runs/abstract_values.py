@@ -1,7 +1,8 @@
-"""Abstract kernels for dry runs: tensors with known shape and type but unknown elements.
+"""Abstract kernels for dry runs, on tensors with known shapes and types but unknown elements (sketches).
 
-Kernels compute small known tensors as usual: shapes, loop counters, conditions. For large or unknown inputs, the kernel's shape
-function gives the output shapes. A node that needs an unknown value raises an error that names it.
+Kernels compute as usual if their inputs are known and small, such as shapes, loop counters and conditions. For large or unknown
+inputs, the kernel's shape function determines the shapes of the outputs. A node that needs an unknown value raises an error
+that names the node.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from placesim.runtime.dry_runs.assumptions import TWO_WAYS, Assumptions, OpenTen
 from placesim.runtime.shapes.graph_shapes import MAX_VALUE_ELEMENTS
 
 MAX_KNOWN_ELEMENTS = 1024
-"""Maximum elements of a tensor whose values are known in a dry run."""
+"""Maximum number of elements of a tensor whose values are known in a dry run."""
 _ABSORBING: Mapping[Any, bool] = {np.logical_and: False, np.logical_or: True}
-"""Functions that one input may determine alone, and the value with which it does."""
+"""Logical functions, each with the input value that determines the result alone."""
 MAX_ROOTS = 8
-"""Maximum number of feeds named for a value; none is named for a value that needs more."""
+"""Maximum number of feeds that an error names for a value; if the value depends on more, it names none."""
 LAST_OUTPUTS: Mapping[str, Sequence[Dims]] = {"FusedBatchNormV3": ((),)}
-"""Shapes of outputs that shape functions leave unknown, although the kernels always produce them."""
+"""Shapes of an op's last outputs that its shape function leaves unknown, although its kernel always makes them."""
 _NOT_FOR_SKETCHES = (SketchedValueError, AttributeError, TypeError, ValueError, IndexError, AllocationRefusal)
-"""Errors of a kernel that reads an abstract value."""
+"""Errors of a kernel that tries to read the elements of a sketch."""
 
 
 def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions) -> Kernel:
-    """Return a node's abstract kernel, which raises SketchedValueError for an unknown shape."""
+    """Return the abstract kernel of a node, which raises SketchedValueError if an output's shape is unknown."""
     if node.op in SHAPE_OPS:
         return kernel
     compute, dtypes, is_ref = kernel.compute, node.signature.output_dtypes, node.signature.output_is_ref
@@ -53,7 +54,7 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
     settled, absorbing = LAST_OUTPUTS.get(node.op, ()), _ABSORBING.get(kernel.direct)
     moves_elements = Trait.MOVES_ELEMENTS in kernel.traits
-    # what has a context, or makes or takes lists, may do no more than hand tensors on
+    # kernels with a context, and those of lists, may only pass tensors on, and then accept sketches
     may_hand_on = kernel.needs_context or VARIANT in (*node.signature.input_dtypes, *dtypes)
 
     def walk(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
@@ -86,7 +87,8 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
                 causes = inherited | (needed or {UNTOLD})
                 dims = guesses.settled(id(graph), slot, OpenTensor(node.name, dims))
                 if dims is None or not is_fully_defined(dims):
-                    raise _open_shape(graph, node, dims, needed)
+                    text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
+                    raise _error(text, graph, node, needed)
             made = Sketch(dims, dtype, node.name, roots)
             if causes:
                 made.opened_by = causes
@@ -100,15 +102,18 @@ def sketch_kernel(kernel: Kernel, graph: Graph, node: Node, guesses: Assumptions
 
 
 def unknown_choice(graph: Graph, node: Node, values: Sequence[Any]) -> SketchedValueError:
-    """Return the error for a node that decides with unknown values which function runs next or how often."""
-    text = f"The work of {node_tag(node.name)} depends on a value known only at run time"
+    """Return the error for a node that can't decide which function to run, or how often, because `values` are unknown."""
+    return _error(f"The work of {node_tag(node.name)} depends on a value known only at run time", graph, node, _roots(values))
+
+
+def _error(text: str, graph: Graph, node: Node, roots: frozenset[str] | None) -> SketchedValueError:
     error = SketchedValueError(text, node=node.name, location=graph.location(node))
-    error.roots = _roots(values)
+    error.roots = roots
     return error
 
 
 def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[..., Sequence[Any]]:
-    """Return the kernel of a node that calls functions, with assumptions for its unknown decisions."""
+    """Return the compute function of a node that calls functions; it assumes decisions that depend on unknown values."""
     compute = kernel.compute
 
     def choose(values: Sequence[Any], attrs: Attrs, *context: KernelContext) -> Sequence[Any]:
@@ -152,21 +157,14 @@ def _with_guesses(kernel: Kernel, node: Node, guesses: Assumptions) -> Callable[
 
 
 def _absorbed(values: Sequence[Any], absorbing: bool) -> Any:
-    """Return the scalar that determines a logical op despite unknown inputs, or None."""
+    """Return the known scalar among `values` that equals `absorbing`, and so determines the result; None if there is none."""
     if any(value.ndim for value in values):
         return None
     return next((value for value in values if not isinstance(value, Sketch) and bool(value) is absorbing), None)
 
 
-def _open_shape(graph: Graph, node: Node, dims: Dims, roots: frozenset[str] | None) -> SketchedValueError:
-    text = f"The shape of {node_tag(node.name)} is known only at run time: {format_dims(dims)}"
-    error = SketchedValueError(text, node=node.name, location=graph.location(node))
-    error.roots = roots
-    return error
-
-
 def _opened_by(values: Sequence[Any]) -> frozenset[str]:
-    """Return the feeds that would have determined the assumed shapes of a node's inputs."""
+    """Return the feeds that would have determined the shapes of a node's inputs, as far as these are assumed."""
     found = NOTHING
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -176,7 +174,7 @@ def _opened_by(values: Sequence[Any]) -> frozenset[str]:
 
 
 def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], values: Sequence[Any], attrs: Attrs) -> None:
-    """Compute the known elements of small integer tensors that an op rearranges."""
+    """Set the known elements of the outputs of an op that rearranges small integer tensors."""
     if any(made.dtype.kind not in "iu" or made.size > MAX_VALUE_ELEMENTS for made in outputs):
         return
     given = [_partly(value) for value in values]
@@ -188,7 +186,7 @@ def _know_some(outputs: Sequence[Any], compute: Callable[..., Sequence[Any]], va
 
 
 def _partly(value: Any) -> Any:
-    """Return a value with -1 for unknown elements; None if all are unknown or there are too many."""
+    """Return a value with -1 for each unknown element; None for a sketch that has too many elements or is not of integers."""
     if not isinstance(value, Sketch):
         return value
     if value.known is not None:
@@ -197,7 +195,7 @@ def _partly(value: Any) -> Any:
 
 
 def _roots(values: Sequence[Any]) -> frozenset[str] | None:
-    """Return the feeds that together determine these values; None if feeds do not."""
+    """Return the feeds that together determine these values; None if they depend on other things or on too many feeds."""
     found: frozenset[str] = frozenset()
     for value in values:
         held = value.value if isinstance(value, VariableResource) else value
@@ -211,9 +209,9 @@ def _roots(values: Sequence[Any]) -> frozenset[str] | None:
 def _needed_roots(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> frozenset[str] | None:
-    """Return the feeds that would determine a node's output shape.
+    """Return the feeds that would determine the shape of a node's output; None if no feeds would.
 
-    They are those of the values that its shape function reads, or else of all inputs.
+    These are the feeds of the unknown values that the shape function reads; if it reads none, the feeds of all inputs.
     """
     asking = _ValueQuestions(*_known_of(values, attrs, context))
     with suppress(ShapeError, GraphBuildError):
@@ -235,7 +233,7 @@ def _is_known(values: Sequence[Any]) -> bool:
 def _shapes(
     kernel: Kernel, values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext], *, is_known: bool
 ) -> list[Dims] | None:
-    """Return the result of the shape function; None if it refuses known values, since the kernel's error is better."""
+    """Return the result of the shape function; None if it fails for known values, because the kernel's error is better."""
     try:
         return list(kernel.shape(ShapeContext(*_known_of(values, attrs, context))))
     except (ShapeError, GraphBuildError) as error:
@@ -247,7 +245,7 @@ def _shapes(
 def _known_of(
     values: Sequence[Any], attrs: Attrs, context: Sequence[KernelContext]
 ) -> tuple[list[Dims], Attrs, list[Any], list[HandleShape | None], list[Dims]]:
-    """Return the known facts of a node's inputs for a shape function."""
+    """Return the arguments of a ShapeContext: the inputs' shapes, the attrs, values, handles, and partly known shapes."""
     return (
         [value_dims(value.value if isinstance(value, VariableResource) else value) for value in values],
         attrs,
@@ -258,13 +256,13 @@ def _known_of(
 
 
 def _spelled(value: Any) -> Dims:
-    """Return the shape that a value gives, as far as it is known."""
+    """Return the elements of a sketch as a shape, with -1 for unknown dimensions; None if it is not a partly known vector."""
     known = value.known if isinstance(value, Sketch) else None
     return None if known is None or known.ndim != 1 else tuple(map(int, known))
 
 
 class _ValueQuestions(ShapeContext):
-    """Records which of the requested values were unknown."""
+    """Context of a shape function that records the unknown values for which it asks, by input position."""
 
     def __init__(self, *known: Any) -> None:
         super().__init__(*known)
@@ -278,7 +276,7 @@ class _ValueQuestions(ShapeContext):
 
 
 def _handle(handle: ResourceHandle, context: Sequence[KernelContext]) -> HandleShape | None:
-    """Return the type and shape behind a resource handle: those of the variable's value, or the declared ones."""
+    """Return type and shape of the variable behind a resource handle: those of its value or, without one, those declared."""
     variable = context[0].resources.find(handle) if context else None
     if isinstance(variable, VariableResource) and variable.value is not None:
         return HandleShape(variable.dtype, tuple(variable.value.shape))

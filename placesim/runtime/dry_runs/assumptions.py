@@ -1,7 +1,7 @@
-"""Assumptions of a dry run for unknown values: iteration counts of loops, branches, unknown dimensions.
+"""Assumptions of a dry run: iteration counts of loops, branches, and dimensions that are unknown.
 
-Questions and answers are both recorded. Reports list the assumptions, and the search for the costlier branches
-(`placesim/studies/dry_run.py`) reads the choices.
+Assumptions that a dry run uses are recorded. Reports list them, and the search for the costlier branches
+(`placesim/studies/dry_run.py`) reads the chosen branches.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import NamedTuple
 from placesim.ops.kernels.shapes import Dims
 
 ITERATIONS = 1
-"""Assumed iterations of a loop with an unknown trip count."""
+"""Assumed number of iterations of a loop with an unknown trip count."""
 TWO_WAYS = 2
 CONTEXT = "/while_context"
 """Suffix that TensorFlow's Python appends to a loop's scope to name its frame."""
 
 
 class BranchChoice(NamedTuple):
-    """A value that selects a branch: its node, and the number of branches."""
+    """A choice between branches: the node whose output selects the branch, and the number of branches."""
 
     node: str
     ways: int
@@ -31,23 +31,27 @@ class BranchChoice(NamedTuple):
 
 
 class OpenTensor(NamedTuple):
-    """A tensor with an unknown shape; `is_fed` marks a placeholder."""
+    """A tensor with an unknown shape."""
 
     node: str
     dims: Dims
-    is_fed: bool = False
 
 
 @dataclass(slots=True)
 class Assumptions:
-    """The assumptions of one dry run. Unless `is_free`, only given ones are used, and other unknown decisions are errors.
+    """The assumptions of one dry run.
 
-    Given are `iterations` by a loop's frame or node, `dimension` for unknown dimensions, and `branches` by choice.
+    The user gives `iterations` by a loop's frame or node, the `dimension` that stands for unknown ones, and `branches` by
+    choice. If the run `is_free`, it makes further assumptions; else other unknown decisions are errors.
 
-    Recorded are `loops` with their iteration counts, and `chosen` with the branches taken, in order of occurrence. `opened` has
-    the tensors with an assumed dimension, by graph, node and output. `causes` has the feeds whose values would have determined
-    these tensors and all that follow from them, or `UNTOLD` if none would. `failed` has choices with a branch that ends in an
-    error, and `notes` further remarks.
+    The dry run records:
+
+    - `loops`, `chosen`: iteration counts of loops, and the branches taken, in order of occurrence.
+    - `opened`: tensors with an assumed dimension, by graph, node and output.
+    - `causes`: for these tensors, and for those whose shapes follow from them, the feeds whose values would have determined the
+      shape, or `UNTOLD` if no feed would.
+    - `failed`: reasons for choices of which another branch ends in an error.
+    - `notes`: further sentences for reports.
     """
 
     is_free: bool = False
@@ -62,15 +66,15 @@ class Assumptions:
     notes: list[str] = field(default_factory=list)
 
     def tells(self, loop: str) -> bool:
-        """Whether an iteration count may be assumed for a loop."""
+        """Whether the number of iterations of a loop may be assumed."""
         return self.is_free or find_loop(self.iterations, loop) is not None
 
     def goes_on(self, loop: str, number: int) -> bool:
-        """Whether a loop with an unknown condition runs iteration `number`, from 0 on."""
+        """Whether a loop with an unknown condition runs iteration `number`, counted from 0."""
         return number < self.iterations_of(loop)
 
     def iterations_of(self, loop: str) -> int:
-        """Return the assumed iterations of a loop with an unknown trip count."""
+        """Return the assumed number of iterations of a loop with an unknown trip count."""
         found = self.loops.get(loop)
         if found is None:
             name = find_loop(self.iterations, loop)
@@ -78,29 +82,29 @@ class Assumptions:
         return found
 
     def branch(self, node: str, count: int) -> int:
-        """Return the branch to take, of `count`, if the deciding node's value is unknown."""
+        """Return which of `count` branches is taken if the output of the deciding `node` is unknown."""
         choice = BranchChoice(node, count)
         found = self.chosen.get(choice)
         if found is None:
-            # of two the true one
+            # of two branches, the true one
             found = self.chosen[choice] = self.branches.get(choice, 1 if count == TWO_WAYS else 0)
         return found
 
     def settled(self, graph: int, slot: int, tensor: OpenTensor) -> Dims:
-        """Return a tensor's shape with assumed sizes for unknown dimensions, or unchanged if none are assumed."""
+        """Return a tensor's shape with the assumed `dimension` for unknown ones; unchanged if none is assumed."""
         if self.dimension is None or tensor.dims is None:
             return tensor.dims
         self.opened[graph, tensor.node, slot] = tensor
         return tuple(self.dimension if dim < 0 else dim for dim in tensor.dims)
 
-    # --- what is said of it
+    # --- reports
 
     def unsaid_loops(self) -> list[str]:
-        """Return the loops assumed to run once because their iteration count is unknown."""
+        """Return the loops that are assumed to run once, because the user gave no number of iterations."""
         return [loop for loop in self.loops if find_loop(self.iterations, loop) is None]
 
     def unused_iterations(self) -> list[str]:
-        """Return the names of loops with a given iteration count that was never needed."""
+        """Return the names of loops whose given iteration counts were not used."""
         used = {find_loop(self.iterations, loop) for loop in self.loops}
         return [name for name in self.iterations if name not in used]
 
@@ -112,7 +116,7 @@ class Assumptions:
         ]
 
     def sentences(self) -> tuple[str, ...]:
-        """Return sentences about the assumptions made, and the given ones that had no effect."""
+        """Return a sentence for each assumption that was used, and for each iteration count that was not."""
         said = [
             f"loop {loop} is assumed to run once: trip count unknown, set it with `--iterations {loop}=N`"
             for loop in self.unsaid_loops()
@@ -136,13 +140,10 @@ class Assumptions:
 
 
 def find_loop(names: Mapping[str, object], loop: str) -> str | None:
-    """Return the given name that refers to a loop, or None.
-
-    It is the loop's frame, the frame's scope, or the last part of either.
-    """
+    """Return the first of `names` that refers to a loop; None if there is none."""
     return next((name for name in names if is_loop_name(name, loop)), None)
 
 
 def is_loop_name(name: str, loop: str) -> bool:
-    """Whether a name may refer to a loop."""
+    """Whether a name refers to a loop: it is the loop's frame, the frame's scope, or the last parts of either."""
     return any(full == name or full.endswith("/" + name) for full in (loop, loop.removesuffix(CONTEXT)))

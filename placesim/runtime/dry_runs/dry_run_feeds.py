@@ -1,4 +1,4 @@
-"""Feeds of a dry run: the shapes of its placeholders."""
+"""Feeds of a dry run: known values, or sketches with the shapes of placeholders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,13 @@ from placesim.ops.kernels.abstract_tensor import UNTOLD, Sketch, SketchedValueEr
 from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 from placesim.runtime.dry_runs.abstract_values import MAX_KNOWN_ELEMENTS
 from placesim.runtime.dry_runs.assumptions import Assumptions, OpenTensor
-from placesim.runtime.partitioning.step_requests import RequestedName, nearest_names, resolve_fed_tensor, resolve_feed
+from placesim.runtime.partitioning.step_requests import (
+    RequestedName,
+    declared_dims,
+    nearest_names,
+    resolve_fed_tensor,
+    resolve_feed,
+)
 from placesim.runtime.shapes.open_shapes import choose_settlements, find_open_causes
 
 MAX_NAMED = 5
@@ -27,9 +33,10 @@ _LOOPS = frozenset((*NEXT_ITERATIONS, *LOOPS))
 
 @dataclass(frozen=True, slots=True)
 class FeedShapes:
-    """Sizes of unknown dimensions: shapes by placeholder, and the first dimension of all placeholders that leave it open.
+    """Shapes that the user gives for placeholders with unknown dimensions.
 
-    `guesses` has the assumptions for the rest, and records the questions.
+    `shapes` are by placeholder; `batch` is the first dimension of all placeholders in which it is unknown. `guesses` are the
+    assumptions for other unknown dimensions.
     """
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -40,10 +47,10 @@ class FeedShapes:
 def sketch_feeds(
     graph: Graph, step: GraphStep, fetched: Sequence[RequestedName], wanted: FeedShapes, directory: Path, files: FileAccess
 ) -> dict[TensorRef, Any]:
-    """Return the feeds of a step by tensor: small values unchanged, others and missing ones as abstract values.
+    """Return the feeds of a step by tensor: small values unchanged, and sketches for large values and for missing feeds.
 
-    Raises SketchedValueError if a placeholder's shape is unknown, UsageError for a shape that fits no placeholder, RequestError
-    for a feed that fits no tensor.
+    Raises SketchedValueError if a placeholder's shape is unknown, UsageError for a given shape that does not fit its
+    placeholder, and RequestError for a feed that fits no tensor.
     """
     for name in wanted.shapes:
         if name not in graph.ids:
@@ -57,9 +64,9 @@ def sketch_feeds(
     missing: dict[int, Dims] = {}
     targets = [f.node for f in fetched]
     for node in _unfed_placeholders(graph, targets, found):
-        dims = _settled(node, _declared(node), wanted)
+        dims = _settled(node, declared_dims(node), wanted)
         if not is_fully_defined(dims):
-            dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims, is_fed=True))
+            dims = wanted.guesses.settled(id(graph), 0, OpenTensor(node.name, dims))
         if dims is None or not is_fully_defined(dims):
             missing[node.id] = dims
         else:
@@ -77,9 +84,9 @@ def fed_sketch(dims: tuple[int, ...], node: Node, slot: int) -> Sketch:
 def _open_shapes(
     graph: Graph, missing: Mapping[int, Dims], needed: set[int], fed: Mapping[TensorRef, Any]
 ) -> SketchedValueError:
-    """Return the error for unknown shapes, with advice on few placeholder shapes that determine most tensors."""
+    """Return the error for unknown shapes; its help names the options that determine the shapes of the most tensors."""
     names = {node_id: graph.nodes[node_id].name for node_id in missing}
-    # the rest of such a shape is known
+    # `--batch` is enough for these placeholders: only their first dimension is unknown
     of_batch = [node_id for node_id, dims in missing.items() if dims and dims[0] < 0 and is_fully_defined(dims[1:])]
     acts: dict[int | None, Sequence[int]] = {None: of_batch} if of_batch else {}
     acts |= {node_id: (node_id,) for node_id in missing if node_id not in of_batch}
@@ -91,18 +98,16 @@ def _open_shapes(
         way = "`--batch N` sets the first dimension of all"
         if act is not None:
             way = f"`--shape {names[act]}={_example(missing[act])}` sets the shape of {names[act]}"
-        said.append(f"{way}: {_settles(count, len(causes))}" if len(chosen) > 1 else way)
+        resolved = (
+            f"it resolves {count} of {len(causes)} unknown shapes" if count else "resolves more together with those above"
+        )
+        said.append(f"{way}: {resolved}" if len(chosen) > 1 else way)
     first = [node_id for act, _ in chosen for node_id in acts[act]]
     named = ", ".join(f"{names[node_id]} {_dims(missing[node_id])}" for node_id in first[:MAX_NAMED])
     more = f" and {len(first) - MAX_NAMED} more" if len(first) > MAX_NAMED else ""
     error = SketchedValueError(f"placeholders have unknown shapes: {named}{more}")
     error.help = tuple(said)
     return error
-
-
-def _settles(count: int, whole: int) -> str:
-    """Return a text about the number of shapes that become known."""
-    return f"it resolves {count} of {whole} unknown shapes" if count else "resolves more together with those above"
 
 
 def _dims(dims: Dims) -> str:
@@ -114,9 +119,10 @@ def _example(dims: Dims) -> str:
 
 
 def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[str]] = ()) -> tuple[str, ...]:
-    """Return remedies for an unknown value that a node depends on: feeds that determine it, or execution of the graph.
+    """Return remedies for an error that an unknown value causes: to feed values, or to execute the graph.
 
-    `opened` has the determining feeds of all tensors whose shapes depend on values. Feeds that determine most come first.
+    `opened` has, for each tensor whose shape depends on values, the feeds that determine these values. The feeds that determine
+    the most shapes come first.
     """
     said = []
     sets = [causes for causes in opened if UNTOLD not in causes]
@@ -127,9 +133,12 @@ def suggest_settlements(error: SketchedValueError, opened: Sequence[frozenset[st
         ways = " and ".join(f"`--feed {name}=VALUE`" for name in names)
         resolves = "resolve" if len(names) > 1 else "resolves"
         is_all = error.node is not None and len(opened) <= 1
-        said.append(
-            f"{ways} {resolves} it" if is_all else f"{ways} {resolves} {count} of {len(opened)} shapes that depend on values"
+        shapes = (
+            f"{count} of {len(opened)} shapes that depend on values"
+            if len(opened) > 1
+            else "the only shape that depends on values"
         )
+        said.append(f"{ways} {resolves} {'it' if is_all else shapes}")
     return (*said, "`--execute` runs the graph with numpy to get all sizes")
 
 
@@ -145,14 +154,9 @@ def _sketch_feed(graph: Graph, feed: Feed, ref: TensorRef, wanted: FeedShapes, d
     return given
 
 
-def _declared(node: Node) -> Dims:
-    shape = node.attrs.get("shape")
-    return getattr(shape, "dims", None)
-
-
 def _settled(node: Node, dims: Dims, wanted: FeedShapes) -> Dims:
-    """Return a placeholder's shape with the requested dimensions."""
-    declared = _declared(node)
+    """Return the shape `dims` of a placeholder, with the dimensions that the user gives."""
+    declared = declared_dims(node)
     if node.name in wanted.shapes:
         shape = tuple(wanted.shapes[node.name])
         if declared is not None and not _fits(shape, declared):
@@ -168,7 +172,7 @@ def _fits(shape: tuple[int, ...], declared: tuple[int, ...]) -> bool:
 
 
 def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
-    """Return the frames of a graph's loops, including those in functions and in added nodes. A loop op has its own name."""
+    """Return the names of a graph's loops, including those in functions and in `added` nodes: of frames, or of loop ops."""
     found: dict[str, None] = {}
     nodes: Iterable[Node | NodeDef] = chain(graph.nodes, added, *(function.nodes for function in graph.functions.values()))
     for node in nodes:
@@ -180,9 +184,9 @@ def loop_frames(graph: Graph, added: Iterable[NodeDef] = ()) -> list[str]:
 
 
 def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int | None:
-    """Return an upper bound of the nodes in a dry run of all steps, with each function body counted once.
+    """Return how many nodes a dry run of all steps visits at most, if it visits each function body once per step.
 
-    Return None if there are loops.
+    Return None if the graph has loops.
     """
     bodies = [function.nodes for function in graph.functions.values()]
     ops = chain((node.op for node in graph.nodes), (node.op for body in bodies for node in body))
@@ -192,8 +196,8 @@ def count_dry_run_nodes(graph: Graph, steps: Sequence[GraphStep] | None) -> int 
 
 
 def has_open_batch(graph: Graph) -> bool:
-    """Whether any placeholder leaves its first dimension open."""
-    return any(node.op in UNFED_PLACEHOLDERS and (_declared(node) or (0,))[0] < 0 for node in graph.nodes)
+    """Whether the first dimension of any placeholder is unknown."""
+    return any(node.op in UNFED_PLACEHOLDERS and (declared_dims(node) or (0,))[0] < 0 for node in graph.nodes)
 
 
 def check_batch(graph: Graph) -> None:
@@ -206,17 +210,17 @@ def check_batch(graph: Graph) -> None:
 
 def declared_shapes(graph: Graph) -> list[tuple[str, str]]:
     """Return each placeholder's name and shape as text."""
-    return [(node.name, format_dims(_declared(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
+    return [(node.name, format_dims(declared_dims(node))) for node in graph.nodes if node.op in UNFED_PLACEHOLDERS]
 
 
 def _unfed_placeholders(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> list[Node]:
-    """Return the placeholders that these nodes need and that nothing feeds, in graph order."""
+    """Return the placeholders that the targets need and that are not fed, in graph order."""
     needed = _ancestors(graph, targets, fed) - {ref.node for ref in fed}
     return [graph.nodes[i] for i in sorted(needed) if graph.nodes[i].op in UNFED_PLACEHOLDERS]
 
 
 def _ancestors(graph: Graph, targets: Sequence[int], fed: Mapping[TensorRef, Any]) -> set[int]:
-    """Return these nodes and all their ancestors, up to feeds."""
+    """Return the targets and all nodes that they need, directly or indirectly, except through fed tensors."""
     seen = set(targets)
     waiting = list(seen)
     while waiting:

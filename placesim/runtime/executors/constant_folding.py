@@ -1,7 +1,7 @@
-"""Constant folding, if requested: nodes that depend only on constants are computed once for all steps of an executor.
+"""Constant folding, if requested: an executor computes nodes that depend only on constants before its first step.
 
-Graph, placement, order and memory accounts do not change. The values come from the same kernels, so results are bit-identical.
-As in TensorFlow's constant folding, control inputs do not matter: they still run before the node's readers.
+Graph, placement, order and memory accounts do not change. The same kernels compute the values, so results are bit-identical. As
+in TensorFlow's constant folding, a node with control inputs is folded too; these inputs still run before the node's readers.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from placesim.ops.kernels.kernel import uses_context
 from placesim.runtime.executors.program import Instruction, Program
 
 LARGEST_BYTES = 10 << 20
-"""Maximum size of a folded output, unless an input is as large.
+"""Maximum size of a node's outputs, unless its inputs are as large.
 
-Found by experiment with TensorFlow 2.21, for nodes that its two optimizers fold together.
+Found by experiment with TensorFlow 2.21, with both of its optimizers enabled.
 """
 
 
 class FoldedNodes(NamedTuple):
-    """The nodes, by program and id, that need not run, and their values in each program's store."""
+    """The folded nodes, by program and id, and the programs' stores with the values of their outputs."""
 
     nodes: frozenset[tuple[int, int]]
     stores: list[list[Any]]
 
     def outputs(self, number: int, instruction: Instruction) -> list[Any]:
-        """Return the outputs of one of the nodes."""
+        """Return the outputs of a folded node of program `number`."""
         return self.stores[number][instruction.outputs : instruction.outputs + instruction.output_count]
 
 
 def fold(programs: Sequence[Program]) -> FoldedNodes | None:
-    """Compute nodes that depend only on constants; return None if folding is off or an observer needs every node.
+    """Compute nodes that depend only on constants; return None if folding is off or an observer must see each node run.
 
-    A node that fails is not folded: it fails in the same way when the step runs it.
+    A node that fails is not folded: it fails again when the step runs it.
     """
     states = [program.state for program in programs]
     if not states or not all(state.folds and not state.is_watched for state in states):
@@ -48,7 +48,7 @@ def fold(programs: Sequence[Program]) -> FoldedNodes | None:
 
 
 class _ConstantFolder:
-    """Computes nodes from the constants on, as long as all of a node's inputs are known."""
+    """Computes all nodes whose inputs are known, beginning with the constants."""
 
     def __init__(self, programs: Sequence[Program]) -> None:
         self._programs = programs
@@ -85,13 +85,13 @@ class _ConstantFolder:
         return FoldedNodes(frozenset(self._done), self._stores)
 
     def _may_follow(self, instruction: Instruction) -> bool:
-        """Whether a node always has the same outputs for constant inputs, and no side effects."""
+        """Whether a node can be folded: it has no side effects, and always the same outputs for the same inputs."""
         if instruction.node.op in SENDS:
             return instruction.key in self._receives
         return _is_pure(instruction)
 
     def _sent(self, number: int, instruction: Instruction) -> tuple[tuple[int, int]]:
-        """Give the value of a folded send to its receive, and return the receive's program and index."""
+        """Copy the value of a folded send to its receive, and return the receive's program and index."""
         to, index = self._receives[instruction.key]
         self._stores[to][self._programs[to].instructions[index].outputs] = self._stores[number][instruction.inputs[0]]
         return ((to, index),)
@@ -104,7 +104,7 @@ class _ConstantFolder:
             outputs = instruction.compute(given)
         except Exception as error:
             if isinstance(error, PlacesimError) and not isinstance(error, OpError):
-                raise  # none of the node's
+                raise  # an error of the command, such as an interrupt, not of the node
             return False
         size = _bytes(outputs)
         if instruction.node.op != "Const" and size > LARGEST_BYTES and size > _bytes(given):
@@ -114,7 +114,7 @@ class _ConstantFolder:
 
 
 def _readers(program: Program) -> list[list[int]]:
-    """Return the data readers of each node, listed once per input."""
+    """Return for each node the nodes that read its data; a node appears once for each such input."""
     found: list[list[int]] = [[] for _ in program.instructions]
     for index, instruction in enumerate(program.instructions):
         for source in instruction.node.input_nodes:
@@ -126,7 +126,7 @@ def _is_pure(instruction: Instruction) -> bool:
     node, kernel = instruction.node, instruction.kernel
     signature = node.signature
     return (
-        signature.definition is not None  # else it calls a function by its name
+        signature.definition is not None  # else the op is a function's name
         and not signature.is_stateful
         and instruction.output_count > 0
         and node.op not in CONTROL_FLOW

@@ -1,7 +1,6 @@
-"""TensorFlow's dataflow execution: nodes run when their inputs arrive, some wait, and large ones run in a thread pool.
+"""TensorFlow's dataflow execution: a node runs when its inputs have arrived; expensive kernels may run in a thread pool.
 
-Only kernels run in the pool. The thread that called `run` passes their outputs on, so the result does not depend on the number
-of threads.
+The thread that calls `run` passes the outputs of all nodes on, so the result does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from placesim.runtime.executors.frames import DEAD, FrameRun, Propagation, Visit
 from placesim.runtime.executors.program import AbstractRun, Program, blame, kernel_defect, missing_argument_error, read_variable
 
 LARGE_INPUT_BYTES = 1 << 15
-"""Minimum input size for passing an op to a pool thread; smaller ops run faster in the calling thread."""
+"""Size of a kernel's inputs above which it runs in the pool; smaller kernels run faster in the calling thread."""
 
 
 def deadlock_error(name: str, is_body: bool) -> OpError:
-    """Return the error for a node that waits when nothing else can run."""
+    """Return the error for a node that still waits although no other node can run; `is_body` if it is a function's node."""
     if not is_body:
         return InternalError(f"{node_tag(name)} would wait forever: nothing else of this step can run")
     found = UnimplementedError(
@@ -44,10 +43,10 @@ def deadlock_error(name: str, is_body: bool) -> OpError:
 
 
 class DataflowSetup:
-    """The settings that all runs of some programs share.
+    """Programs, and the settings that all their runs share.
 
-    With a `pool`, large kernels run in it. `is_body` marks a function's programs. `let_others` is called if no node can run: it
-    lets other steps run, and returns whether to try the waiting nodes again.
+    With a `pool`, expensive kernels run in it. `is_body` is set for the programs of a function. `let_others` is called with the
+    name of a waiting node if no node can run: it lets other steps run, and returns whether to try the waiting nodes again.
     """
 
     def __init__(
@@ -68,17 +67,10 @@ class DataflowSetup:
 class DataflowRun(Propagation):
     """The state of one step."""
 
-    def __init__(
-        self,
-        setup: DataflowSetup,
-        feeds: Mapping[int, Any],
-        progress: Callable[[int], None] | None,
-    ) -> None:
+    def __init__(self, setup: DataflowSetup, feeds: Mapping[int, Any], progress: Callable[[int], None] | None) -> None:
         super().__init__()
+        self.setup = setup
         self.programs = setup.programs
-        self.is_body = setup.is_body
-        self.let_others = setup.let_others
-        self.wiring = setup.wiring
         self.pool = setup.pool
         self.feeds = feeds
         self.progress = progress
@@ -98,7 +90,7 @@ class DataflowRun(Propagation):
         try:
             while self.ready or self.in_flight or self.parked:
                 self._turn()
-        except Exception:  # an interrupt waits for nothing
+        except Exception:  # unlike an interrupt, an error first waits for the kernels in the pool
             while self.in_flight:
                 self._wait_for_pool()
             raise
@@ -109,7 +101,7 @@ class DataflowRun(Propagation):
 
     def _begin(self) -> None:
         """Make the nodes without inputs ready."""
-        for wiring in self.wiring:
+        for wiring in self.setup.wiring:
             iteration = FrameRun(wiring, "", None).iterations[0]
             first = [node for node in wiring.nodes if not node.waits and not node.input_count]
             iteration.outstanding = len(first)
@@ -129,22 +121,18 @@ class DataflowRun(Propagation):
             while self.ready:
                 self._start(self.ready.popleft())
         elif self.in_flight:
-            visit, outputs = self._wait_for_pool()
-            if isinstance(outputs, BaseException):
-                self._fail(visit, outputs)
-            else:
-                self._finish(visit, self._account_for(visit, outputs))
+            self._finish_computed(*self._wait_for_pool())
         else:
             before = self.done
             for _ in range(len(self.parked)):
                 self._start(self.parked.popleft())
             if self.done == before and len(self.parked) and not self.ready and not self.in_flight:
                 node = self.parked[0].node
-                if self.let_others is None or not self.let_others(node.name):
-                    raise blame_node(deadlock_error(node.name, self.is_body), node)
+                if self.setup.let_others is None or not self.setup.let_others(node.name):
+                    raise blame_node(deadlock_error(node.name, self.setup.is_body), node)
 
     def _wait_for_pool(self) -> tuple[Visit, Any]:
-        """Wait for a thread of the pool to compute a node; return the node and its outputs."""
+        """Wait until the pool has computed a node; return the node, and its outputs or its error."""
         while True:
             with suppress(Empty):
                 found = self.finished.get(timeout=TURN_SECONDS)
@@ -190,9 +178,16 @@ class DataflowRun(Propagation):
         try:
             with flushing_denormals():
                 outputs: Any = visit.node.instruction.compute(values)
-        except BaseException as error:  # handed to the thread that waits for it
+        except BaseException as error:  # the thread that waits for the node raises it
             outputs = error
         self.finished.put((visit, outputs))
+
+    def _finish_computed(self, visit: Visit, outputs: Any) -> None:
+        """Pass on the outputs of a node that the pool has computed, or raise its error."""
+        if isinstance(outputs, BaseException):
+            self._fail(visit, outputs)
+        else:
+            self._finish(visit, self._account_for(visit, outputs))
 
     def _compute(self, node: FlowNode, values: Sequence[Any]) -> Sequence[Any]:
         """Return a node's outputs for the values of its inputs."""
@@ -208,7 +203,7 @@ class DataflowRun(Propagation):
         return []
 
     def _fail(self, visit: Visit, error: BaseException) -> None:
-        """Raise the error of a failed node, with its name and location; a node that has to wait is set aside instead."""
+        """Raise a node's error with the node's name and location; if the node has to wait, park it instead."""
         if isinstance(error, KernelWait):
             self.parked.append(visit)
             return
@@ -238,29 +233,29 @@ class DataflowRun(Propagation):
         if not iteration.outstanding:
             self._clean_up(iteration)
 
-    # --- what a run that accounts for memory does otherwise
+    # --- methods that a run with memory accounts overrides
 
     def _values(self, visit: Visit) -> Sequence[Any]:
         """Return the values of a node's inputs."""
         return visit.values
 
     def _execute(self, visit: Visit) -> Sequence[Any]:
-        """Run a node and return its outputs in the form passed between nodes."""
+        """Compute a node; return its outputs as items, the form in which runs pass tensors between nodes."""
         return self._compute(visit.node, visit.values)
 
     def _switched(self, visit: Visit) -> Sequence[Any]:
-        """Return the data at the output that the selector chooses, and dead values at the others."""
+        """Return the outputs of a Switch."""
         data, selector = map(read_wanted, visit.values, visit.node.instruction.reads_ref)
         return route_to_branch(visit.node, selector, data)
 
     def _passed(self, visit: Visit) -> Sequence[Any]:
-        """Return the inputs as outputs."""
+        """Return the outputs of a node that passes its inputs on."""
         if visit.node.guesses is not None:
             return self._decided(visit, visit.node.guesses)
         return [read_variable(visit.values[0]), *visit.values[1:]] if visit.node.reads_ref else visit.values
 
     def _decided(self, visit: Visit, guesses: AbstractRun) -> Sequence[Any]:
-        """Return the loop condition of a dry run; an unknown one is assumed."""
+        """Return the output of a LoopCond in a dry run; an unknown condition is assumed."""
         value = self._values(visit)[0]
         iteration = visit.iteration
         if not isinstance(value, Sketch) or not guesses.tells(iteration.frame.name):
@@ -269,11 +264,11 @@ class DataflowRun(Propagation):
         return [self._with_value(visit.values[0], np.array(goes_on))]
 
     def _with_value(self, given: Any, value: Any) -> Any:
-        """Replace the value of an item passed between nodes."""
+        """Return an item like `given`, with another value."""
         return value
 
     def _account_for(self, visit: Visit, outputs: Sequence[Any]) -> Sequence[Any]:
-        """Convert computed or received outputs to the form passed between nodes, and account for them."""
+        """Return computed or received outputs as items, and account for their memory."""
         return outputs
 
     # --- transfers
@@ -315,19 +310,19 @@ def blame_node(error: OpError, node: FlowNode) -> OpError:
 
 
 def read_wanted(value: Any, is_wanted: bool) -> Any:
-    """Return the input of a node: a variable's value if `is_wanted`, else the input itself."""
+    """Return the value of a variable if `is_wanted`; else `value` itself."""
     return read_variable(value) if is_wanted else value
 
 
 def route_to_branch(node: FlowNode, selector: Any, data: Any) -> list[Any]:
-    """Return the data at the output that a selector chooses, and dead values at the others.
+    """Return the outputs of a Switch: the data at the output that the selector chooses, and dead tensors at all others.
 
     Raises InvalidArgumentError if the selector is not a scalar.
     """
     instruction, count = node.instruction, node.instruction.output_count
     if isinstance(selector, Sketch) and not selector.shape:
         guesses = node.program.state.guesses
-        assert guesses is not None  # else there are no sketches
+        assert guesses is not None  # only dry runs have sketches
         if not guesses.is_free:
             raise guesses.unknown_choice(node.program.graph, instruction.node, [selector])
         selector = guesses.branch(selector.origin, count)

@@ -15,7 +15,7 @@ from placesim.runtime.executors.program import Program
 
 
 class DataflowExecutor(DataflowSetup):
-    """Runs each node when its inputs have arrived; with an `observer`, the runs are observed."""
+    """Runs programs in dataflow order; an `observer` sees each run."""
 
     def __init__(
         self,
@@ -30,16 +30,10 @@ class DataflowExecutor(DataflowSetup):
         self._make_observed = None if observer is None else observer.observe_dataflow(self)
         self._is_folded = False
 
-    def run(
-        self,
-        feeds: Mapping[int, Any],
-        progress: Progress | None = None,
-        *,
-        is_accounted: bool = True,
-    ) -> dict[int, Any]:
-        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
+    def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
+        """Run one step with values by `_Arg` index; return values by `_Retval` index.
 
-        With `is_accounted=False` the observer does not see this step. Raises OpError, with node and device, if a kernel fails.
+        With `is_accounted=False`, the observer does not see this step. Raises OpError, with node and device, if a kernel fails.
         """
         self.fold()
         run = (

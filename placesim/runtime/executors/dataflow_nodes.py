@@ -1,4 +1,4 @@
-"""The nodes of programs compiled for dataflow execution, with their readers and the action to take when they are ready."""
+"""Nodes of a program compiled for dataflow execution: each knows its readers, and what to do when it is ready."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from placesim.runtime.executors.program import Instruction, Program, blame, dire
 from placesim.runtime.shapes.loop_frames import find_frames
 
 COMPUTE, ARGUMENT, RESULT, SWITCH, PASS, SEND, RECEIVE = range(7)
-"""The action to take when a node is ready."""
+"""Kinds of nodes, by what a run does with a ready one."""
 _KINDS = (
     dict.fromkeys(CONTROL_FLOW, PASS)
     | dict.fromkeys((*SWITCHES, "_SwitchN"), SWITCH)
@@ -29,10 +29,11 @@ _KINDS = (
 class FlowNode:
     """A node compiled for dataflow execution.
 
-    `readers` holds `(node, slot, input position)`, with -1 for a control edge. The node runs after `waits` inputs have arrived;
-    a `Merge` counts only control inputs there. `reader_counts` is the number of readers of each output. `more_holders` lists
-    the slots without exactly one reader, each with the difference from one. `stays` means that the outputs are read in the
-    iteration in which the node runs.
+    - `readers`: tuples `(node, slot, input position)`; slot and position are -1 for a control edge.
+    - `waits`: number of inputs that must arrive before the node is ready; for a `Merge`, of control inputs.
+    - `reader_counts`: number of readers of each output.
+    - `more_holders`: each slot whose number of holders is not one, with that number minus one.
+    - `stays`: whether readers get the outputs in the iteration in which the node runs.
     """
 
     __slots__ = (
@@ -76,7 +77,7 @@ class FlowNode:
         self.is_expensive = self.kind == COMPUTE and is_expensive(instruction.kernel)
         self.reads_ref = True in instruction.reads_ref
         self.is_merge = op in MERGES
-        # what waits for branches, one of which is not taken
+        # a ControlTrigger waits for branches, of which some are not taken
         self.is_always_live = op == "ControlTrigger"
         self.is_enter = op in ENTERS
         self.is_exit = op in EXITS
@@ -101,7 +102,7 @@ class FlowNode:
 
 
 class Wiring:
-    """The compiled nodes of one program, with the number of `Enter` nodes and the list of `Exit` nodes of each frame."""
+    """The compiled nodes of a program, and for each frame the number of its `Enter` nodes and the list of its `Exit` nodes."""
 
     def __init__(self, program: Program) -> None:
         self.nodes = [FlowNode(program, instruction) for instruction in program.instructions]
@@ -120,7 +121,7 @@ class Wiring:
                     raise blame(error, program.graph, given, program.state.device.name)
                 self.exits.setdefault(frame.name, []).append(node)
         for node in self.nodes:
-            # a frame goes on holding its constants
+            # a frame holds its constants until it ends
             counts = [count + node.is_constant for count in node.reader_counts]
-            del counts[1 if node.is_merge else len(counts) :]  # the number of a Merge's input is in no buffer
+            del counts[1 if node.is_merge else len(counts) :]  # a Merge's second output, the input's number, needs no buffer
             node.more_holders = [(slot, count - 1) for slot, count in enumerate(counts) if count != 1]

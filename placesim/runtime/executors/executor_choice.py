@@ -1,4 +1,4 @@
-"""The choice of an executor for partitions, which are compiled to programs first."""
+"""Compilation of partitions to programs, and the choice of the executor that runs them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def build_executor(
 ) -> AnyExecutor:
     """Compile the partitions of a step or function, and choose an executor for any number of runs.
 
-    `states` holds the devices' states by name. The order of nodes is fixed beforehand if possible. With a `pool`, expensive ops
-    run in it. An `observer` sees each node. `is_body` marks a function's partitions. `let_others` is called if no node can run:
-    it lets other steps run, and returns whether to try again. Raises the errors of `build_program`.
+    `states` has the devices' states by name. The order of nodes is fixed beforehand if possible. With a `pool`, expensive
+    kernels run in it. An `observer` sees each node. `is_body` and `let_others` are those of `DataflowSetup`. Raises the errors
+    of `build_program`.
     """
     kernels = load_kernels()
     programs = [build_program(part.graph, states[part.device.name], kernels, step_resources, call_function) for part in parts]
@@ -46,6 +46,5 @@ def build_executor(
 
 
 def _has_parallel_work(programs: Sequence[Program]) -> bool:
-    """Whether at least two ops are expensive enough to run in threads of their own."""
-    found = sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions)
-    return found > 1
+    """Whether at least two nodes are expensive enough to run in threads of their own."""
+    return sum(is_expensive(instruction.kernel) for program in programs for instruction in program.instructions) > 1

@@ -1,7 +1,7 @@
-"""Frames, iterations and dead tensors: passes outputs to readers and finds the nodes that are ready.
+"""Frames and iterations of loops: pass outputs to the nodes that read them, and find the nodes that are ready.
 
-A node is ready when all its inputs have arrived, a `Merge` when its first live input has. A frame or iteration is created when
-a value enters it, and deleted when nothing in it is left to run.
+A node is ready when all its inputs have arrived; a `Merge` is ready when its first live input has arrived. Frames and
+iterations are created when a value enters them, and deleted when no node in them is left to run.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from placesim.runtime.executors.dataflow_nodes import FlowNode, Wiring
 
 
 class _DeadTensor:
-    """The value of a tensor that is not computed because its branch is not taken."""
+    """A tensor in a branch that is not taken."""
 
     def __repr__(self) -> str:
         return "<dead>"
 
     def __reduce__(self) -> str:
-        return "DEAD"  # there is one, in every process
+        return "DEAD"  # unpickling finds the one object of the process
 
 
 DEAD = _DeadTensor()
 
 
 class FrameRun:
-    """One run of a loop, or the whole step; `identity` is equal for the same frame on other devices."""
+    """One run of a loop, or the whole step; the frames of one loop run on several devices have the same `identity`."""
 
     __slots__ = ("constants", "exited", "identity", "iterations", "name", "parent", "pending_enters", "wiring")
 
@@ -43,9 +43,10 @@ class FrameRun:
 
 
 class Iteration:
-    """One iteration of a frame: the visits of its nodes by node number, and the count of outstanding nodes.
+    """One iteration of a frame.
 
-    The visit of a `Merge` that has run is None.
+    `arrived` has the visits of nodes that still wait for inputs, by node number; for a `Merge` that has run, it has None.
+    `outstanding` is the number of nodes that are ready or running. `children` are the frames that were entered here.
     """
 
     __slots__ = ("arrived", "children", "frame", "number", "outstanding")
@@ -59,10 +60,10 @@ class Iteration:
 
 
 class Visit:
-    """A node in one iteration: the inputs that have arrived, the number it still waits for, and the number of dead ones.
+    """Execution of a node in one iteration: the inputs that have arrived, and the number `waits` of those still to come.
 
-    Any dead input makes a node dead; a `Merge` is dead only if all its inputs are, a `ControlTrigger` never. Once the node is
-    ready, `dead` is true or false.
+    `dead` counts dead inputs, and becomes true or false when the node is ready. One dead input makes a node dead, but a `Merge`
+    is dead only if all its inputs are dead, and a `ControlTrigger` never.
     """
 
     __slots__ = ("dead", "iteration", "node", "values", "waits")
@@ -76,7 +77,7 @@ class Visit:
 
     @property
     def is_taken(self) -> bool:
-        """Whether a `Merge` has received its value."""
+        """Whether a `Merge` has received a live input."""
         return self.values[0] is not None
 
 
@@ -87,7 +88,7 @@ class Propagation:
         self.ready: deque[Visit] = deque()
 
     def _leave(self, node: FlowNode, iteration: Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
-        """Pass outputs on into a frame, out of one, or to the next iteration."""
+        """Pass the outputs of an `Enter`, `Exit` or `NextIteration` to their readers in another frame or iteration."""
         if node.is_enter:
             child = self._child(iteration, node.frame_name)
             child.pending_enters -= 1
@@ -135,7 +136,7 @@ class Propagation:
                 self.ready.append(visit)
 
     def _arrive_at_merge(self, node: FlowNode, iteration: Iteration, value: Any, position: int, is_enter: bool) -> None:
-        """Take a merge's first live input. The merge then waits for its control inputs; it is dead if all data inputs are."""
+        """Take an input of a `Merge`: its first live input becomes its value, and it still waits for its control inputs."""
         visit = iteration.arrived.setdefault(node.index, Visit(node, iteration))
         is_live = position >= 0 and value is not DEAD
         if visit is None or (is_live and visit.is_taken):
@@ -172,7 +173,7 @@ class Propagation:
         return found
 
     def _clean_up(self, iteration: Iteration) -> None:
-        """Delete a finished iteration. If it was the last one, delete its frame, whose unused exits become dead."""
+        """Delete an iteration that has finished; after the last one, delete its frame too: exits not reached become dead."""
         frame = iteration.frame
         while frame.parent is not None and not iteration.outstanding and not iteration.children:
             first = next(iter(frame.iterations), None)
@@ -193,14 +194,14 @@ class Propagation:
                     self._activate_readers(node, parent, [DEAD] * node.instruction.output_count, True)
             iteration, frame = parent, parent.frame
 
-    # --- what a run that accounts for memory does otherwise
+    # --- methods that a run with memory accounts overrides
 
     def _position(self, node: FlowNode, position: int) -> Any:
-        """Return the number of the input that a `Merge` took."""
+        """Return the second output of a `Merge`: the position of the input that it took."""
         return node.positions[position].value
 
     def _drop(self, *values: Any) -> None:
-        """Release values that have no reader; does nothing unless memory is accounted for."""
+        """Release values that no node will read."""
 
     def _hold(self, source: FlowNode, outputs: Sequence[Any]) -> None:
-        """Count the readers of outputs without exactly one reader; does nothing unless memory is accounted for."""
+        """Set the number of holders of each output that does not have exactly one."""

@@ -1,4 +1,4 @@
-"""Calls of function bodies: each is placed for a caller's device, partitioned, compiled, and kept for further calls."""
+"""Calls of functions: a body is placed for the caller's device, partitioned and compiled, and kept for later calls."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PlacedFunction(NamedTuple):
 class FunctionCalls:
     """The functions that a session has called, by name, attrs and device.
 
-    A recursive call, made while the function runs, gets a second executor. `log` is called with each body's first placement,
-    except for functions that run entirely on the caller's device: TensorFlow logs nothing for them.
+    If a function is called while it runs (recursion), it gets a second executor. `log` is called with the first placement of
+    each body, except for functions that run entirely on the caller's device: TensorFlow logs nothing for them.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class FunctionCalls:
             raise InvalidArgumentError(f"Expects arg[{index}] to be {dtype.name} but {given} is provided")
 
     def _admit(self, function: FunctionName, parts: Sequence[Partition]) -> None:
-        """Refuse a body that cannot run in this process. A local session accepts all, since all devices are local."""
+        """Raise an error for a body that cannot run in this process; here any can, because all devices are local."""
 
     def _place(self, how: Instantiation, function: FunctionName, device: str, homes: Sequence[str]) -> PlacedFunction:
         body = place_body(self._graph, function, how, device, homes, self._device_set, self._soft)

@@ -1,11 +1,11 @@
-"""Fusion: elementwise ops and softmax that follow a product or a convolution are computed in its output's memory.
+"""Fusion: elementwise ops and softmax after a product or a convolution are computed in the memory of its output.
 
-The work is done in parts that fit into a cache. A kernel that works in blocks applies the ops to each block itself
-(`kernels/blocks/epilogues.py`); other outputs are processed as a whole afterwards.
+The work is done in parts that fit into a cache. A kernel that works in blocks applies the ops to each block
+(`kernels/blocks/epilogues.py`); for other kernels, they are applied to the whole output afterwards.
 
-The executor finds the fused ops when it compiles its steps; graph, placement and order do not change. Each element gets the
-same operations in the same order, so results are bit-identical. A node may turn out not to fit (another type, or shapes that
-broadcast differently). It and all ops after it then run separately, with the usual errors.
+The executor finds the ops to fuse when it compiles its steps; graph, placement and order do not change. Each element gets the
+same operations in the same order, so results are bit-identical. If a node turns out not to fit (another type, or shapes that
+broadcast differently), this node and all after it in the group run separately, with the usual errors.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from placesim.runtime.executors.program import Instruction, Program
 Tensor = np.ndarray[Any, Any]
 Step = Callable[[], None]
 Apply = Callable[[slice], object]
-"""A function that applies an op to a slice of the flat tensor; the slice has whole rows of channels."""
+"""Function that applies an op to a slice of the flat tensor; the slice has whole rows of channels."""
 
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 PART_BYTES = 1 << 20
-"""Bytes of one part of the tensor, which stays in a processor's cache while all ops of a group are applied."""
+"""Bytes of a part of a tensor, small enough to stay in a processor's cache while all ops of a group are applied."""
 SHARED_BYTES = 1 << 22
-"""Minimum tensor size for sharing its parts between threads; below it, waking a thread costs more than it saves."""
+"""Minimum bytes of a tensor whose parts several threads share; for a smaller one, waking a thread costs more than it saves."""
 ROW = 1 << 13
-"""Minimum elements of a processed row: several rows of channels are processed together, with a repeated operand."""
+"""Number of elements to which an operand of one row of channels is repeated, so that a ufunc processes several rows at once."""
 
 
 class Follower(NamedTuple):
-    """A node of a fusion group other than its head.
+    """A node of a fusion group after its head.
 
-    `side` is the number of the input that the previous node computes. `operand` is the store position of the other input.
+    `side` is the position of the input that the previous node computes. `operand` is the store position of the other input.
     """
 
     instruction: Instruction
@@ -49,11 +49,11 @@ class Follower(NamedTuple):
 
 
 def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Follower, ...]]:
-    """Return the followers of each group's head, by program and node.
+    """Return the followers of each fusion group, by program and node of its head.
 
     Each follower is the only reader of the node before it, and its other inputs are computed before the head.
     """
-    heads = [(number, index) for number, index in order if _is_head(programs[number].instructions[index])]
+    heads = [(n, index) for n, index in order if Trait.NEW_MEMORY in programs[n].instructions[index].kernel.traits]
     if not heads:
         return {}
     turns: list[dict[int, int]] = [{} for _ in programs]
@@ -68,12 +68,8 @@ def find_groups(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -
     return found
 
 
-def _is_head(instruction: Instruction) -> bool:
-    return Trait.NEW_MEMORY in instruction.kernel.traits
-
-
 def _only_readers(program: Program) -> dict[int, tuple[int, int]]:
-    """Return the single reader of each store position and its input number; positions with several readers are omitted."""
+    """Return for each store position with one reader that reader's node, and the position among its inputs."""
     found: dict[int, tuple[int, int]] = {}
     several: set[int] = set()
     for index, instruction in enumerate(program.instructions):
@@ -110,7 +106,7 @@ def _can_follow(instruction: Instruction, side: int) -> bool:
 
 
 class FusionGroup:
-    """A head and its followers, which one program computes together."""
+    """A head and its followers in one program, and the state of their current run."""
 
     def __init__(self, head: Instruction, followers: Sequence[Follower], store: list[Any]) -> None:
         self._head = head.outputs
@@ -120,7 +116,7 @@ class FusionGroup:
         self._begun: Tensor | None = None
 
     def lead(self, step: Step) -> Step:
-        """Return the step of a head, which also applies all followers that fit its output."""
+        """Return a step that runs the head's `step`, and applies all followers that fit its output."""
 
         def lead() -> None:
             self._done = 0
@@ -137,7 +133,7 @@ class FusionGroup:
         return lead
 
     def follow(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """Return the step of a follower. If the head has done its work, it only releases values."""
+        """Return a step for follower `number`: it runs `step`, or only releases values if the head has applied the follower."""
         store = self._store
 
         def follow() -> None:
@@ -163,7 +159,7 @@ class FusionGroup:
 
 
 def _finish(applied: Sequence[Apply], output: Tensor, rows: slice) -> None:
-    """Apply all ops, one after the other, to each cache-sized part of some rows."""
+    """Apply all ops, one after the other, to each part of the rows that fits a cache."""
     if not applied:
         return
     channels, count = output.shape[-1], rows.stop - rows.start
@@ -185,11 +181,11 @@ def _finish_all(finish: Finish, value: Tensor, done: int) -> None:
 
 
 def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
-    """Return a function that computes a follower's op in place, or None if its output would have another shape or type."""
-    op, flat = follower.instruction.node.op, value.reshape(-1)
+    """Return a function that computes a follower's op in place; None if its output would have another shape or type."""
+    op, flat, channels = follower.instruction.node.op, value.reshape(-1), value.shape[-1]
     in_place: Any = follower.instruction.kernel.in_place
     if op == "Softmax":
-        return _along_rows(in_place, flat, value.shape[-1])
+        return lambda part: in_place(rows := flat[part].reshape(-1, channels), out=rows)
     if follower.operand is None:
         return lambda part: in_place(flat[part], out=flat[part])
     if not isinstance(operand, np.ndarray | np.generic) or operand.dtype != value.dtype or operand.ndim > value.ndim:
@@ -198,37 +194,18 @@ def _applied(follower: Follower, value: Tensor, operand: Any) -> Apply | None:
     if op == "BiasAdd" and (value.ndim < 2 or operand.shape != value.shape[-1:]):
         return None
     if operand.size == 1:
-        return _with_number(in_place, flat, operand.reshape(()), is_first)
+        number = operand.reshape(())
+        return lambda part: _onto(in_place, flat[part], number, is_first)
     if operand.shape == value.shape:
-        other = operand.reshape(-1)  # a copy, where its rows do not lie one after the other
-        return _with_all(in_place, flat, other, is_first)
+        other = operand.reshape(-1)  # a copy if the operand is not contiguous
+        return lambda part: _onto(in_place, flat[part], other[part], is_first)
     if operand.size == value.shape[-1] and operand.shape[-1:] == value.shape[-1:]:
         return _with_row(in_place, flat, operand.reshape(-1), is_first)
     return None
 
 
-def _along_rows(in_place: Callable[..., object], flat: Tensor, channels: int) -> Apply:
-    """Return a function that applies an op to each row of channels."""
-
-    def apply(part: slice) -> None:
-        rows = flat[part].reshape(-1, channels)
-        in_place(rows, out=rows)
-
-    return apply
-
-
-def _with_number(ufunc: np.ufunc, flat: Tensor, number: Any, is_first: bool) -> Apply:
-    """Return a function that applies a ufunc with one number for all elements."""
-    return lambda part: _onto(ufunc, flat[part], number, is_first)
-
-
-def _with_all(ufunc: np.ufunc, flat: Tensor, other: Tensor, is_first: bool) -> Apply:
-    """Return a function that applies a ufunc with another flat tensor of the same size."""
-    return lambda part: _onto(ufunc, flat[part], other[part], is_first)
-
-
 def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> Apply:
-    """Return a function that applies a ufunc with one number per channel."""
+    """Return a function that applies a ufunc to a tensor and a `row` with one number per channel."""
     several = np.tile(row, ceil(ROW / len(row)))
 
     def apply(part: slice) -> None:
@@ -242,6 +219,7 @@ def _with_row(ufunc: np.ufunc, flat: Tensor, row: Tensor, is_first: bool) -> App
 
 
 def _onto(ufunc: np.ufunc, mine: Tensor, other: Any, is_first: bool) -> None:
+    """Compute a ufunc in the memory of `mine`, which is its first operand if `is_first`."""
     if is_first:
         ufunc(mine, other, out=mine)
     else:

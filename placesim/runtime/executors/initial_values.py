@@ -1,4 +1,4 @@
-"""Initial values of variables that come with a graph, set on the device of each variable."""
+"""Initial values of variables that a graph comes with."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, VariableResource
+from placesim.ops.kernels.device_resources import VARIABLE_OPS, VariableResource
 from placesim.placement.placer import Placement
 from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.executors.reads_after_update import variable_handle
 
 
 def set_initial_values(values: Mapping[str, Any], placement: Placement, states: Mapping[str, DeviceState]) -> None:
-    """Set each placed variable to the value given for its shared name or node name. `states` is keyed by device name."""
+    """Set each placed variable that has a value in `values`, by its shared name or node name; `states` are by device name."""
     for node in placement.graph.nodes if values else ():
-        name = node.attrs.get("shared_name") or node.name
-        value = values.get(name, values.get(node.name))
-        kind, device = VARIABLE_OPS.get(node.op), placement.devices[node.id]
-        if value is None or kind is None or device is None:
+        device = placement.devices[node.id]
+        if node.op not in VARIABLE_OPS or device is None:
             continue
-        dtype = node.attrs["dtype"]
-        handle = ResourceHandle(device.name, node.attrs.get("container") or "localhost", name, kind, dtype)
-        states[device.name].resources.lookup_or_create(handle, partial(VariableResource, name, dtype)).value = np.asarray(value)
+        handle = variable_handle(node, device.name)
+        value = values.get(handle.name, values.get(node.name))
+        if value is not None:
+            make = partial(VariableResource, handle.name, node.attrs["dtype"])
+            states[device.name].resources.lookup_or_create(handle, make).value = np.asarray(value)

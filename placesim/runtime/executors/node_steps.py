@@ -1,6 +1,6 @@
-"""Closures that run nodes in a fixed order, as short as possible.
+"""Steps: closures that each run one node of a fixed order, as short as possible.
 
-Each reads and writes positions of its program's store, and releases values that have no further readers.
+A step reads and writes positions of its program's store, and releases values that no later node reads.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Step = Callable[[], None]
 class StepCompiler:
     """Compiles the nodes of one program to steps, in the order in which they run.
 
-    `feeds` and `results` hold a step's values by `_Arg` and `_Retval` index; `rendezvous` holds values sent but not yet
-    received.
+    `feeds` and `results` have the values of a run by `_Arg` and `_Retval` index; `rendezvous` has values that were sent but not
+    yet received.
     """
 
     def __init__(self, store: list[Any], feeds: dict[int, Any], results: dict[int, Any], rendezvous: dict[Any, Any]) -> None:
@@ -62,7 +62,7 @@ class StepCompiler:
         return _general(instruction, store, dropped)
 
     def _few(self, instruction: Instruction) -> int | None:
-        """Return the largest output size, in elements, that needs no check; None if the output is known to be small."""
+        """Return the largest number of output elements that needs no check; None if the output is known to be small."""
         known, allocation = self._most, instruction.allocation
         if instruction.node.op == "Const":
             dtype, array = instruction.attrs["value"]
@@ -136,7 +136,8 @@ def _binary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) 
 def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], dropped: Sequence[int]) -> Step:
     """Return a step like that of `_binary`, for a constant scalar as second input and at most one released position.
 
-    In long chains of scalar ops most time is spent around the kernel: in a call, and in reads and writes of the store.
+    Long chains of scalar ops spend most time outside the kernel, in calls and in accesses to the store. So this step has no
+    call for releasing a value.
     """
     function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
@@ -159,7 +160,7 @@ def _with_scalar(instruction: Instruction, scalar: Any, store: list[Any], droppe
 
 
 def _binary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
-    """Return a step like that of `_binary`, for an output that may be large: `compute` checks the memory limit."""
+    """Return a step like that of `_binary`, for an output that may have more than `few` elements: `compute` checks its size."""
     function = direct_binary(instruction)
     (one, two), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
@@ -190,7 +191,7 @@ def _unary(instruction: Instruction, store: list[Any], dropped: Sequence[int]) -
 
 
 def _unary_checked(instruction: Instruction, few: int, store: list[Any], dropped: Sequence[int]) -> Step:
-    """Return a step like that of `_unary`, for an output that may be large: `compute` checks the memory limit."""
+    """Return a step like that of `_unary`, for an output that may have more than `few` elements: `compute` checks its size."""
     function: Any = instruction.kernel.direct
     (one,), out, compute = instruction.inputs, instruction.outputs, instruction.compute
 
@@ -215,7 +216,7 @@ def _general(instruction: Instruction, store: list[Any], dropped: Sequence[int])
 
 
 def gather_positions(positions: tuple[int, ...]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """Return a function that reads these positions of a store, as a tuple."""
+    """Return a function that returns the values at these positions of a store, as a tuple."""
     if len(positions) > 1:
         return itemgetter(*positions)
     if not positions:

@@ -1,7 +1,4 @@
-"""Protocols of the observers of a running step: memory accounting and recorders.
-
-Without an observer, the executor builds its steps without these calls.
-"""
+"""Protocols of the observers of a running step, which account for memory or record the step."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from placesim.runtime.executors.node_steps import Step
 from placesim.runtime.executors.schedule import Schedule
 
-if TYPE_CHECKING:  # steps of a fixed order do without it
+if TYPE_CHECKING:  # executors with a fixed order do not need this module
     from placesim.runtime.executors.dataflow import DataflowRun, DataflowSetup
 
 Progress = Callable[[int], None]
-"""A function that is called from time to time with the number of finished nodes."""
+"""Function that is called from time to time with the number of finished nodes."""
 
 
 class ScheduleObservation(Protocol):
@@ -23,23 +20,23 @@ class ScheduleObservation(Protocol):
 
     @property
     def has_failed(self) -> bool:
-        """Whether the observer ended the run because memory ran out."""
+        """Whether the observer ended the run because a device's memory ran out."""
 
     def begin(self) -> None:
-        """Note that a run begins."""
+        """Called when a run begins."""
 
     def end(self) -> None:
-        """Note that the run has ended without an error."""
+        """Called when a run has ended without an error."""
 
     def around(self, number: int, index: int, step: Step) -> Step:
-        """Wrap the step of the node with this index in program `number`; the result also releases values."""
+        """Return a step that runs `step`, of node `index` in program `number`, observes it, and releases its inputs."""
 
 
 class StepObserver(Protocol):
     """Observes the steps of a session, and the functions that they call."""
 
     def observe_schedule(self, schedule: Schedule, stores: Sequence[list[Any]]) -> ScheduleObservation:
-        """Return an observation of an executor with a fixed order; `stores` has one list of tensors per program."""
+        """Return the observation of an executor with a fixed order; `stores` has one list of tensors per program."""
 
     def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
-        """Return a function that creates the observed runs of an executor in dataflow order."""
+        """Return a function that makes the observed runs of an executor in dataflow order, from feeds and progress."""

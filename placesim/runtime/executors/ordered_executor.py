@@ -1,6 +1,6 @@
-"""The executor of programs with a fixed order: a flat list of closures, which release tensors after their last reader.
+"""Executor of programs in a fixed order: it runs a flat list of closures, which release tensors after their last reader.
 
-Graphs with control flow or with ops that wait (queues) use `dataflow.py` instead.
+Graphs with control flow, or with ops that may wait (queues), use `dataflow_executor.py` instead.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ CHUNK = 4096
 
 
 class Executor:
-    """Runs a schedule for all steps with the same feeds and fetches.
+    """Runs all steps that have the same feeds and fetches.
 
-    An `observer` sees each node. `schedule` and `rendezvous` are given if other processes run other parts of the step.
+    An `observer` sees each node. If other processes run parts of the step, the caller gives the `schedule` of this part, and
+    the `rendezvous` for tensors that are sent to other parts or received from them.
     """
 
     def __init__(
@@ -67,14 +68,14 @@ class Executor:
         return len(self._order) - length_hint(self._remaining) - 1
 
     def _steps(self, observation: ScheduleObservation | None) -> list[Step]:
-        """Return the functions of the nodes, compiled on first use; an observation releases unneeded values itself."""
+        """Return the steps of all nodes, compiled on first use; with an observation, its wrappers release values."""
         order, dropped = self.schedule.order, self.schedule.last_readers
         if observation is None:
             if self._plain is None:
                 steps = [self._compile(n, i, dropped.get((n, i), ())) for n, i in order]
                 self._plain = self._fused(self._without_folded(steps))
                 for store, blank in zip(self._stores, self._blank, strict=True):
-                    blank += [None] * (len(store) - len(blank))  # what groups of ops keep there while a step runs
+                    blank += [None] * (len(store) - len(blank))  # the positions that fused groups have added
             self._order = self._unfolded
             return self._plain
         self._order = order
@@ -83,7 +84,7 @@ class Executor:
         return self._accounted
 
     def _without_folded(self, steps: list[Step]) -> list[Step]:
-        """Return the steps without the folded nodes, whose values are put into the store beforehand."""
+        """Return the steps without those of folded nodes, whose values the stores have from the beginning."""
         folded = fold(self.programs)
         if folded is None:
             return steps
@@ -97,7 +98,7 @@ class Executor:
         return [step for _, step in kept]
 
     def _fused(self, steps: list[Step]) -> list[Step]:
-        """Return the steps with fused groups in place of single nodes."""
+        """Replace the steps of fused groups and shared operands."""
         states = [program.state for program in self.programs]
         if not all(state.fuses and not state.is_watched for state in states):
             return steps
@@ -123,7 +124,7 @@ class Executor:
         return steps
 
     def run(self, feeds: Mapping[int, Any], progress: Progress | None = None, *, is_accounted: bool = True) -> dict[int, Any]:
-        """Run one step; return its values by `_Retval` index. `feeds` holds values by `_Arg` index.
+        """Run one step with values by `_Arg` index; return values by `_Retval` index.
 
         With `is_accounted=False` the observer does not see this step. Raises OpError, with node and device, if a kernel fails.
         """
@@ -143,7 +144,7 @@ class Executor:
                 done += ran
                 memory.worked(ran)
                 if progress is not None and (not done % CHUNK or done == len(steps)):
-                    progress(done + len(self.schedule.order) - len(steps))  # with those that need not run
+                    progress(done + len(self.schedule.order) - len(steps))  # including folded nodes
         except OpError as error:
             failed = self.position
             program, instruction, _ = self._at(failed)
@@ -162,7 +163,7 @@ class Executor:
         return results
 
     def _finish_started(self, steps: Sequence[Step], failed: int) -> None:
-        """Run the kernels that TensorFlow had started before another ran out of memory. Their errors are only logged."""
+        """Run the kernels that TensorFlow had started before another kernel ran out of memory; their errors are only logged."""
         order = self.schedule.order
         done = set(order[:failed])
         for position in range(failed + 1, len(order)):
@@ -170,11 +171,11 @@ class Executor:
             node = self.schedule.programs[number].instructions[index].node
             needed = (*node.input_nodes, *node.control_inputs)
             if node.op not in SENDS and node.op not in RECEIVES and all((number, other) in done for other in needed):
-                with suppress(Exception):  # the step has its error already
+                with suppress(Exception):  # the first error is the step's
                     steps[position]()
 
     def _at(self, position: int) -> tuple[Program, Instruction, list[Any]]:
-        """Return the program, the instruction and its current inputs at a position of the schedule."""
+        """Return the program, instruction and current inputs of the node at a position of the order."""
         number, index = self._order[position]
         program = self.schedule.programs[number]
         instruction = program.instructions[index]

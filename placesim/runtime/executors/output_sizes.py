@@ -1,7 +1,7 @@
-"""Check of the output size of an op before its kernel allocates the outputs.
+"""Check of the size of an op's outputs before its kernel allocates them.
 
-The shape function computes the size from the input shapes and values. It is called only if the output may be large: if an input
-is large, or if a value or attr determines a size.
+The shape function computes the size from the shapes and values of the inputs. It is called only if the outputs may be large: if
+an input is large, or if a value or attr determines a size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from placesim.ops.kernels.shapes import ShapeContext
 from placesim.ops.process.memory_limit import AllocationRefusal, ProcessMemory, out_of_memory, tensor_bytes
 
 MAX_SPELLING = 64
-"""Maximum elements of a size-giving input whose values are compared with those of earlier calls."""
+"""Maximum number of elements of an input that determines a size, for results to be cached by its values."""
 _MAX_REMEMBERED = 512
 _TOO_BIG = ("array is too big", "Maximum allowed dimension exceeded", "Maximum allowed size exceeded")
 _ATTRS_OF_SIZE = ("shape", "ksizes")
@@ -53,7 +53,7 @@ class AllocationCheck:
                 raise out_of_memory(shape, dtype.name, self._device)
 
     def _outputs(self, values: Sequence[Any]) -> tuple[Output, ...]:
-        """Return the outputs of relevant size; the results of the shape function are cached by input shapes and values."""
+        """Return the outputs that are large enough to matter; results are cached by input shapes and values."""
         compared = [i for i in self._spelling if _is_tensor(values[i]) and values[i].size <= MAX_SPELLING]
         shapes = tuple([getattr(value, "shape", ()) for value in values])
         key = (shapes, tuple([values[i].tobytes() for i in compared]))
@@ -71,7 +71,7 @@ class AllocationCheck:
         try:
             shapes = tuple(self._kernel.shape(context))
         except (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError):
-            return ()  # the kernel has its own words for what is wrong
+            return ()  # the kernel will raise its own error
         signature = self._node.signature
         outputs = zip(shapes, signature.output_dtypes, signature.output_is_ref, strict=False)
         known = [
@@ -82,7 +82,7 @@ class AllocationCheck:
         return tuple(output for output in known if output[2] > self.memory.few)
 
     def refuse(self, error: Exception) -> OpError:
-        """Return TensorFlow's error for a kernel that tried to make too large a tensor, with its shape and type if known."""
+        """Return TensorFlow's error for a kernel that failed with `error` because a tensor is too large."""
         shape, dtype = getattr(error, "shape", ()), getattr(error, "dtype", None)
         if not isinstance(dtype, str):
             declared = self._node.signature.output_dtypes
@@ -92,7 +92,7 @@ class AllocationCheck:
 
 
 class _ArrivedInputs(ShapeContext):
-    """The inputs of a node that is about to run: all values of number and string tensors are known."""
+    """The inputs of a node that is about to run: the values of all tensors are known."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], attrs: Attrs, values: Sequence[Any]) -> None:
         super().__init__(shapes, attrs)
@@ -111,7 +111,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _spelling_inputs(kernel: Kernel, node: Node) -> tuple[int, ...]:
-    """Return the inputs whose values may determine an output's size: integers, and the bounds of a range."""
+    """Return the positions of inputs whose values may determine an output's size: integers, and the bounds of a range."""
     dtypes = node.signature.input_dtypes
     if Trait.SPELLS_SIZE in kernel.traits:
         return tuple(range(len(dtypes)))
@@ -124,7 +124,7 @@ def is_too_big(error: ValueError) -> bool:
 
 
 def checked_kernel(kernel: Kernel, check: AllocationCheck | None) -> Kernel:
-    """Return the kernel with a check of its output size before it runs; a failed allocation raises TensorFlow's error."""
+    """Return a kernel that first checks the size of its outputs, and raises TensorFlow's error if an allocation fails."""
     if check is None:
         return kernel
     compute = kernel.compute

@@ -1,6 +1,6 @@
-"""A partition compiled for execution: each node with its kernel, attrs and input positions.
+"""Program: a partition compiled for execution, with the kernel, attrs and input positions of each node.
 
-A program knows nothing of other devices: its store holds only values that its own nodes computed or received.
+A program has no access to other devices: its store holds only values that its own nodes computed or received.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from typing import Any, Protocol
 
 import numpy as np
@@ -48,14 +49,14 @@ class TransferObserver(Protocol):
     """Observes the transfers between programs in the runs of one executor."""
 
     def sent(self, name: TransferKey | None, key: Hashable) -> None:
-        """Note that a tensor is sent. In a loop, `key` also identifies the iteration."""
+        """Called when a tensor is sent; in a loop, `key` also identifies the iteration."""
 
     def received(self, name: TransferKey | None, key: Hashable) -> None:
-        """Note that the tensor is received."""
+        """Called when the tensor with this key is received."""
 
 
 class KernelObserver(Protocol):
-    """Measures when kernels and transfers run (`recording/kernel_timing.py`). Programs are compiled with it."""
+    """Measures when kernels and transfers run (`recording/kernel_timing.py`)."""
 
     def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
         """Return a kernel that reports its run times."""
@@ -64,42 +65,43 @@ class KernelObserver(Protocol):
         """Return an observer of the transfers in one run of these programs."""
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
-        """Return the store of sent tensors, by key."""
+        """Return a dict for sent tensors, by key, which observes when they are sent and received."""
 
 
 class AbstractRun(Protocol):
-    """Protocol of a dry run (`dry_runs/abstract_run.py`): its kernels, and its decisions about unknown values."""
+    """Kernels and assumptions of a dry run (`dry_runs/abstract_run.py`)."""
 
     @property
     def is_free(self) -> bool:
-        """Whether the run may make assumptions that the user did not give."""
+        """Whether the run may make further assumptions than those that the user gave."""
 
     def sketch(self, kernel: Kernel, graph: Graph, node: Node) -> Kernel:
         """Return an abstract kernel, which only computes output shapes."""
 
     def unknown_choice(self, graph: Graph, node: Node, values: Sequence[Any]) -> PlacesimError:
-        """Return the error for a node whose control decision depends on unknown values."""
+        """Return the error for a node of control flow whose decision depends on unknown `values`."""
 
     def tells(self, loop: str) -> bool:
-        """Whether an iteration count may be assumed for a loop."""
+        """Whether the number of iterations of a loop may be assumed."""
 
     def goes_on(self, loop: str, number: int) -> bool:
-        """Whether a loop with an unknown condition runs iteration `number`, from 0 on."""
+        """Whether a loop with an unknown condition runs iteration `number`, counted from 0."""
 
     def branch(self, node: str, count: int) -> int:
-        """Return the branch to take, from 0 to below `count`."""
+        """Return the number of the branch to take, less than `count`."""
 
 
 @dataclass(slots=True)
 class DeviceState:
-    """The state of one simulated device that lasts from step to step.
+    """State of a simulated device that lasts from step to step.
 
-    `resources` and `node_states` hold variables and other objects; `files` are the files that its ops may open. All devices of
-    a session share one `memory`. With `guesses`, the session makes dry runs: kernels compute only shapes. `measurements`
-    records the times of kernels.
-
-    `fuses` allows several ops to be computed together if no observer needs each (`runtime/executors/fusion.py`). With `folds`,
-    nodes that depend only on constants are computed once (`runtime/executors/constant_folding.py`).
+    - `memory`: the process's memory, which all devices of a session share.
+    - `resources`, `node_states`: variables and other resources, and the state of stateful kernels by node name.
+    - `files`: the files that ops may open.
+    - `guesses`: set in a session of dry runs, whose kernels compute only shapes.
+    - `measurements`: observer of the times of kernels and transfers.
+    - `fuses`: whether ops may be fused (`runtime/executors/fusion.py`).
+    - `folds`: whether constants are folded (`runtime/executors/constant_folding.py`).
     """
 
     device: Device
@@ -114,7 +116,7 @@ class DeviceState:
 
     @property
     def is_watched(self) -> bool:
-        """Whether an observer needs each node to be computed separately and in order."""
+        """Whether each node must be computed separately and in order, because it is measured or dry-run."""
         return self.measurements is not None or self.guesses is not None
 
 
@@ -122,11 +124,11 @@ class DeviceState:
 class Instruction:
     """One node of a program.
 
-    `inputs` are positions in the program's store; `reads_ref[i]` is true if input i is a variable whose value is needed. The
-    node writes `output_count` positions from `outputs` on.
+    `inputs` are positions in the program's store; `reads_ref[i]` is true if input i is a reference variable whose value the
+    kernel needs. The node writes `output_count` positions from `outputs` on.
 
-    The kernel's `compute` checks the size of its outputs, but its `direct` form does not: its callers must use `allocation`, if
-    it is not None. `is_late` means that the node reads variables again when it computes (`reads_after_update.py`).
+    The kernel's `compute` checks the size of its outputs. Its `direct` form does not: callers must use the check `allocation`,
+    if it is not None. `is_late` means that the node reads variables again when it computes (`reads_after_update.py`).
     """
 
     node: Node
@@ -142,7 +144,7 @@ class Instruction:
     is_late: bool = False
 
     def compute(self, values: Sequence[Any]) -> Sequence[Any]:
-        """Return the outputs for these input values; a variable is replaced by its value where the kernel needs it."""
+        """Return the outputs for these inputs. A reference variable is replaced by its value if the kernel needs the value."""
         if True in self.reads_ref:
             values = [read_variable(v) if is_read else v for v, is_read in zip(values, self.reads_ref, strict=True)]
         if self.context is not None:
@@ -155,7 +157,7 @@ class Instruction:
 
 
 def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """Return the kernel's direct form if it has one and the output is small enough, else the instruction's `compute`."""
+    """Return a function like `instruction.compute` that uses the kernel's direct form, if there is one, for small outputs."""
     function, allocation, compute = instruction.kernel.direct, instruction.allocation, instruction.compute
     if function is None or any(instruction.reads_ref) or instruction.output_count != 1 or len(instruction.inputs) not in (1, 2):
         return compute
@@ -181,18 +183,14 @@ def direct_compute(instruction: Instruction) -> Callable[[Sequence[Any]], Sequen
 
 NUMBERS = frozenset((FLOAT, DOUBLE, INT32, INT64))
 """Types for which numpy scalars support Python's operators."""
-_OPERATORS: dict[Any, Any] = {
-    np.add: operator.add,
-    np.subtract: operator.sub,
-    np.multiply: operator.mul,
-}
+_OPERATORS: dict[Any, Any] = {np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul}
 
 
 def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
     """Return the direct form of a kernel with two inputs.
 
-    For numbers it is Python's operator, if numpy's function has one: the result is the same, and scalars take a tenth of the
-    time.
+    For numbers, Python's operator replaces numpy's function, if there is one: it has the same result, and for scalars it takes
+    a tenth of the time.
     """
     function: Any = instruction.kernel.direct
     if instruction.attrs.get("T") in NUMBERS:
@@ -201,12 +199,12 @@ def direct_binary(instruction: Instruction) -> Callable[[Any, Any], Any]:
 
 
 _KERNELS_RAISE = (ValueError, TypeError, ArithmeticError, AttributeError)
-"""Errors of a kernel's direct form after which `compute` is tried: it returns a better result or raises TensorFlow's error."""
+"""Errors of a kernel's direct form after which `compute` is called, which has a result or raises TensorFlow's error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The instructions of one device, in the order of its graph, and the size of its store."""
+    """The instructions of one device, in the order of its graph, and the number of positions of its store."""
 
     state: DeviceState
     graph: Graph
@@ -215,7 +213,7 @@ class Program:
 
 
 def needs_dataflow(programs: Sequence[Program]) -> bool:
-    """Whether a program has control flow, or ops that may wait for others, so that no order can be fixed beforehand."""
+    """Whether no order can be fixed beforehand, because a program has control flow or ops that may wait."""
     return any(
         instruction.kernel.may_wait or instruction.node.op in CONTROL_FLOW
         for program in programs
@@ -224,7 +222,7 @@ def needs_dataflow(programs: Sequence[Program]) -> bool:
 
 
 def output_count_error(node: Node, count: int) -> InternalError:
-    """Return the error for a node that returned the wrong number of outputs; for too few, it has TensorFlow's text."""
+    """Return the error for a node with the wrong number of outputs; if there are too few, it has TensorFlow's text."""
     expected = len(node.signature.output_dtypes)
     if count < expected:
         return InternalError(f"Missing {count}-th output from {node_tag(node.name)}")
@@ -281,28 +279,16 @@ def build_program(
     Raises UnimplementedError for an op without a numpy kernel. Raises InvalidArgumentError if TensorFlow has no kernel for the
     op, or its kernel does not accept the attrs.
     """
-    starts: list[int] = []
-    size = 0
-    for node in graph.nodes:
-        starts.append(size)
-        size += max(1, len(node.signature.output_dtypes))
+    starts = [0, *accumulate(max(1, len(node.signature.output_dtypes)) for node in graph.nodes)]
     full: dict[tuple[int, int], tuple[Attrs, AllocationCheck | None, Kernel]] = {}
     instructions = []
     late = find_late_reads(graph, state.device.name) if state.guesses is None else {}
     for node in graph.nodes:
-        kernel = kernels.get(node.op)
-        if kernel is None and node.op in graph.functions:
-            from placesim.ops.kernels.functional import calling  # few graphs call functions by their names
-
-            kernel = calling(node.op)
-        if kernel is None:
-            raise _missing_kernel(graph, node, state)
-        _check_kernel_exists(graph, node, state)
+        own = _kernel_of(graph, node, kernels, state)
         alike = (id(node.signature), id(node.attrs))
-        found = full.get(alike)
-        if found is None:
-            found = full[alike] = _prepared(graph, node, kernel, state)
-        attrs, allocation, kernel = found
+        if alike not in full:
+            full[alike] = _prepared(graph, node, own, state)
+        attrs, allocation, kernel = full[alike]
         if node.id in late:
             kernel = read_late(kernel, late[node.id], state.resources)
         if state.guesses is not None:
@@ -325,11 +311,23 @@ def build_program(
                 is_late=node.id in late,
             )
         )
-    return Program(state, graph, tuple(instructions), size)
+    return Program(state, graph, tuple(instructions), starts[-1])
+
+
+def _kernel_of(graph: Graph, node: Node, kernels: Mapping[str, Kernel], state: DeviceState) -> Kernel:
+    kernel = kernels.get(node.op)
+    if kernel is None and node.op in graph.functions:
+        from placesim.ops.kernels.functional import calling  # few graphs have nodes whose op is a function's name
+
+        kernel = calling(node.op)
+    if kernel is None:
+        raise _missing_kernel(graph, node, state)
+    _check_kernel_exists(graph, node, state)
+    return kernel
 
 
 def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> tuple[Attrs, AllocationCheck | None, Kernel]:
-    """Return the parts that equal nodes share: attrs, the check of output sizes, and the kernel with this check."""
+    """Return attrs, the check of output sizes, and the kernel with this check; nodes with equal attrs share them."""
     attrs = graph.kernel_attrs(node)
     problem = int32_problem(node.op, attrs)
     if problem is not None:
@@ -345,7 +343,7 @@ def _prepared(graph: Graph, node: Node, kernel: Kernel, state: DeviceState) -> t
 
 
 def _densified(graph: Graph, node: Node, attrs: dict[str, Any], state: DeviceState) -> Attrs:
-    """Return a constant's attrs with its value as a full array, even if it repeats one element."""
+    """Return a constant's attrs with its value as a contiguous array, even if it is one element repeated."""
     tensor: TensorValue = attrs["value"]
     if not tensor.array.flags.c_contiguous:
         if not state.memory.has_room(tensor_bytes(tensor.array.shape, tensor.dtype)):
@@ -376,16 +374,10 @@ def _context(
     step_resources: dict[str, Any],
     call_function: Callable[..., Sequence[Any]] | None,
 ) -> KernelContext:
-    return KernelContext(
-        node.name,
-        state.device.name,
-        state.resources,
-        state.node_states.setdefault(node.name, {}),
-        step_resources,
-        None if call_function is None else partial(call_function, instantiation_of(node)),
-        tuple(graph.nodes[i].name for i in node.input_nodes),
-        state.files,
-    )
+    own = state.node_states.setdefault(node.name, {})
+    call = None if call_function is None else partial(call_function, instantiation_of(node))
+    inputs = tuple(graph.nodes[i].name for i in node.input_nodes)
+    return KernelContext(node.name, state.device.name, state.resources, own, step_resources, call, inputs, state.files)
 
 
 def _missing_kernel(graph: Graph, node: Node, state: DeviceState) -> PlacesimError:
@@ -400,7 +392,7 @@ def _missing_kernel(graph: Graph, node: Node, state: DeviceState) -> PlacesimErr
 
 
 def _check_kernel_exists(graph: Graph, node: Node, state: DeviceState) -> None:
-    """Raise an error if TensorFlow has no kernel. The placer guarantees one except for remote tasks and rewritten ops."""
+    """Raise an error if TensorFlow has no kernel for a node: the placer does not check remote tasks and rewritten ops."""
     signature = node.signature
     if signature.definition is None or not graph.registry.kernels(node.op):
         return
@@ -410,7 +402,7 @@ def _check_kernel_exists(graph: Graph, node: Node, state: DeviceState) -> None:
 
 
 def find_cached(graph: Graph, node: Node, device_type: str) -> Any:
-    """Return the kernel registration that runs a node. Each signature is looked up only once."""
+    """Return the registration of the kernel that runs a node; results are cached by signature."""
     cache = _FOUND.setdefault(id(graph.registry), {})
     key = (node.signature, device_type)
     if key not in cache:
@@ -422,7 +414,7 @@ _FOUND: dict[int, dict[Any, Any]] = {}
 
 
 def blame(error: OpError, graph: Graph, node: Node, device: str) -> OpError:
-    """Return the error as TensorFlow shows it: the node at the end of the text, and node, device and location as data."""
+    """Return an error with the node at the end of its text, as in TensorFlow, and with node, device and location as data."""
     if error.node is not None:
         return error
     location: Location | None = graph.location(node)

@@ -1,8 +1,8 @@
-"""Nodes that run after an update of a reference variable with an earlier read of it as input: they see the update.
+"""Nodes whose input is an earlier read of a reference variable, but that run after an update of it: they see the new value.
 
-`w.value()` is an Identity that passes on the variable's memory, which updates change in place. A node may depend on an update,
-by data or control edges, although its input comes from the older Identity. It therefore computes with the new value. Found by
-experiment with TensorFlow 2.21 on the CPU. `SyncReplicasOptimizer` relies on this to return the step number after its update.
+`w.value()` is an Identity that passes on the variable's memory, which updates change in place. So a node that reads this
+Identity, and that depends on an update by data or control edges, computes with the new value. Found by experiment with
+TensorFlow 2.21 on the CPU. `SyncReplicasOptimizer` relies on this to return the step number after its update.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from placesim.graph.graph import Graph, Node
 from placesim.ops.categories import REF_VARIABLES
-from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, ResourceHandle, ResourceManager
+from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
 from placesim.ops.kernels.kernel import Kernel
 
 LateReads = Mapping[int, Mapping[int, ResourceHandle]]
-"""Variables to read again, by node and input position."""
+"""Variables whose values a node reads again when it runs, by node and input position."""
 
 
 def find_late_reads(graph: Graph, device: str) -> LateReads:
-    """Return the nodes of one device's partition that read a variable again."""
+    """Return the nodes of a partition on `device` that read a variable again when they run."""
     variables = [node for node in graph.nodes if node.op in REF_VARIABLES]
     if not variables:
         return {}
@@ -37,8 +37,7 @@ def find_late_reads(graph: Graph, device: str) -> LateReads:
         updates = [node for node in users if True in node.signature.input_is_ref and True in node.signature.output_is_ref]
         if not reads or not updates:
             continue
-        name, container = variable.attrs.get("shared_name") or variable.name, variable.attrs.get("container") or "localhost"
-        handle = ResourceHandle(device, container, name, REF_VARIABLE_TYPE, variable.attrs["dtype"])
+        handle = variable_handle(variable, device)
         for late in _after(updates, readers):
             for position, source in enumerate(late.input_nodes):
                 if source in reads:
@@ -46,8 +45,15 @@ def find_late_reads(graph: Graph, device: str) -> LateReads:
     return found
 
 
+def variable_handle(node: Node, device: str) -> ResourceHandle:
+    """Return the handle under which a device keeps the variable that a node makes."""
+    attrs = node.attrs
+    name, container = attrs.get("shared_name") or node.name, attrs.get("container") or "localhost"
+    return ResourceHandle(device, container, name, VARIABLE_OPS[node.op], attrs["dtype"])
+
+
 def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> list[Node]:
-    """Return all nodes that depend on the given ones."""
+    """Return all nodes that depend on an update."""
     seen: dict[int, Node] = {}
     waiting = list(updates)
     while waiting:
@@ -59,7 +65,7 @@ def _after(updates: Sequence[Node], readers: Mapping[int, Sequence[Node]]) -> li
 
 
 def read_late(kernel: Kernel, handles: Mapping[int, ResourceHandle], resources: ResourceManager) -> Kernel:
-    """Return a kernel that reads the variables when it computes."""
+    """Return a kernel that uses the values that the variables have when it computes; `handles` are by input position."""
     compute = kernel.compute
 
     def with_new_values(inputs: Sequence[Any], *rest: Any) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""Conversion of scalar resources and variants to arrays of objects, for kernels that move elements."""
+"""Conversion of scalar resources and variants to arrays of objects, for kernels that take arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.ops.kernels.kernel import Kernel, Trait
 
 
 def wrap_scalar_objects(kernel: Kernel, signature: Signature) -> Kernel:
-    """Adapt a kernel with resource or variant inputs to arrays; other kernels are returned unchanged."""
+    """Return a kernel whose resource and variant inputs are converted to arrays, and outputs back."""
     if Trait.TAKES_OBJECTS not in kernel.traits:
         return kernel
     is_object = [dtype in (RESOURCE, VARIANT) for dtype in signature.input_dtypes]

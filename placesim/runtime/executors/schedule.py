@@ -1,4 +1,4 @@
-"""A fixed order of all nodes, determined before a step runs, and the last use of each value in it."""
+"""Order of all nodes that is fixed before a step runs, and the last reader of each value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from placesim.runtime.executors.program import Program, TransferKey, transfer_ke
 
 
 class Schedule:
-    """The nodes of all programs in one order that respects every edge, including those from sends to receives.
+    """The nodes of all programs in an order that respects every edge and runs each send before its receive.
 
-    `order` is given if it is known already; then it may lack nodes of programs that run in other processes.
+    A caller may give an `order`, which may lack nodes that run in other processes.
     """
 
     def __init__(self, programs: Sequence[Program], order: Sequence[tuple[int, int]] | None = None) -> None:
@@ -24,7 +24,7 @@ class Schedule:
 
 
 def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
-    """Return pairs of partition and node in execution order. Of the nodes with available inputs, the smallest runs first."""
+    """Return pairs of partition and node in execution order: nodes run in the order in which their inputs become available."""
     waiting = [[len(node.input_nodes) + len(node.control_inputs) for node in graph.nodes] for graph in graphs]
     receives: dict[TransferKey, tuple[int, int]] = {}
     for number, graph in enumerate(graphs):
@@ -40,7 +40,7 @@ def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
         order.append((number, index))
         following = [(number, consumer) for consumer in consumers[number][index]]
         node = graphs[number].nodes[index]
-        if node.op in SENDS and transfer_key(node) in receives:  # a graph may hold a send of its own
+        if node.op in SENDS and transfer_key(node) in receives:  # a graph may have a send without a receive
             following.append(receives[transfer_key(node)])
         for pair in following:
             waiting[pair[0]][pair[1]] -= 1
@@ -52,7 +52,7 @@ def schedule_nodes(graphs: Sequence[Graph]) -> list[tuple[int, int]]:
 
 
 def _last_readers(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return for each node the store positions that no later node reads, including its own unread outputs."""
+    """Return for each node the store positions that no later node reads: of its inputs, and of its outputs without readers."""
     read = [bytearray(program.store_size) for program in programs]
     found: dict[tuple[int, int], tuple[int, ...]] = {}
     for number, index in reversed(order):

@@ -1,6 +1,6 @@
-"""A lock for the steps of a session: one step computes at a time, and a waiting one lets others run.
+"""Lock for the steps of a session: one step computes at a time, and a step that waits lets others run.
 
-TensorFlow runs the steps of several threads concurrently, and an op that waits for a queue waits for the other steps.
+TensorFlow runs the steps of several threads concurrently, so that an op may wait until another step fills a queue.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from types import TracebackType
 from placesim.core.errors import CancelledError
 
 _WAIT_SECONDS = 0.05
-"""Seconds that a waiting step sleeps before it looks again: another thread may have changed the condition without a step."""
+"""Maximum seconds that a waiting step sleeps: what it waits for may change without another step."""
 _OWN_THREADS = ("placesim", "Dask-", "IO loop", "Profile", "TCP-Executor", "AsyncProcess", "QueueFeederThread")
-"""Prefixes of the names of threads that run no steps: those of placesim, Dask and multiprocessing."""
+"""Prefixes of the names of threads that start no steps: threads of placesim, Dask and multiprocessing."""
 
 
 class Turns:
@@ -24,9 +24,9 @@ class Turns:
         self._closed = False
         self._is_given_up = False
         self.running = 0
-        """Number of steps that have begun and not ended, including waiting ones."""
+        """Number of steps that have begun and not ended, including steps that wait."""
         self.waiting_node = ""
-        """The node whose step sleeps because nothing else can run, or an empty string."""
+        """Name of the node whose step sleeps because nothing else can run; empty if there is none."""
 
     def __enter__(self) -> Turns:
         self._condition.acquire()
@@ -39,21 +39,21 @@ class Turns:
         self._condition.release()
 
     def give_up(self) -> None:
-        """Mark a step as abandoned, perhaps in a long kernel: closing the session will not wait for its end."""
+        """Note that the caller no longer waits for a running step: `close` will not wait for the end of the step."""
         self._is_given_up = True
 
     def close(self) -> None:
-        """Cancel waiting steps. Waits until the computing step has ended, unless one was abandoned."""
+        """Cancel the steps that wait, after the running step has ended; after `give_up`, do not wait for that."""
         self._closed = True
         if self._condition.acquire(blocking=not self._is_given_up):
             self._condition.notify_all()
             self._condition.release()
 
     def let_others(self, node: str) -> bool:
-        """Let other threads' steps run for a moment; return False if no other thread could start one.
+        """Let the steps of other threads run for a moment; return False if no other thread could start one.
 
-        `node` is the waiting node. If the step is interrupted meanwhile, it stays the `waiting_node`. Raises CancelledError
-        once the session is closed.
+        `node` is the name of the waiting node, and stays the `waiting_node` if the step is interrupted. Raises CancelledError
+        if the session has been closed.
         """
         if not other_threads_may_run_steps():
             return False

@@ -1,12 +1,12 @@
-"""Matrix products of one step with the same right operand and few rows: their early left operands are multiplied at once.
+"""Matrix products with few rows and the same right operand: left operands that exist early are multiplied in one product.
 
 BLAS rearranges the right operand for each product, which takes as long as a product with few rows. An unrolled recurrent layer
-multiplies `x_t`, or `x_t` beside `h_t`, by the same matrix in each of its steps. All `x_t` exist before the first step, so they
-become the rows of one tall product. Each step then multiplies only `h_t` by its rows of the matrix, and adds. The order of
-additions changes, so results differ by rounding.
+multiplies `x_t`, or `x_t` concatenated with `h_t`, by the same matrix in each time step. All `x_t` exist before the first time
+step, so they become the rows of one tall product. Each time step then multiplies only `h_t`, by the matrix's last rows, and
+adds the two results. The order of additions changes, so results differ by rounding.
 
-The executor finds the shared operands when it compiles its steps. A product that turns out not to fit (types, shapes, many
-rows, too little memory) is computed by its own node, with its own errors.
+The executor finds shared operands when it compiles its steps. A product that turns out not to fit (types, shapes, many rows,
+too little memory) is computed by its own node, with its own errors.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ Tensor = np.ndarray[Any, Any]
 Step = Callable[[], None]
 
 THIN_ROWS = 128
-"""Maximum rows of a product that is combined with others: with more rows, the rearrangement costs BLAS relatively little."""
+"""Maximum rows of a product that is combined with others; with more rows, BLAS spends little of its time on rearranging."""
 TALL_ROWS = 512
-"""Rows from which no more parts join a combined product: BLAS has reached its full rate, and results must be stored."""
+"""Number of rows at which a combined product is complete: BLAS has reached its full rate, and results take memory."""
 LARGE_OPERAND = 1 << 14
-"""Minimum elements of a right operand; below it, call overhead dominates."""
+"""Minimum number of elements of a right operand; with fewer, the overhead of calls dominates."""
 _DTYPES = frozenset((np.dtype(np.float32), np.dtype(np.float64)))
 
 
 class Side(NamedTuple):
-    """The first or last parts of a left operand, as store positions."""
+    """The first parts of a left operand or, with `is_end`, the last ones, as store positions."""
 
     parts: tuple[int, ...]
     is_end: bool
 
 
 class ThinProduct(NamedTuple):
-    """A product whose left operand is available early, entirely or partly.
+    """A product whose left operand, or a part of it, is available early.
 
-    `joining` is the ConcatV2 that makes the operand, if it has no other reader. `parts` are its inputs, or the operand alone.
-    `begin` and `end` are the early parts at the two ends.
+    `joining` is the ConcatV2 that makes the left operand, if the product is its only reader. `parts` are the inputs of the
+    ConcatV2, or the left operand alone. `begin` and `end` are the early parts at the two ends.
     """
 
     instruction: Instruction
@@ -55,15 +55,15 @@ class ThinProduct(NamedTuple):
 
     @property
     def sides(self) -> Iterator[Side]:
-        """The ends that have early parts."""
+        """The sides that have early parts."""
         return (side for side in (self.begin, self.end) if side.parts)
 
 
 def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) -> list[tuple[int, list[ThinProduct]]]:
-    """Find the products that share a right operand: lists of two or more in execution order, each with its program's number.
+    """Return groups of products that share a right operand: a program's number, and two or more products in execution order.
 
-    The operand is one tensor, or a variable that each product reads. A value is early if it is computed before the first
-    product.
+    The right operand is one tensor, or a variable that each product reads. A left operand is early if it is computed before the
+    group's first product.
     """
     by_operand: dict[Any, list[int]] = {}
     for number, index in order:
@@ -88,10 +88,10 @@ def find_sharing(programs: Sequence[Program], order: Sequence[tuple[int, int]]) 
 
 
 def _right_operand(program: Program, instruction: Instruction) -> tuple[int, bool, bool]:
-    """Return the key of a right operand.
+    """Return the key of a right operand: its store position, whether it is read from a variable, and whether it is transposed.
 
-    It consists of the store position, whether each product reads it from a variable, and whether it is transposed. A layer
-    reads its variable again at each step, and gets the same tensor unless the variable was assigned in between.
+    A layer reads its variable again in each time step, and gets the same tensor if the variable was not assigned in between.
+    The position is then that of the variable.
     """
     reader = program.instructions[instruction.node.input_nodes[1]]
     reads = reader.node.op == "ReadVariableOp" and not reader.is_late
@@ -105,10 +105,9 @@ def _may_share(instruction: Instruction) -> bool:
 def _thin_product(
     program: Program, index: int, readers: Mapping[int, int], turns: Mapping[int, int], first: int
 ) -> ThinProduct:
-    """Return a product with the parts of its left operand that are available before the first product.
+    """Return a product, with the parts of its left operand that are computed before turn `first`, that of the first product.
 
-    `readers` counts the readers of each store position; `turns` has the position of each node in the order, `first` that of the
-    first product with this right operand.
+    `readers` counts the readers of each store position; `turns` has the turn of each node in the order.
     """
     instruction = program.instructions[index]
     left = program.instructions[instruction.node.input_nodes[0]]
@@ -130,20 +129,20 @@ def _joins_columns(program: Program, instruction: Instruction) -> bool:
 
 
 class ConcatParts(NamedTuple):
-    """Store entry of a ConcatV2's output: the parts, not yet concatenated along the columns."""
+    """Value in the store in place of a ConcatV2's output: the matrices that it would concatenate along the columns."""
 
     parts: tuple[Tensor, ...]
 
 
 class EarlyProducts(NamedTuple):
-    """Store entry with the products of the early parts."""
+    """Value in the store: the right operand, and the products of early parts that are not yet used."""
 
     operand: Tensor
     products: dict[Side, Tensor]
 
 
 class SharedOperand:
-    """Products with a common right operand; keeps their early results in the program's store until the step ends."""
+    """Products with a common right operand; the program's store keeps their early results until the step ends."""
 
     def __init__(self, products: Sequence[ThinProduct], program: Program, store: list[Any]) -> None:
         self._products = products
@@ -154,7 +153,7 @@ class SharedOperand:
         self._last = {side: number for number, thin in enumerate(products) for side in thin.sides}
 
     def join(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """Return the step of a product's ConcatV2, which keeps the parts separate if they fit."""
+        """Return a step for the ConcatV2 of a product, which keeps the parts separate if they fit, and else runs `step`."""
         thin, store = self._products[number], self._store
         assert thin.joining is not None
         output = thin.joining.outputs
@@ -170,7 +169,7 @@ class SharedOperand:
         return join
 
     def multiply(self, number: int, step: Step, dropped: Sequence[int]) -> Step:
-        """Return the step of a product."""
+        """Return a step for a product, which uses early results if the operands fit, and else runs `step`."""
         instruction, store = self._products[number].instruction, self._store
         left, output = instruction.inputs[0], instruction.outputs
 
@@ -189,13 +188,13 @@ class SharedOperand:
         return multiply
 
     def _operand(self, number: int) -> Any:
-        """Return the right operand of a product, in the form `[k, n]` if it is a matrix."""
+        """Return the right operand of a product; if it is a matrix, in the form `[k, n]`."""
         instruction = self._products[number].instruction
         value = self._store[instruction.inputs[1]]
         return value.T if instruction.attrs["transpose_b"] and isinstance(value, np.ndarray) else value
 
     def _parts(self, number: int) -> tuple[Any, ...]:
-        """Return the parts of a product's left operand; none if its ConcatV2 has concatenated them."""
+        """Return the parts of a product's left operand; empty if its ConcatV2 has concatenated them."""
         thin, store = self._products[number], self._store
         left = store[thin.instruction.inputs[0]]
         if isinstance(left, ConcatParts):
@@ -203,7 +202,7 @@ class SharedOperand:
         return tuple([store[position] for position in thin.parts]) if thin.joining is None or left is None else ()
 
     def _fits(self, parts: Sequence[Any], operand: Any) -> bool:
-        """Whether the parts make up a left operand with few rows, and the right operand is large."""
+        """Whether the parts form a left operand with few rows, the right operand is large, and there is enough memory."""
         if not _are_columns(parts, operand) or operand.size < LARGE_OPERAND:
             return False
         rows = len(parts[0])
@@ -222,14 +221,14 @@ class SharedOperand:
         for side in thin.sides:
             early = self._early_product(side, number, operand)
             value = early.copy() if value is None else np.add(value, early, out=value)
-        assert value is not None  # a part is early, or late
+        assert value is not None  # each part is either early or late
         return value
 
     def _early_product(self, side: Side, number: int, operand: Tensor) -> Tensor:
-        """Return the product of the early parts at one end; computed at once with those of later products."""
+        """Return the product of the early parts on one side; it is computed together with those of later products."""
         held: EarlyProducts | None = self._store[self._early]
         value = self._store[self._products[number].instruction.inputs[1]]
-        if held is None or held.operand is not value:  # a variable has been assigned to in between
+        if held is None or held.operand is not value:  # the variable has been assigned since
             held = self._store[self._early] = EarlyProducts(value, {})
         found = held.products
         if side not in found:
@@ -242,7 +241,7 @@ class SharedOperand:
         return found[side] if self._last[side] > number else found.pop(side)
 
     def _blocks(self, side: Side, number: int, operand: Tensor, found: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
-        """Return the early parts of this and later products, at one end and of one width, enough for a tall product."""
+        """Return the early parts of this product and later ones on one side, with equal widths, up to TALL_ROWS rows."""
         blocks: dict[Side, Tensor] = {}
         rows = 0
         for other in range(number, len(self._products)):
@@ -265,7 +264,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _are_columns(parts: Sequence[Any], right: Any) -> bool:
-    """Whether the parts are matrices with equal row counts, and the right operand is a matrix of the same type."""
+    """Whether the parts are matrices with equally many rows, and the right operand is a matrix of the same type."""
     if not isinstance(right, np.ndarray) or right.ndim != 2 or right.dtype not in _DTYPES or not parts:
         return False
     if not all(isinstance(part, np.ndarray) and part.ndim == 2 and part.dtype == right.dtype for part in parts):

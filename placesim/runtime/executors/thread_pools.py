@@ -1,7 +1,7 @@
 """TensorFlow's thread pools: one for running ops concurrently, and one for the work inside an op (section 11).
 
-The first session of a process creates the pool that runs ops; other sessions share it unless they request their own or a named
-one. The threads inside an op (`intra_op`) are shared too; the first session decides their number.
+The first session of a process creates the pool that runs ops. Later sessions share this pool, unless they request a pool of
+their own or a named one. All sessions share the threads inside an op (`intra_op`); the first session decides their number.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ThreadPools:
     def inter_op(self, config: Config, index: int = 0) -> ThreadPoolExecutor | None:
         """Return the pool for a session's ops, or None if they run in the caller's thread.
 
-        `index` chooses an entry of `session_inter_op_thread_pool`. Raises InvalidArgumentError for an index that does not
-        exist, and for an existing named pool that is requested with another size.
+        `index` chooses an entry of `session_inter_op_thread_pool`. Raises InvalidArgumentError if there is no such entry, or if
+        a named pool exists with another size.
         """
         listed = config.session_inter_op_thread_pool
         if listed:
@@ -58,14 +58,14 @@ class ThreadPools:
         return found[1]
 
     def intra_op(self, config: Config) -> IntraOpPool:
-        """Return the pool for the work inside one op; its size is set by the first session (11.2)."""
+        """Return the pool for the work inside one op; the first session determines its size (11.2)."""
         if self._intra_op is None:
             wanted = config.intra_op_parallelism_threads or _from_environment("TF_NUM_INTRAOP_THREADS")
             self._intra_op = IntraOpPool(wanted if wanted > 0 else available_processors())
         return self._intra_op
 
     def close(self) -> None:
-        """End all threads after their current work. No pool can be used afterwards."""
+        """End all threads when their current work is done; no pool can be used afterwards."""
         for pool in (self._shared, *(pool for _, pool in self._named.values())):
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -79,7 +79,7 @@ PROCESS_POOLS = ThreadPools()
 def runs_ops_in_parallel(config: Config) -> bool:
     """Whether a session's ops run concurrently in a pool.
 
-    With the automatic setting (0), all processors go to threads inside an op, and ops run one after another.
+    With the automatic setting (0), ops run one after another, and the threads inside an op use all processors.
     """
     if config.session_inter_op_thread_pool:
         return True

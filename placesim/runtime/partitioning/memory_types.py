@@ -40,7 +40,7 @@ def memory_types(registry: Registry, signature: Signature, device_type: str) -> 
 def _of_args(signature: Signature, args: Sequence[ArgDef], host: Sequence[str], attr: str) -> tuple[bool, ...]:
     found = [arg.name in host or _is_on_host(dtype, True) for arg in args for dtype in arg.dtypes(signature.attrs)]
     asked = signature.attrs.get(attr)
-    # No definition says what this attr holds: one that is no list of numbers asks for nothing.
+    # no definition declares this attr, so its value may be of any type; only a list of integers has an effect
     if isinstance(asked, tuple) and all(index.__class__ is int for index in asked):
         for index in asked:
             if 0 <= index < len(found):

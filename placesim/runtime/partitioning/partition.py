@@ -25,8 +25,8 @@ _EDGE = re.compile(r"^edge_\d+_")
 class Transfer(NamedTuple):
     """A tensor that is copied between devices, or between a device's memory and the host's.
 
-    `producer` and `slot` are the node and output of the client graph that computed it, however often it was copied since. Slot
-    -1 is a control edge.
+    `producer` and `slot` are the node and output of the client graph that computed the tensor, even if it was copied before.
+    Slot -1 is a control edge.
     """
 
     tensor: str
@@ -41,7 +41,7 @@ class Transfer(NamedTuple):
 
 
 def tensor_of(transfer: str) -> str:
-    """Return the name of the tensor that a transfer's name contains."""
+    """Return the tensor's name in the name of a transfer, such as `x` in `edge_3_x`."""
     return _EDGE.sub("", transfer)
 
 
@@ -61,7 +61,7 @@ class Partitions(NamedTuple):
 
 @dataclass(slots=True)
 class _PartNode:
-    """A node of a partition that is being made."""
+    """A node of a partition under construction."""
 
     name: str
     op: str
@@ -76,7 +76,7 @@ class _PartNode:
 
 
 class _Names:
-    """Names of inserted nodes, with numbers: `x/_3` in a direct session, `x_S3` between tasks, `x_G3` inside a task (8.5)."""
+    """Numbered names of inserted nodes (8.5): `x/_3` in a direct session, `x_S3` between tasks, `x_G3` inside a task."""
 
     def __init__(self, infix: str) -> None:
         self._infix = infix
@@ -89,7 +89,7 @@ class _Names:
 
 
 def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
-    """Partition a client graph by device; with several tasks, first by task and then within each.
+    """Partition a client graph by device; if there are several tasks, first by task, and then each part by device.
 
     Raises InvalidArgumentError for a loop over several devices without a loop condition.
     """
@@ -111,7 +111,7 @@ def partition(client: ClientGraph, device_set: DeviceSet) -> Partitions:
 
 
 def _traced(transfer: Transfer, received: Mapping[str, Transfer]) -> Transfer:
-    """Return a transfer with the original producer of its tensor: between tasks, a tensor is copied by way of CPUs."""
+    """Return a transfer with the node that computed its tensor; between tasks, a tensor passes through CPUs."""
     before = received.get(transfer.producer) if transfer.slot >= 0 else None
     return transfer if before is None else transfer._replace(producer=before.producer, slot=before.slot)
 
@@ -218,12 +218,12 @@ class _Partitioner:
     def _cut(
         self, source: Node, slot: int, node: Node, position: int, merge: int | None, is_local: bool
     ) -> tuple[str, _PartNode]:
-        """Insert a send and a receive; return the consumer's new input name and the receive."""
+        """Replace an edge by a send and a receive; return the node's new input name and the receive.
+
+        The receive waits for the send if `is_local`, else for the control loop's `merge`, if there is one.
+        """
         src, dst = self.devices[source.id], self.devices[node.id]
-        out, into = (
-            self.made[self.place(src)] if self.place(src) in self.made else self._open(src),
-            self.made[self.place(dst)],
-        )
+        out, into = (self.made.setdefault(self.place(device), []) for device in (src, dst))
         is_control = slot < 0
         tensor, dtype, send_on_host, recv_on_host = source.name, FLOAT, False, False
         if is_control:
@@ -234,27 +234,14 @@ class _Partitioner:
             send_on_host = self._memory_types(source).outputs[slot]
             recv_on_host = self._memory_types(node).inputs[position]
         attrs = self._transfer_attrs(source, node, src, dst)
-        send = _PartNode(self.names.new(source.name), "_HostSend" if send_on_host else "_Send", {"T": dtype, **attrs}, src)
-        send.inputs = [_input_text(tensor, max(slot, 0), False)]
-        recv = _PartNode(
-            self.names.new(source.name), "_HostRecv" if recv_on_host else "_Recv", {"tensor_type": dtype, **attrs}, dst
-        )
-        send.requested, recv.requested = src.name, dst.name
+        send_op, recv_op = "_HostSend" if send_on_host else "_Send", "_HostRecv" if recv_on_host else "_Recv"
+        sent = [_input_text(tensor, max(slot, 0), False)]
+        send = _PartNode(self.names.new(source.name), send_op, {"T": dtype, **attrs}, src, sent, src.name)
+        recv = _PartNode(self.names.new(source.name), recv_op, {"tensor_type": dtype, **attrs}, dst, [], dst.name)
         out.append(send)
         into.append(recv)
-        self.transfers.append(
-            Transfer(
-                tensor=f"{tensor}:{max(slot, 0)}",
-                src=src.name,
-                dst=dst.name,
-                send=send.name,
-                send_op=send.op,
-                recv=recv.name,
-                recv_op=recv.op,
-                producer=source.name,
-                slot=slot,
-            )
-        )
+        name, ends = f"{tensor}:{max(slot, 0)}", (send.name, send_op, recv.name, recv_op)
+        self.transfers.append(Transfer(name, src.name, dst.name, *ends, source.name, slot))
         if is_local:
             recv.inputs.append("^" + send.name)
         elif merge is not None:
@@ -264,9 +251,6 @@ class _Partitioner:
         identity = _PartNode(self.names.new(source.name), "Identity", {"T": FLOAT}, dst, [recv.name], dst.name)
         into.append(identity)
         return identity.name, recv
-
-    def _open(self, device: Device) -> list[_PartNode]:
-        return self.made.setdefault(self.place(device), [])
 
     def _transfer_attrs(self, source: Node, node: Node, src: Device, dst: Device) -> dict[str, Any]:
         return {
@@ -286,7 +270,10 @@ class _Partitioner:
         return node.op in MERGES and node.name.startswith("_cloop")
 
     def _move_control_flow(self) -> None:
-        """Move each control flow node to its data's device, even outside loops, so that fewer devices take part in a loop."""
+        """Move each control flow node to the device of its data, so that fewer devices take part in a loop.
+
+        Nodes outside loops move too, as in TensorFlow.
+        """
         graph, devices = self.graph, self.devices
         readers = _first_readers(graph)
         for node_id in _depth_first(graph):
@@ -297,21 +284,10 @@ class _Partitioner:
                 devices[node.id] = devices[readers[node.id]]
 
     def _add_control_loops(self) -> None:
-        """Add a control loop, which follows the loop's condition, on each other device of a loop."""
+        """Add a control loop on each device of a loop except the device of its condition; it repeats as often as the loop."""
         frames = find_frames(self.graph)
         conditions = {f.name: node for node in self.graph.nodes if node.op == "LoopCond" and (f := frames[node.id])}
-        extended = self.graph.emptied()
-        for node in self.graph.nodes:
-            extended.add(
-                node.name,
-                node.op,
-                node.attrs,
-                node.input_nodes,
-                node.input_slots,
-                node.control_inputs,
-                node.device,
-                node.location,
-            )
+        extended = self.graph.in_order(list(range(len(self.graph))))  # a copy: its nodes get more control inputs
         loops: dict[tuple[str, str], _ControlLoop] = {}
         crossings: list[tuple[int, tuple[str, str]]] = []
         for node in list(extended.nodes):
@@ -333,7 +309,7 @@ class _Partitioner:
             node = extended.nodes[node_id]
             node.control_inputs = (*node.control_inputs, loops[key].merge)
         for loop in loops.values():
-            loop.connect(extended)
+            extended.nodes[loop.enter].input_nodes = (loop.outer,)
         self.graph = extended
 
     def _add_control_loop(
@@ -370,16 +346,9 @@ class _Partitioner:
         enter, merge, switch, following = (f"_cloop{self.names.new(node.name)}" for _ in range(4))
         attrs = {"T": FLOAT}
         iterations = frame.enter.attrs.get("parallel_iterations", 10)
+        of_frame = {"frame_name": frame.name, "parallel_iterations": iterations, "is_constant": False}
         first = len(graph)
-        graph.add(
-            enter,
-            "Enter",
-            {"T": FLOAT, "frame_name": frame.name, "parallel_iterations": iterations, "is_constant": False},
-            (first,),
-            (0,),
-            (),
-            device.name,
-        )
+        graph.add(enter, "Enter", attrs | of_frame, (first,), (0,), (), device.name)
         graph.add(merge, "Merge", {"T": FLOAT, "N": 2}, (first, first + 3), (0, 0), (), device.name)
         graph.add(switch, "Switch", attrs, (first + 1, condition.id), (0, 0), (), device.name)
         graph.add(following, "NextIteration", attrs, (first + 2,), (1,), (), device.name)
@@ -389,15 +358,12 @@ class _Partitioner:
 
 @dataclass(slots=True)
 class _ControlLoop:
-    """A loop of dummy nodes; `enter` reads `outer`, which is a constant or the merge of the enclosing loop."""
+    """A loop of dummy nodes, by their ids; `enter` reads `outer`: a constant, or the merge of the enclosing control loop."""
 
     enter: int
     merge: int
     switch: int
     outer: int = -1
-
-    def connect(self, graph: Graph) -> None:
-        graph.nodes[self.enter].input_nodes = (self.outer,)
 
 
 _FOLLOWING_CONSUMER = ("Enter", *NEXT_ITERATIONS)
@@ -412,7 +378,7 @@ def _input_text(name: str, slot: int, is_control: bool) -> str:
 
 
 def _first_readers(graph: Graph) -> dict[int, int]:
-    """Return the first node that reads each node's data, in the order of edges."""
+    """Return for each node the first node that reads its data, in the order of edges."""
     found: dict[int, int] = {}
     for node in graph.nodes:
         for i in node.input_nodes:
@@ -421,7 +387,10 @@ def _first_readers(graph: Graph) -> dict[int, int]:
 
 
 def _depth_first(graph: Graph) -> Iterable[int]:
-    """Yield node ids in the order of TensorFlow's depth-first search: sources last to first, consumers by edge, reversed."""
+    """Yield node ids in the order of TensorFlow's depth-first search.
+
+    The search begins at the last node without inputs, and visits the last consumer of a node first.
+    """
     consumers = graph.consumers()
     visited = bytearray(len(graph))
     stack = [node.id for node in graph.nodes if not node.input_nodes and not node.control_inputs]

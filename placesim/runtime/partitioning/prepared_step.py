@@ -1,4 +1,4 @@
-"""A prepared step: the part of the placed graph that its feeds and fetches need, with its partitions; and its results."""
+"""A step's request, the prepared step (the part of the placed graph that the request needs, partitioned), and its results."""
 
 from __future__ import annotations
 
@@ -32,14 +32,17 @@ class StepResult:
 
 
 class StepRequest(NamedTuple):
-    """The tensors that a step feeds and fetches, and the nodes that it only runs, by the ids of one graph."""
+    """The tensors that a step feeds and fetches, and its targets (nodes that it only runs); all ids are of one graph."""
 
     feeds: tuple[TensorRef, ...]
     fetches: tuple[TensorRef, ...]
     targets: tuple[int, ...]
 
     def in_graph(self, own: Graph, other: Graph) -> StepRequest:
-        """Translate the request to another graph by node names. Raises OutOfRangeError for an output that no longer exists."""
+        """Return the request with the ids of `other`, where nodes have the same names as in `own`.
+
+        Raises OutOfRangeError for an output that a node of `other` lacks.
+        """
 
         def renumber(node_id: int) -> int:
             return other.ids[own.nodes[node_id].name]
@@ -58,7 +61,7 @@ class StepRequest(NamedTuple):
 
 
 def make_step_request(feeds: Iterable[TensorRef], fetched: Iterable[RequestedName]) -> StepRequest:
-    """Return the request of resolved feeds and fetches, by the ids of the graph in which they were resolved."""
+    """Return the request for resolved feeds and fetches; a fetch without a tensor is a target."""
     listed = list(fetched)
     tensors = tuple(f.tensor for f in listed if f.tensor is not None)
     return StepRequest(tuple(feeds), tensors, tuple(f.node for f in listed if f.tensor is None))

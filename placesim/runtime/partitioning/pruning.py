@@ -1,6 +1,6 @@
-"""Pruning of a placed graph for a step: feeds become `_Arg` nodes, fetches `_Retval` nodes, and the rest is removed (8.11).
+"""Pruning of a placed graph for a step (8.11): `_Arg` nodes replace feeds, `_Retval` nodes take fetches, and other nodes go.
 
-Small constants that several devices read are then copied to each of them (8.13).
+Small constants that several devices read are then copied to each of these devices (8.13).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from placesim.placement.collectives import replace_collectives
 from placesim.placement.placer import PlacedGraph, Placement
 
 MAX_REPLICATED_ELEMENTS = 16
-"""Maximum elements of a constant that is copied; larger ones are sent."""
+"""Maximum number of elements of a constant that is copied; larger constants are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientGraph:
     """The nodes that a step runs, in the runtime's order, with their devices.
 
-    `feeds[i]` is the tensor of `_Arg` i and `fetches[i]` that of `_Retval` i, both sorted by tensor name.
+    `feeds[i]` is the name of the tensor that `_Arg` i provides, and `fetches[i]` the name of the tensor that `_Retval` i takes.
+    Both are sorted.
     """
 
     graph: Graph
@@ -34,20 +35,17 @@ class ClientGraph:
     fetches: tuple[str, ...] = ()
 
     def placed(self, placement: PlacedGraph) -> ClientGraph:
-        """Return this graph with the devices of a placement."""
+        """Return this graph with the devices of a placement, and with small constants copied."""
         devices: list[Device] = [device for device in placement.devices if device is not None]
         return replicate_constants(ClientGraph(self.graph, devices, self.feeds, self.fetches), placement.device_set)
 
 
 def prune(
-    placement: Placement,
-    feeds: Iterable[TensorRef] = (),
-    fetches: Iterable[TensorRef] = (),
-    targets: Iterable[int] = (),
+    placement: Placement, feeds: Iterable[TensorRef] = (), fetches: Iterable[TensorRef] = (), targets: Iterable[int] = ()
 ) -> ClientGraph:
-    """Return the part of a placed graph that fetches and targets need, without nodes replaced by feeds.
+    """Return the part of a placed graph that fetches and targets need if the `feeds` are given.
 
-    Raises NotFoundError for a feed, fetch or target that is a replaced collective, and the errors of `replace_collectives`.
+    Raises the errors of `replace_collectives`, and NotFoundError for a feed, fetch or target that it replaced.
     """
     placed = replace_collectives(placement)
     if placed is not placement:
@@ -64,7 +62,7 @@ def prune_unplaced(
     fetches: Iterable[TensorRef] = (),
     targets: Iterable[int] = (),
 ) -> ClientGraph:
-    """Prune a graph before placement: only arguments and results have a device, and they get the last numbers (9.4)."""
+    """Prune a graph before its placement (9.4): only arguments and results have devices, and they come last."""
     client = _prune(PlacedGraph(graph, device_set, graph.runtime_order(), [None] * len(graph)), feeds, fetches, targets)
     client.graph.runtime_ids = list(range(2, 2 + len(client.graph)))
     return client
@@ -74,7 +72,7 @@ _NO_TARGET = "PruneForTargets: Some target nodes not found: {}"
 
 
 def _renumbered(refs: Iterable[TensorRef], before: PlacedGraph, after: PlacedGraph, complaint: str) -> list[TensorRef]:
-    """Translate tensors of a graph to the graph that replaces it. Raises NotFoundError for a removed node."""
+    """Return tensors of the graph `before` as tensors of the graph `after`. Raises NotFoundError for a removed node."""
     found = []
     for ref in refs:
         name = before.graph.nodes[ref.node].name
@@ -102,7 +100,7 @@ def _prune(
     arg_ids = {ref: len(order) + index for index, (_, ref) in enumerate(by_name)}
     for node_id in order:
         node = graph.nodes[node_id]
-        _check_fed_refs(graph, node, fed, arg_ids, len(order))
+        _check_fed_refs(graph, node, fed)
         refs = [
             (arg_ids[r], 0) if (r := TensorRef(i, s)) in fed else (ids[i], s)
             for i, s in zip(node.input_nodes, node.input_slots, strict=True)
@@ -110,16 +108,8 @@ def _prune(
         control = tuple(
             next(arg_ids[r] for r in fed if r.node == i) if i in fed_placeholders else ids[i] for i in node.control_inputs
         )
-        result.add(
-            node.name,
-            node.op,
-            node.attrs,
-            tuple(i for i, _ in refs),
-            tuple(s for _, s in refs),
-            control,
-            node.device,
-            node.location,
-        )
+        inputs, slots = tuple(i for i, _ in refs), tuple(s for _, s in refs)
+        result.add(node.name, node.op, node.attrs, inputs, slots, control, node.device, node.location)
         kept.append(devices[node_id])  # type: ignore[arg-type]
     for index, (_, ref) in enumerate(by_name):
         node = graph.nodes[ref.node]
@@ -135,10 +125,8 @@ def _prune(
     return ClientGraph(result, kept, tuple(n for n, _ in by_name), tuple(n for n, _ in fetched))
 
 
-def _check_fed_refs(
-    graph: Graph, node: Node, fed: Mapping[TensorRef, int], arg_ids: Mapping[TensorRef, int], first: int
-) -> None:
-    """Raise InvalidArgumentError if a value is fed to a reference input; `first` is the id of argument 0."""
+def _check_fed_refs(graph: Graph, node: Node, fed: Mapping[TensorRef, int]) -> None:
+    """Raise InvalidArgumentError if a value is fed to a reference input of the node; `fed` has the index of each argument."""
     for position, (i, slot) in enumerate(zip(node.input_nodes, node.input_slots, strict=True)):
         ref = TensorRef(i, slot)
         if ref in fed and node.signature.input_is_ref[position]:
@@ -147,17 +135,13 @@ def _check_fed_refs(
             raise node_error(
                 graph,
                 node,
-                f"Input {position} of node {node.name} was passed {dtype} from _arg_{source.name}_{slot}_"
-                f"{arg_ids[ref] - first}:0 incompatible with expected {dtype}_ref.",
+                f"Input {position} of node {node.name} was passed {dtype} from _arg_{source.name}_{slot}_{fed[ref]}:0 "
+                f"incompatible with expected {dtype}_ref.",
             )
 
 
 def _needed(
-    graph: Graph,
-    fed: dict[TensorRef, int],
-    fed_placeholders: set[int],
-    fetches: Sequence[TensorRef],
-    targets: Iterable[int],
+    graph: Graph, fed: dict[TensorRef, int], fed_placeholders: set[int], fetches: Sequence[TensorRef], targets: Iterable[int]
 ) -> bytearray:
     needed = bytearray(len(graph))
     waiting = deque(ref.node for ref in fetches if ref not in fed)
@@ -180,7 +164,7 @@ def _needed(
 
 def replicate_constants(client: ClientGraph, device_set: DeviceSet) -> ClientGraph:
     """Copy each small constant on a CPU to every other CPU that reads it (8.13)."""
-    # in 1.15 each CPU that reads one receives it (13.11)
+    # in TensorFlow 1.15, each CPU that reads such a constant receives it instead (13.11)
     if not client.graph.registry.rules.copies_constants:
         return client
     consumers = client.graph.consumers()
@@ -205,7 +189,7 @@ def _host(device: Device) -> str:
 
 
 def _with_copies(client: ClientGraph, copies: dict[int, list[str]], device_set: DeviceSet) -> ClientGraph:
-    """Return the graph with the copied constants replaced by their copies, which follow all other nodes."""
+    """Replace each constant in `copies` by a copy for each of its CPUs; the copies follow all other nodes."""
     old = client.graph
     graph = old.emptied()
     kept = [node for node in old.nodes if node.id not in copies]

@@ -1,24 +1,24 @@
-"""Requests of a step, checked against the graph: names of fetches and feeds become tensors, targets and arrays."""
+"""Checks of a step's request against the graph: names of fetches and feeds become tensors and targets, and values arrays."""
 
 from __future__ import annotations
 
 import math
 import os
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from placesim.core.dtypes import BOOL, DOUBLE, STRING, DataType
-from placesim.core.errors import GraphBuildError, Location, OpError, PlacesimError, RequestError
+from placesim.core.errors import GraphBuildError, OpError, PlacesimError, RequestError
 from placesim.core.files.access import FileAccess
 from placesim.core.files.reader import open_file
 from placesim.core.suggestions import near_words
-from placesim.graph.graph import Graph, TensorRef, split_tensor_name
+from placesim.graph.graph import Graph, Node, TensorRef, split_tensor_name
 from placesim.graph.session_steps import Feed, Fetch, FileFeed, GeneratedFeed
 from placesim.ops.categories import PLACEHOLDERS
+from placesim.ops.kernels.shapes import Dims
 from placesim.ops.process.memory_limit import AllocationRefusal, check_room, out_of_memory
 
 _MOST_SHOWN = 80
@@ -36,7 +36,8 @@ class RequestedName(NamedTuple):
 def resolve_fetch(graph: Graph, fetch: Fetch, bare_is_target: bool = False) -> RequestedName:
     """Resolve a fetch by name. Raises TensorFlow's RequestError for an unknown tensor or operation.
 
-    A name without output number means the first output, if there is one and `bare_is_target` is false.
+    A name without an output number means the first output. With `bare_is_target`, or if the node has no outputs, it is a
+    target.
     """
     if fetch.name[:1] == "^":
         fetch = fetch._replace(name=fetch.name[1:])
@@ -65,7 +66,7 @@ def _unknown(graph: Graph, fetch: Fetch, name: str) -> PlacesimError:
 
 
 def _missing_tensor(graph: Graph, tensor: str, op: str) -> str:
-    """TensorFlow's sentences for a tensor name `op:slot` without a tensor."""
+    """Return TensorFlow's sentences for a name `op:slot` that is not a tensor of the graph."""
     node_id = graph.ids.get(op)
     exists = "does not exist in the graph."
     if node_id is not None:
@@ -74,21 +75,17 @@ def _missing_tensor(graph: Graph, tensor: str, op: str) -> str:
 
 
 def nearest_names(graph: Graph, name: str) -> tuple[str, ...]:
-    """Return a line of help with the nodes of the most similar names, or nothing."""
+    """Return a line of help with the most similar node names; empty if there are none."""
     close = near_words(name, graph.ids, 3, 0.6)
     return (f"did you mean {' or '.join(close)}?",) if close else ()
 
 
 def _refuse(graph: Graph, location: int, message: str) -> RequestError:
-    return RequestError(message, location=_location(graph, location))
-
-
-def _location(graph: Graph, location: int) -> Location | None:
-    return graph.located(location)
+    return RequestError(message, location=graph.located(location))
 
 
 def default_fetches(graph: Graph, only_targets: bool = False) -> list[RequestedName]:
-    """Return every output of every node without readers, in graph order; a node without outputs is a target."""
+    """Return all outputs of all nodes without readers, in graph order; nodes without outputs are targets."""
     found = []
     for node in graph.sinks():
         count = 0 if only_targets else len(node.signature.output_dtypes)
@@ -101,7 +98,7 @@ def default_fetches(graph: Graph, only_targets: bool = False) -> list[RequestedN
 
 
 def resolve_feed(graph: Graph, feed: Feed, directory: Path, files: FileAccess) -> tuple[TensorRef, np.ndarray[Any, Any]]:
-    """Return the tensor of a feed, and its value as an array of the tensor's type; a file is relative to `directory`.
+    """Return the tensor of a feed, and its value as an array of the tensor's type; file names are relative to `directory`.
 
     Raises PermissionDeniedError for a file that the graph may not read. Raises TensorFlow's RequestError for an unknown tensor,
     or for a type or shape that does not fit.
@@ -131,7 +128,7 @@ def _load(graph: Graph, feed: Feed, dtype: DataType, directory: Path, files: Fil
         try:
             path = files.readable(directory / value.path)
         except OpError as error:
-            error.location = _location(graph, feed.location)
+            error.location = graph.located(feed.location)
             raise
         return load_npy(path, lambda text: _refuse(graph, feed.location, text))
     if isinstance(value, GeneratedFeed):
@@ -146,7 +143,7 @@ def _load(graph: Graph, feed: Feed, dtype: DataType, directory: Path, files: Fil
             raise _refuse(graph, feed.location, f"Cannot feed {feed.tensor}: {error.message}") from None
         except (AllocationRefusal, MemoryError):
             refusal = out_of_memory(value.shape, dtype.name)
-            refusal.location = _location(graph, feed.location)
+            refusal.location = graph.located(feed.location)
             refusal.node = split_tensor_name(feed.tensor)[0]
             raise refusal from None
     return value
@@ -190,7 +187,7 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
         raise ValueError("unknown format version")
     shape, is_fortran, dtype = _read_header(reader, file)
     wanted = math.prod(shape) * dtype.itemsize
-    # looked at before the memory is asked for
+    # compared before memory of the size that the header gives is allocated
     there = os.fstat(file.fileno()).st_size - file.tell()
     data = file.read(wanted) if 0 <= wanted <= there else b""
     if len(data) != wanted:
@@ -199,11 +196,11 @@ def _read_npy(file: BinaryIO) -> np.ndarray[Any, Any]:
 
 
 def _read_header(reader: Any, file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Return shape, order and type from a header. Raises ValueError unless it is an array of numbers."""
+    """Return shape, order and type from a header. Raises ValueError if the array's elements are not single numbers."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of headers that Python 2 wrote, which are read all the same
+        with warnings.catch_warnings(action="ignore"):  # numpy warns of headers that Python 2 wrote
             shape, is_fortran, dtype = reader(file)
-    except Exception:  # it is a literal of Python; what its parser raises is documented nowhere, and may name addresses
+    except Exception:  # a header is a Python literal; the errors of its parser are not documented, and may name addresses
         raise ValueError("invalid header") from None
     if dtype.hasobject:
         raise ValueError("Python objects")
@@ -219,7 +216,7 @@ def generate(generated: GeneratedFeed, dtype: DataType) -> np.ndarray[Any, Any]:
 
     Raises GraphBuildError for integers without `maxval`, or with one not above `minval`, as `tf.random.uniform` does.
     """
-    # numpy takes no negative seed: its 64 bits stand for it, as in TensorFlow's own generators
+    # numpy takes no negative seed; like TensorFlow's generators, use the seed's 64 bits as an unsigned number
     seed = generated.seed if generated.seed is None or generated.seed >= 0 else generated.seed & 0xFFFFFFFFFFFFFFFF
     rng = np.random.Generator(np.random.PCG64(seed))
     figures, shape = generated.figures, generated.shape
@@ -248,7 +245,7 @@ def _whole_numbers(generated: GeneratedFeed, dtype: DataType, rng: np.random.Gen
 
 
 def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarray[Any, Any]:
-    """Return `np.asarray(value, dtype)` as `Session.run` does. Raises RequestError if that changes the kind of value."""
+    """Convert a value as `Session.run` does, with `np.asarray(value, dtype)`. Raises RequestError for another kind of value."""
     if dtype is STRING:
         return _string_array(value)
     try:
@@ -258,11 +255,8 @@ def _convert(graph: Graph, feed: Feed, dtype: DataType, value: Any) -> np.ndarra
     if array.dtype == dtype.numpy:
         return array
     if array.dtype.kind in "OSU" or not _same_kind(array.dtype, dtype):
-        raise _refuse(
-            graph,
-            feed.location,
-            f"Cannot feed value of type {array.dtype} for Tensor {_tensor_name(feed)}, which has type {dtype.python_name}",
-        )
+        what = f"value of type {array.dtype} for Tensor {_tensor_name(feed)}, which has type {dtype.python_name}"
+        raise _refuse(graph, feed.location, f"Cannot feed {what}")
     return array.astype(dtype.numpy)
 
 
@@ -286,29 +280,27 @@ def _tensor_name(feed: Feed) -> str:
 
 def _check_shape(graph: Graph, feed: Feed, node_id: int, slot: int, array: np.ndarray[Any, Any]) -> None:
     dims = _static_dims(graph, node_id, slot)
-    if dims is None or (graph.nodes[node_id].op == "Placeholder" and _is_legacy_scalar(graph, dims)):
+    # in graphs of producers before 24, a scalar shape stands for an unknown one
+    is_legacy = graph.versions.get("producer", 24) < 24 and graph.nodes[node_id].op == "Placeholder"
+    if dims is None or (is_legacy and not dims):
         return
     fits = len(dims) == array.ndim and all(want < 0 or want == got for want, got in zip(dims, array.shape, strict=True))
     if not fits:
         wanted = ", ".join("None" if dim < 0 else str(dim) for dim in dims) + ("," if len(dims) == 1 else "")
-        raise _refuse(
-            graph,
-            feed.location,
-            f"Cannot feed value of shape {array.shape} for Tensor {_tensor_name(feed)}, which has shape ({wanted})",
-        )
+        what = f"value of shape {array.shape} for Tensor {_tensor_name(feed)}, which has shape ({wanted})"
+        raise _refuse(graph, feed.location, f"Cannot feed {what}")
 
 
-def _static_dims(graph: Graph, node_id: int, slot: int) -> Sequence[int] | None:
+def declared_dims(node: Node) -> Dims:
+    """Return the shape that a placeholder declares; None if it declares none."""
+    return getattr(node.attrs.get("shape"), "dims", None)
+
+
+def _static_dims(graph: Graph, node_id: int, slot: int) -> Dims:
     """Return the known dimensions of a fed tensor; None if its rank is unknown."""
     node = graph.nodes[node_id]
     if node.op in PLACEHOLDERS and not slot:
-        shape = node.attrs.get("shape")
-        return None if shape is None else shape.dims
+        return declared_dims(node)
     from placesim.runtime.shapes.graph_shapes import GraphShapes
 
     return GraphShapes(graph).shape(TensorRef(node_id, slot))
-
-
-def _is_legacy_scalar(graph: Graph, dims: Sequence[int]) -> bool:
-    """Whether a scalar shape means an unknown one, as in graphs of producers before 24."""
-    return not dims and graph.versions.get("producer", 24) < 24

@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class TransferKind(Enum):
-    """The purpose of a send and its receive."""
+    """Purpose of a pair of a send and a receive."""
 
     TENSOR = "a tensor copied between devices: a transfer"
     HOST = "a tensor copied between device memory and host memory"
@@ -14,7 +14,7 @@ class TransferKind(Enum):
 
 
 def transfer_kind(source: str, target: str, num_bytes: int | None) -> TransferKind:
-    """Return the kind of a transfer from its devices and bytes (None if unknown); only TENSOR transfers are counted."""
+    """Return the kind of a transfer of `num_bytes` bytes (None if unknown); reports count only the kind TENSOR."""
     if source == target:
         return TransferKind.HOST
     return TransferKind.SIGNAL if num_bytes == 0 else TransferKind.TENSOR

@@ -1,4 +1,4 @@
-"""Bytes of a prepared step's transfers, if static shapes determine them."""
+"""Bytes of a prepared step's transfers, as far as static shapes determine them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from placesim.ops.categories import NEXT_ITERATIONS
 from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.partitioning.prepared_step import PreparedStep
 from placesim.runtime.partitioning.pruning import ClientGraph
+from placesim.runtime.partitioning.step_requests import declared_dims
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 
 def transfer_sizes(step: PreparedStep, written: GraphShapes | None = None) -> list[int | None]:
     """Return the bytes of each transfer of a step: 0 for a control edge, None for an unknown shape or element size.
 
-    `written` has the inferred shapes of the original graph, if any: most of them apply in the step too.
+    `written` has the inferred shapes of the whole graph, if the caller has them. They are used if they hold in the step too.
     """
     graph, client = step.placement.graph, step.client
     fed = GraphShapes(client.graph, [_declared_shape(graph, feed) for feed in client.feeds])
-    shared = [written] if written is not None and _holds(written, graph, client) else []
+    shared = [written] if written is not None and _hold_in_step(written, graph, client) else []
     return [_size((*shared, fed), transfer.producer, transfer.slot) for transfer in step.partitions.transfers]
 
 
-def _holds(written: GraphShapes, graph: Graph, client: ClientGraph) -> bool:
-    """Whether a step's tensors have the shapes of the original graph.
+def _hold_in_step(written: GraphShapes, graph: Graph, client: ClientGraph) -> bool:
+    """Whether the shapes of the whole graph hold for the tensors of a step.
 
-    A feed may have another shape than the tensor that it replaces, unless that is a placeholder. Loops are inferred again,
-    since their shapes depend on the entry.
+    They may not hold if a feed replaces another tensor than a placeholder's, since its value may have any shape. The shapes of
+    a graph with loops are always inferred again, as they depend on the node at which the inference enters a loop.
     """
     if graph is not written.graph:
         return False
@@ -52,7 +53,6 @@ def _size(known: tuple[GraphShapes, ...], producer: str, slot: int) -> int | Non
 
 
 def _declared_shape(graph: Graph, tensor: str) -> Dims:
-    """Return the declared shape of a fed tensor, which is that of its placeholder."""
+    """Return the shape that the placeholder of a fed tensor declares; None for any other node."""
     name, _ = split_tensor_name(tensor)
-    shape = graph.node(name).attrs.get("shape") if name in graph.ids else None
-    return getattr(shape, "dims", None)
+    return declared_dims(graph.node(name)) if name in graph.ids else None

@@ -1,6 +1,6 @@
-"""Measured times of kernels: start, end and thread of each run, and the transit times of tensors.
+"""Measured times of kernels and transfers: start, end and thread of each run, and send and arrival of each tensor.
 
-Programs are compiled with kernels that report their times, so a run without measurement has no overhead.
+Programs are compiled with kernels that report their times, so a run without measurements has no overhead.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class RemoteNode(NamedTuple):
 
 
 class TransferPath(NamedTuple):
-    """The path of a tensor between two devices: the tensor, its producer and its readers, as node numbers."""
+    """A tensor's way from one device to another; its producer (None if unknown) and readers are numbers of nodes."""
 
     tensor: str
     sender: str
@@ -84,19 +84,19 @@ class TransferPath(NamedTuple):
 
 
 class Measurements:
-    """Everything that ran, as numbers; times are nanoseconds of `perf_counter_ns`.
+    """Runs of kernels, transfers and steps, as rows of numbers; times are nanoseconds of `perf_counter_ns`.
 
-    A kernel's run takes 32 bytes, and so does a transfer. With `describes`, the outputs of kernels are described too, which
-    takes more.
+    A run of a kernel takes 32 bytes, and so does a transfer. With `describes`, the outputs of kernels are described too, which
+    takes more memory.
     """
 
     def __init__(self, describes: bool = False) -> None:
         self.nodes: list[MeasuredNode | RemoteNode] = []
         self.ways: list[TransferPath] = []
         self.runs = array("q")
-        """Rows of node, start, end and thread, in the order of their ends."""
+        """Rows of node number, start, end and thread, in the order of ends."""
         self.transfers = array("q")
-        """Rows of path, send time, arrival time and 0."""
+        """Rows of path number, send time, arrival time and 0."""
         self.steps = array("q")
         """Rows of step number, start and end."""
         self.threads: dict[int, str] = {}
@@ -110,11 +110,11 @@ class Measurements:
         self._numbers: dict[tuple[int, int], int] = {}
         self._ways: dict[int, tuple[Program, dict[Hashable, int]]] = {}
 
-    # --- while it runs
+    # --- during a run
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Return a context that measures one step."""
+        """Measure the step that runs in this context."""
         start = perf_counter_ns()
         try:
             yield
@@ -122,7 +122,7 @@ class Measurements:
             self.steps.extend((number, start, perf_counter_ns()))
 
     def follow(self, ledger: Ledger) -> None:
-        """Measure a ledger, whose sources must keep journals."""
+        """Set the clock of a ledger, so that its journals have measured times; the ledger must keep journals."""
         clock = ledger.clock = MeasuredClock()
         ledger.accounts_always = True
         for source in ledger.all_sources():
@@ -130,7 +130,7 @@ class Measurements:
         self._ledger = ledger
 
     def timed(self, kernel: Kernel, graph: Graph, node: Node, device: str) -> Kernel:
-        """Return a kernel that reports its run times; attempts that had to wait are not counted."""
+        """Return a kernel that records its runs; attempts that had to wait are not recorded."""
         number = self._numbers[id(graph), node.id] = len(self.nodes)
         self.nodes.append(MeasuredNode(device, graph, node))
         compute, runs, threads, now = kernel.compute, self.runs, self.threads, perf_counter_ns
@@ -151,7 +151,7 @@ class Measurements:
             end = now()
             runs.extend((number, start, end, thread))
             if described is not None:
-                from placesim.runtime.recording.output_descriptions import describe  # few runs are described
+                from placesim.runtime.recording.output_descriptions import describe  # imported only if outputs are described
 
                 described[number, start] = describe(node, given[0], outputs, end)
             return outputs
@@ -159,7 +159,7 @@ class Measurements:
         return kernel._replace(compute=measured, direct=None)
 
     def ways_of(self, programs: Sequence[Program]) -> dict[Hashable, int]:
-        """Return the number of each transfer path between programs, by its key."""
+        """Return the path number of each transfer between programs, by the key of its send and receive."""
         known = self._ways.get(id(programs[0]))
         if known is not None:
             return known[1]
@@ -187,18 +187,18 @@ class Measurements:
         return Exchange(self, programs)
 
     def rendezvous(self, programs: Sequence[Program]) -> dict[Any, Any]:
-        """Return the store of sent tensors, by key."""
+        """Return a dict for sent tensors, by key, which records their transfers."""
         return Rendezvous(self.exchange(programs))
 
     def moved(self, way: int, start: int) -> None:
-        """Record that a tensor sent at `start` has arrived."""
+        """Record that a tensor has arrived on path `way`; it was sent at time `start`."""
         self.transfers.extend((way, start, perf_counter_ns(), 0))
 
-    # --- afterwards
+    # --- after a run
 
     @property
     def journals(self) -> dict[str, list[JournalEntry]]:
-        """Allocations and frees of each device's memory, if memory was accounted for."""
+        """Allocations and releases of each device's memory; empty if memory was not accounted for."""
         if self._ledger is None:
             return {}
         return {device: list(source.journal) for device, source in self._ledger.sources.items() if source.journal}
@@ -219,7 +219,7 @@ class MeasuredClock(Clock):
 
 
 class Exchange:
-    """Reports transfers between programs in the runs of one executor."""
+    """Records the transfers between programs in the runs of one executor."""
 
     def __init__(self, measurements: Measurements, programs: Sequence[Program]) -> None:
         self._moved = measurements.moved
@@ -227,18 +227,18 @@ class Exchange:
         self._sent: dict[Hashable, int] = {}
 
     def sent(self, name: TransferKey | None, key: Hashable) -> None:
-        """Note that a tensor is sent. In a loop, `key` also identifies the iteration."""
+        """Record that a tensor is sent; in a loop, `key` also identifies the iteration."""
         self._sent[key] = perf_counter_ns()
 
     def received(self, name: TransferKey | None, key: Hashable) -> None:
-        """Note that the tensor is received."""
+        """Record that the tensor with this key is received."""
         start = self._sent.pop(key, None)
         if start is not None:
             self._moved(self._ways[name], start)
 
 
 class Rendezvous(dict[Any, Any]):
-    """Sent tensors by key until they are received; reports each to an exchange."""
+    """Tensors that were sent and not yet received, by key; reports both events to an exchange."""
 
     def __init__(self, exchange: Exchange) -> None:
         super().__init__()
@@ -261,7 +261,7 @@ _Span: TypeAlias = tuple[int, int, int]
 
 
 class _Records:
-    """A copy of the measurements so far, unaffected by running threads."""
+    """Trace records of the measurements so far, from a copy that running threads do not change."""
 
     def __init__(self, found: Measurements) -> None:
         self._found = found
@@ -292,11 +292,11 @@ class _Records:
         return self._row(self._found.groups.get(thread), device, " Compute", self._threads[thread])
 
     def _row(self, process: str | None, device: str, what: str, row: str) -> Track:
-        """Return the track of a row: in a process per device, or in its real process if several ran."""
+        """Return the track of a row: of the remote `process` if there is one, else of a process named after the device."""
         if process is None:
             return Track(f"{device}{what}", row)
         task, _, own = device.partition("/device:")
-        return Track(process, f"{own} {row} of {task}")  # viewers cut off the end of what is long
+        return Track(process, f"{own} {row} of {task}")  # the task is last, as viewers cut off the end of a long name
 
     def _tracks(self) -> Iterator[Track]:
         """Yield the tracks by device, and each device's threads in the order of their first node."""
@@ -310,7 +310,7 @@ class _Records:
             yield from found[device]
 
     def _moved(self) -> Iterator[TraceSlice | Arrow]:
-        """Yield each transfer on a track of its receiver, with arrows from the tensor's producer and to its readers."""
+        """Yield a slice for each transfer on a track of its receiver, and arrows from the producer and to the readers."""
         starts, ends = self._spans_by_node()
         lanes: dict[str, TrackLanes] = {}
         for number, start, end, _ in sorted(rows(self._transfers, 4), key=lambda row: row[1:3]):
@@ -335,9 +335,9 @@ class _Records:
                     yield arrow(name, way, (target, began - self._origin, ended - self._origin))
 
     def _spans_by_node(self) -> tuple[dict[int, list[_Span]], dict[int, list[_Span]]]:
-        """Return the runs of nodes at the ends of transfers, in order.
+        """Return the sorted runs of the nodes that read transferred tensors, and of those that produce them, by node.
 
-        They are rows of start, end and thread for readers, and of end, start and thread for producers.
+        A run is a tuple: start, end and thread for a reader; end, start and thread for a producer.
         """
         makers = {way.maker for way in self._found.ways}
         readers = {reader for way in self._found.ways for reader in way.readers}
@@ -359,13 +359,13 @@ class _Records:
         in_use, last = 0, max(self._steps[2::3], default=0)
         for entry in journal:
             if entry.moment > last:
-                return  # the session has ended, and gives everything back
+                return  # after the last step, the session releases all its memory
             in_use += entry.buffer.allocated if entry.is_made else -entry.buffer.allocated
             yield entry.moment - self._origin, in_use
 
 
 def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, str]:
-    """Return thread names, numbered if repeated within a group."""
+    """Return the names of threads; if several threads of a group have one name, the second gets the suffix 2, and so on."""
     counts: Counter[tuple[str, str]] = Counter()
     found = {}
     for thread, name in names.items():
@@ -376,5 +376,5 @@ def _distinct(names: Mapping[int, str], groups: Mapping[int, str]) -> dict[int, 
 
 
 def rows(numbers: array[int], width: int) -> Iterator[tuple[int, ...]]:
-    """Yield rows of `width` numbers."""
+    """Yield the rows of a table of `width` columns."""
     return zip(*[iter(numbers)] * width, strict=True)

@@ -1,4 +1,4 @@
-"""The executions that created and held each buffer, derived from a recorder's data."""
+"""Lifetimes of buffers in a recorded step: the executions that allocated and held each buffer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from placesim.machine.memory.buffers import Buffer
 from placesim.runtime.recording.recorder import Execution, ExecutionRecorder
 
 BEFORE = -1
-"""Marks a buffer that existed when the step began."""
+"""Number in place of an execution's, for a buffer that existed before the step."""
 
 
 class Lifetime(NamedTuple):
     """A buffer in a step, of `size` allocated bytes.
 
-    `made` is the index in the step of the execution that created it, or BEFORE. The buffer is freed when that execution and all
-    `holders` have ended; without holders, at the end of the step, unless it `is_kept` longer.
+    `made` is the number of the execution that allocated it, or BEFORE. The buffer is freed when that execution and all
+    `holders` have ended. If `holders` is None, it is freed at the end of the step, or later if it `is_kept`.
     """
 
     size: int
@@ -27,7 +27,7 @@ class Lifetime(NamedTuple):
 
 
 def lifetimes(recorder: ExecutionRecorder) -> dict[str, list[Lifetime]]:
-    """Return all buffers of the last recorded step, by device, in order of creation."""
+    """Return the lifetimes of all buffers of the last recorded step, by device, in the order of their allocation."""
     last = _Step(recorder.steps[-1], recorder.moments[-1])
     readers: dict[Buffer, list[int]] = {}
     for buffer, node, moment in recorder.reads:
@@ -43,9 +43,12 @@ class _Step:
         self.end = first + len(executions)
 
     def execution_of(self, node: str, moment: int) -> int:
-        """Return the execution in which a node used memory: the one running at the moment, or just reported."""
+        """Return the number of the execution of a node that used memory at a moment.
+
+        It is the execution that ran then or, if that is another node's, the one that was recorded last: buffers without
+        readers, and the results of called functions, are freed only after their execution is recorded.
+        """
         number = moment - self.first
-        # what nobody reads is given back when the execution has been told of, and so is what a call's functions gave
         return number if moment < self.end and self._name(number) == node else max(BEFORE, number - 1)
 
     def _name(self, number: int) -> str:
@@ -62,7 +65,7 @@ def _lifetimes(journal: Sequence[JournalEntry], step: _Step, readers: dict[Buffe
         if end is not None and end.moment < step.first:
             continue
         made = BEFORE if moment < step.first else step.execution_of(node, moment)
-        # the moment after the last is that in which a step gives back all that is left
+        # at the moment after its last execution, a step frees the buffers that are left
         is_kept = end is None or end.moment > step.end + 1
         if end is None or end.moment > step.end:
             yield Lifetime(buffer.allocated, made, None, is_kept)

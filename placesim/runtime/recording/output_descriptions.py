@@ -1,4 +1,4 @@
-"""Outputs of numpy kernels: shapes, bytes, addresses, and times of release."""
+"""Descriptions of the outputs of numpy kernels: shape, bytes, address, and the times of allocation and release."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from placesim.ops.process.memory_limit import tensor_bytes
 
 
 class Allocation:
-    """A buffer that a kernel allocated: bytes, and nanoseconds of allocation and release (`freed` is None until then)."""
+    """A buffer that a kernel allocated: its bytes, and the times in ns of its allocation and its release (None before that)."""
 
     __slots__ = ("__weakref__", "freed", "made", "size")
 
@@ -28,10 +28,10 @@ class Allocation:
         self.freed: int | None = None
 
     def follow(self, array: Any) -> None:
-        """Observe when numpy frees the array's buffer, which views keep alive."""
+        """Record the time when numpy frees the array's buffer, after all views of it are gone."""
         while isinstance(array, np.ndarray) and array.base is not None:
             array = array.base
-        if isinstance(array, np.ndarray):  # a numpy scalar, which cannot be followed, goes unnoticed
+        if isinstance(array, np.ndarray):  # a numpy scalar has no weak references
             weakref.finalize(array, self._note).atexit = False
 
     def _note(self) -> None:
@@ -39,7 +39,7 @@ class Allocation:
 
 
 class OutputRecord(NamedTuple):
-    """One output of a run. `allocation` is None if the kernel returned an existing buffer."""
+    """One output of a kernel's run; `allocation` is None if the output is in a buffer that existed before."""
 
     slot: int
     dtype: DataType
@@ -50,7 +50,7 @@ class OutputRecord(NamedTuple):
 
 
 def describe(node: Node, inputs: Sequence[Any], outputs: Sequence[Any], made: int) -> tuple[OutputRecord, ...]:
-    """Describe the tensors among a run's outputs; resources and unset variables have no shape."""
+    """Describe the outputs of a run that finished at time `made`; resources, and variables without a value, are left out."""
     found: list[OutputRecord] = []
     hands_on = has_trait(node.op, Trait.HANDS_ON)
     given = [value for value in map(_array_of, inputs) if value is not None]

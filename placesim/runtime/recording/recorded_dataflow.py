@@ -17,7 +17,7 @@ from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes,
 
 
 class RecordedRun(AccountedRun):
-    """A step that reports each executed node, and the executions it waited for, to a recorder."""
+    """A run that records each executed node, with the executions that the node waited for."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class RecordedRun(AccountedRun):
         super()._fail(visit, error)
 
     def _send(self, visit: Visit) -> None:
-        # the receiver may be served before the send itself ends
+        # the send is recorded first, because its receiver may run before the send ends
         self._sent_by[self._key(visit)] = self._record(visit, ())
         super()._send(visit)
 
@@ -75,7 +75,7 @@ class RecordedRun(AccountedRun):
         sources = self._arrived.pop(place, [])
         if site.calls and not is_dead:
             return self._recorder.end_call()
-        if place in self._waited:  # for what a queue was given: what ran last
+        if place in self._waited:  # the node that ran last made it possible, for instance by filling a queue
             sources.append(len(self._recorder.executions) - 1)
         if node.kind == RECEIVE and not (is_dead and sources):
             sources.append(self._sent_by[self._key(visit)])
@@ -94,7 +94,7 @@ class RecordedRun(AccountedRun):
     def _activate_readers(self, source: FlowNode, iteration: Iteration, outputs: Sequence[Any], is_dead: bool) -> None:
         current = self._current
         entered = self._entered.get((iteration.frame, source)) if source.is_enter else None
-        if entered is not None and entered not in current:  # a loop's constant comes to a further iteration
+        if entered is not None and entered not in current:  # a later iteration reads a loop's constant
             current = (*current, entered)
         for node, *_ in source.readers:
             self._arrived.setdefault((iteration, node.index), []).extend(current)

@@ -1,4 +1,4 @@
-"""Recording of a step with a fixed order."""
+"""Recording of a step in a fixed order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.runtime.recording.recorder import ExecutionRecorder, input_shapes,
 
 
 class RecordedSchedule:
-    """Records a fixed schedule: each node with the executions that it waits for."""
+    """Records each executed node of a fixed order, with the executions that the node waited for."""
 
     def __init__(self, schedule: Schedule, ledger: Ledger, recorder: ExecutionRecorder) -> None:
         self._ledger = ledger
@@ -25,15 +25,15 @@ class RecordedSchedule:
         self._first = 0
 
     def begin(self) -> None:
-        """Note that a run begins."""
+        """Called when a run begins."""
         self._first = self._recorder.begin_run()
 
     def end(self) -> None:
-        """Note that the run has ended."""
+        """Called when a run has ended."""
         self._recorder.end_run(self._first)
 
     def note(self, number: int, index: int, site: Site) -> Note:
-        """Return a function to call after a node has run."""
+        """Return a function to call after each run of this node."""
         instruction, numbers, recorder, ledger = site.instruction, self._numbers[number], self._recorder, self._ledger
         op, key, sent, waits_for = instruction.node.op, instruction.key, self._sent, self._waits_for(number, index)
 
@@ -52,13 +52,9 @@ class RecordedSchedule:
         return note
 
     def call(self, number: int, index: int, site: Site) -> Note:
-        """Return a function to call before a node that calls functions."""
-        numbers, recorder, ledger, waits_for = (
-            self._numbers[number],
-            self._recorder,
-            self._ledger,
-            self._waits_for(number, index),
-        )
+        """Return a function to call before each run of this node, which calls functions."""
+        numbers, recorder, ledger = self._numbers[number], self._recorder, self._ledger
+        waits_for = self._waits_for(number, index)
 
         def begin_call(given: Sequence[Any], values: Sequence[Any], _: Sequence[Any]) -> None:
             recorder.begin_call(site, input_shapes(ledger, given, values), [numbers[source] for source in waits_for])

@@ -1,7 +1,7 @@
-"""Record of a step's executions: each node with its shapes and the executions that it waited for.
+"""Record of a step's executions: each executed node, its shapes, and the executions that it waited for.
 
-Both executors report nodes when they account for their memory. A node in a loop is recorded once per iteration, and a
-function's node once per call.
+Executors with memory accounts report their nodes. A node in a loop is recorded once per iteration, and a node of a function
+once per call.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ TypedShape = tuple[tuple[int, ...], DataType]
 class Execution(NamedTuple):
     """An executed node or, without a `site`, the end of a function's run.
 
-    `sources` are the executions that it waited for, as indices in the step. In `inputs`, handles and references are replaced by
-    the tensors that they refer to. `is_dead` marks a node on a branch that was not taken.
+    `sources` are the numbers of the executions that it waited for. If an input is a handle or reference of a variable, `inputs`
+    has the shape and type of the variable's value. `is_dead` marks a node in a branch that is not taken.
     """
 
     site: Site | None
@@ -36,7 +36,7 @@ class Execution(NamedTuple):
 
 
 class BufferRead(NamedTuple):
-    """Records that a node held a shared buffer at one moment of the session's clock."""
+    """A shared buffer that a node held at one moment of the session's clock."""
 
     buffer: Buffer
     node: str
@@ -44,10 +44,11 @@ class BufferRead(NamedTuple):
 
 
 class ExecutionRecorder:
-    """Records the executions of each step of a session in `steps`; a step that was not run again equals an earlier one.
+    """Record of the steps of a session, each with a list of its executions.
 
-    The session's clock advances by one per execution, and once between steps. `moments` has for each step the moment of its
-    execution 0. `reads` and `journals` (one per device) cover all steps; `prepared` has the steps that were run.
+    A repetition that is not run shares the list of the step that it repeats. The session's clock advances by one per execution,
+    and by one between steps; `moments` has for each step the moment of its execution 0. `reads` and `journals` (one per device)
+    cover all steps; `prepared` has the prepared steps that were run.
     """
 
     def __init__(self) -> None:
@@ -57,12 +58,13 @@ class ExecutionRecorder:
         self.journals: dict[str, Sequence[JournalEntry]] = {}
         self.clock = Clock()
         self.prepared: list[PreparedStep] = []
-        self._calls: list[_Call] = []
+        self._calls: list[int] = []
+        """For each kernel that is calling functions, the number of the execution for which its next function waits."""
         self._latest: dict[Hashable, tuple[list[Execution], int]] = {}
         self._depth = 0
 
     def attach(self, ledger: Ledger) -> None:
-        """Connect to a ledger, whose sources must keep journals."""
+        """Become the recorder of a ledger, whose sources must keep journals."""
         self.clock = ledger.clock
         self.journals = {device: source.journal for device, source in ledger.sources.items() if source.journal is not None}
         ledger.recorder = self
@@ -76,18 +78,21 @@ class ExecutionRecorder:
         self.repeat_step(key)
 
     def repeat_step(self, key: Hashable) -> None:
-        """Record a repetition of the last step with this key."""
+        """Record that the last step with this key is repeated, although its nodes are not observed again."""
         executions, moment = self._latest[key]
         self.steps.append(executions)
         self.moments.append(moment)
 
     def read(self, node: str, buffer: Buffer) -> None:
-        """Note that a node holds a buffer while it runs."""
+        """Record that a node holds a buffer while it runs."""
         if buffer.is_shared:
             self.reads.append(BufferRead(buffer.root, node, self.clock.moment))
 
     def finish(self) -> None:
-        """Note that an executor has finished. The client owns the outermost one's remaining buffers until the step ends."""
+        """Called when an executor has run all its nodes.
+
+        After the step's own executor, the clock advances: the fetched tensors are freed at a later moment than the last node's.
+        """
         self.clock.moment += self._depth == 1
 
     @property
@@ -106,11 +111,11 @@ class ExecutionRecorder:
     ) -> int:
         """Add an execution that has just ended, and return its number.
 
-        In a function, an execution that waits for no other waits for the call.
+        In a function, an execution without `sources` waits for the call's beginning, or for the function called before.
         """
         waited = tuple(dict.fromkeys(sources))
         if not waited and self._calls:
-            waited = (self._calls[-1].latest,)
+            waited = (self._calls[-1],)
         self.executions.append(Execution(site, tuple(inputs), tuple(outputs), waited, is_dead))
         self.clock.moment += 1
         return len(self.executions) - 1
@@ -118,40 +123,30 @@ class ExecutionRecorder:
     # --- functions
 
     def begin_call(self, site: Site, inputs: Iterable[TypedShape], sources: Iterable[int]) -> None:
-        """Note that a kernel begins that calls functions, one after another."""
-        self._calls.append(_Call(self.add(site, inputs, (), sources)))
+        """Record that a kernel begins that calls functions, one after another."""
+        self._calls.append(self.add(site, inputs, (), sources))
 
     def end_call(self) -> int:
-        """End a function call; return the execution that its readers wait for."""
-        return self._calls.pop().latest
+        """Record the end of a kernel that called functions; return the number of the execution that its readers wait for."""
+        return self._calls.pop()
 
     def begin_run(self) -> int:
-        """Note that an executor begins; return the argument for `end_run`."""
+        """Record that an executor begins; return the argument for `end_run`."""
         self._depth += 1
         return len(self.executions)
 
     def end_run(self, first: int) -> None:
-        """Note that the executor has ended. In a call, the next function waits for everything that it ran."""
+        """Record that an executor has ended; in a call, the next function waits for all its executions."""
         self._depth -= 1
         if self._calls:
             inner = self.executions[first:]
             waited_for = {source for execution in inner for source in execution.sources}
-            self._calls[-1].latest = self.add(
-                None, (), (), (n for n in range(first, first + len(inner)) if n not in waited_for)
-            )
-
-
-class _Call:
-    """A kernel that calls functions; `latest` is the execution that the next function waits for."""
-
-    __slots__ = ("latest",)
-
-    def __init__(self, latest: int) -> None:
-        self.latest = latest
+            last = (number for number in range(first, first + len(inner)) if number not in waited_for)
+            self._calls[-1] = self.add(None, (), (), last)
 
 
 def input_shapes(ledger: Ledger, memories: Sequence[TensorMemory], values: Sequence[Any] = ()) -> tuple[TypedShape, ...]:
-    """Return shapes and types of a kernel's inputs; for variable handles, those of the values."""
+    """Return shapes and types of a kernel's inputs; for a variable's handle, those of the variable's value."""
     if not values:
         return tuple([(memory.dims, memory.dtype) for memory in memories])
     return tuple([_input_shape(ledger, *pair) for pair in zip(memories, values, strict=True)])

@@ -1,4 +1,4 @@
-"""The observer of steps that keeps a ledger's accounts, and informs its recorder if there is one."""
+"""Observer of steps that accounts for their memory in a ledger, and records them if the ledger has a recorder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from placesim.runtime.executors.observers import Progress
 from placesim.runtime.executors.schedule import Schedule
 from placesim.runtime.recording.recorder import ExecutionRecorder
 
-if TYPE_CHECKING:  # steps of a fixed order do without it
+if TYPE_CHECKING:  # executors with a fixed order do not need these modules
     from placesim.runtime.executors.dataflow import DataflowRun, DataflowSetup
     from placesim.runtime.executors.dataflow_nodes import FlowNode
 
 
 class LedgerObserver:
-    """Accounts for the memory of each node that runs."""
+    """Accounts for the memory of all nodes in a ledger."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -38,7 +38,7 @@ class LedgerObserver:
         return ScheduledAccounts(schedule, stores, self._ledger, RecordedSchedule(schedule, self._ledger, recorder))
 
     def observe_dataflow(self, setup: DataflowSetup) -> Callable[[Mapping[int, Any], Progress | None], DataflowRun]:
-        """Return a function that creates accounted runs in dataflow order."""
+        """Return a function that makes accounted runs in dataflow order, from feeds and progress."""
         from placesim.runtime.accounting.dataflow_memory import AccountedRun
 
         ledger, recorder = self._ledger, self._recorder()

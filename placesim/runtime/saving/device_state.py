@@ -1,4 +1,4 @@
-"""Conversion of a device's state to a record of plain values and tensors and back, for files and connections."""
+"""Conversion of a device's state to a record of JSON values and tensors, and back, for checkpoints and cluster connections."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from placesim.graph.graph import Graph
 from placesim.ops.kernels.device_resources import VARIABLE_OPS, ResourceHandle, ResourceManager
 from placesim.placement.placer import Placement
 from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.executors.reads_after_update import variable_handle
 from placesim.runtime.saving.saved_values import NamedTensor, Packer, UnsavableError, file_name, unpack
 
 Tensor = np.ndarray[Any, Any]
 
 
 class DeviceRecord(NamedTuple):
-    """A device's name, its state as plain values, and the state's tensors.
+    """State of a device, as JSON values and the tensors to which these refer.
 
-    `makers` are the nodes that started its iterators, which restart and skip consumed elements. `left` names state that could
-    not be saved.
+    `makers` are the nodes that initialize the device's iterators: after a restart, they run again, and the iterators skip the
+    elements that were consumed. `left` names state that could not be saved.
     """
 
     device: str
@@ -32,13 +33,13 @@ class DeviceRecord(NamedTuple):
 
 
 class SavedState(NamedTuple):
-    """A restored state: the device's resources, and each node's own state (such as its random generator)."""
+    """Restored state of a device: its resources, and the state of each stateful kernel by node name, such as a generator's."""
 
     resources: ResourceManager
     node_states: dict[str, dict[str, Any]]
 
     def before(self) -> SavedState:
-        """Return the part that a new session needs before its first step: names of nodes' own resources, without generators."""
+        """Return the part that a new session needs before its first step: resources, and the names that nodes gave them."""
         named = {name: {key: own[key] for key in ("resource_name",) if key in own} for name, own in self.node_states.items()}
         return SavedState(self.resources, named)
 
@@ -46,7 +47,7 @@ class SavedState(NamedTuple):
         """Move the state to a device."""
         state.resources.adopt(self.resources)
         for name, own in self.node_states.items():
-            state.node_states.setdefault(name, {}).update(own)  # in place: what was prepared before holds it
+            state.node_states.setdefault(name, {}).update(own)  # in place, because prepared steps refer to this dict
 
 
 def record_state(state: DeviceState) -> DeviceRecord:
@@ -68,7 +69,7 @@ def record_state(state: DeviceState) -> DeviceRecord:
             try:
                 packed[key] = packer.pack(value)
             except UnsavableError:
-                continue  # what a node reads off its attrs, and does again
+                continue  # values that the node computes again from its attrs
         if packed:
             nodes[name] = packed
     kept = {"resources": resources, "names": state.resources.private_count, "nodes": nodes}
@@ -93,9 +94,9 @@ def restore_state(record: DeviceRecord) -> SavedState:
 
 
 def settle(found: Mapping[str, SavedState], placement: Placement, states: Mapping[str, DeviceState]) -> None:
-    """Restore each device's state; variables go to the device on which they are placed now.
+    """Restore each device's state; a variable goes to the device on which it is placed now.
 
-    Raises FailedPreconditionError for state of a device that no longer exists, except variables and generators.
+    Raises FailedPreconditionError for a resource of a device that no longer exists, unless it is a variable.
     """
     gone = [kept for device, kept in found.items() if device not in states]
     homes: dict[tuple[str, str, str], ResourceManager] = {}
@@ -111,10 +112,8 @@ def settle(found: Mapping[str, SavedState], placement: Placement, states: Mappin
         if placed is None:
             continue
         own = states[placed.name]
-        kind = VARIABLE_OPS.get(node.op)
-        if kind is not None:
-            name = node.attrs.get("shared_name") or node.name
-            handle = ResourceHandle(placed.name, node.attrs.get("container") or "localhost", name, kind)
+        if node.op in VARIABLE_OPS:
+            handle = variable_handle(node, placed.name)
             _move(homes.get(_key(handle)), own.resources, handle)
         for kept in gone:
             if node.name in kept.node_states:
@@ -146,7 +145,7 @@ def _check_gone(device: str, kept: SavedState, states: Mapping[str, DeviceState]
 
 
 def find_missing_state(records: Iterable[DeviceRecord], graph: Graph) -> list[str]:
-    """Return state that is missing in these records, so that a session of the graph will initialize it."""
-    bodies = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
+    """Return names of state that is missing in these records, so that a restarted session of the graph initializes it anew."""
+    unknown = [(f"iterator of {maker}", record) for record in records for maker in record.makers if maker not in graph.ids]
     left = [(name, record) for record in records for name in record.left]
-    return [f"{name} of {record.device}" for name, record in (*bodies, *left)]
+    return [f"{name} of {record.device}" for name, record in (*unknown, *left)]

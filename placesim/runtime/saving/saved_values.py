@@ -1,7 +1,7 @@
-"""Conversion of long-lived objects to plain JSON values and tensors, and back.
+"""Conversion of long-lived objects to JSON values and tensors, and back.
 
-Any other value than a plain one is a list that begins with its kind: `["tuple", 1, 2]`, `["tensor", 0]`. Only objects of the
-classes below are accepted, so that a file never determines which code runs.
+Numbers, texts, booleans and None stay as they are. Any other value becomes a list that begins with its kind, such as `["tuple",
+1, 2]` or `["tensor", 0]`. Only objects of the classes below are accepted, so a file never determines which code runs.
 """
 
 from __future__ import annotations
@@ -25,27 +25,18 @@ Tensor = np.ndarray[Any, Any]
 
 _KERNELS = kernels.__name__
 _KNOWN: dict[str, type] = {"VariableResource": VariableResource, "ResourceHandle": ResourceHandle, "Shape": Shape}
-_CLASSES = {
-    "Philox": "philox",
-    "WordStream": "philox",
-    "IteratorResource": "data.iterators",
-    "Queue": "resources.queue_attempts",
-    "FifoOrder": "resources.queue_attempts",
-    "ShuffleOrder": "resources.queue_attempts",
-    "PriorityOrder": "resources.queue_attempts",
-    "PriorityElement": "resources.queue_attempts",
-    "FixedTable": "resources.table_storage",
-    "ChangingTable": "resources.table_storage",
-    "DenseTable": "resources.table_storage",
-    "Accumulator": "resources.accumulators",
-    "DenseGradients": "resources.accumulators",
-    "SparseGradients": "resources.sparse_accumulators",
-    "Barrier": "resources.barriers",
-    "IncompleteElement": "resources.barriers",
-    "StagingBuffer": "resources.staging",
-    "StagingMap": "resources.staging",
+_MODULES = {
+    "philox": ("Philox", "WordStream"),
+    "data.iterators": ("IteratorResource",),
+    "resources.queue_attempts": ("Queue", "FifoOrder", "ShuffleOrder", "PriorityOrder", "PriorityElement"),
+    "resources.table_storage": ("FixedTable", "ChangingTable", "DenseTable"),
+    "resources.accumulators": ("Accumulator", "DenseGradients"),
+    "resources.sparse_accumulators": ("SparseGradients",),
+    "resources.barriers": ("Barrier", "IncompleteElement"),
+    "resources.staging": ("StagingBuffer", "StagingMap"),
 }
-"""Modules of the kernel classes whose objects are saved, by class name; imported on demand, as a session has few."""
+"""Modules of `kernels` that are imported on demand, with their classes whose objects are saved."""
+_CLASSES = {name: module for module, names in _MODULES.items() for name in names}
 _FILE_NAMES = {
     "VariableResource": "Variable",
     "FifoOrder": "FirstInFirstOut",
@@ -64,7 +55,7 @@ _UNREADABLE = (KeyError, IndexError, TypeError, ValueError, AttributeError, Impo
 
 
 class UnsavableError(Exception):
-    """An object is neither a tensor nor a plain value, and cannot be saved."""
+    """Raised for an object that cannot be saved, because its class is not listed here."""
 
 
 def file_name(value: Any) -> str:
@@ -74,7 +65,7 @@ def file_name(value: Any) -> str:
 
 
 class NamedTensor(NamedTuple):
-    """A tensor among plain values; `name` is the name of its variable, or empty."""
+    """A tensor to which JSON values refer by its number; `name` is the name of its variable, or empty."""
 
     name: str
     dtype: DataType
@@ -82,7 +73,7 @@ class NamedTensor(NamedTuple):
 
 
 class Packer:
-    """Converts objects to plain values, and collects their tensors in `tensors`."""
+    """Converts objects to JSON values, and collects their tensors in `tensors`."""
 
     def __init__(self) -> None:
         self.tensors: list[NamedTensor] = []
@@ -127,7 +118,11 @@ class Packer:
         return self._tensor(found, variable.name, variable.dtype) if key == "value" else self._packed(found)
 
     def _tensor(self, value: Tensor | np.generic, name: str = "", dtype: DataType | None = None) -> Any:
-        """Return the reference to a tensor, with its memory layout unless row-major: summation order affects the last bits."""
+        """Collect a tensor, and return the entry that refers to it.
+
+        If the tensor is not row-major, the entry has its memory layout too: the layout affects the order of sums, and so their
+        last bits.
+        """
         array = np.asarray(value)
         if array.dtype == object:
             if not all(type(element) is bytes for element in array.flat):
@@ -150,17 +145,17 @@ def _parts(value: Any) -> dict[str, Any]:
     """Return an object's attributes by name."""
     if is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in fields(value) if _is_saved(field)}
-    state = value.__getstate__()  # of slots a pair
+    state = value.__getstate__()  # for a class with slots, a pair whose second part has their values
     return state[1] if isinstance(state, tuple) else dict(state)
 
 
 def _is_saved(field: Field[Any]) -> bool:
-    """Whether a field must be saved; others get their default again."""
+    """Whether a field is saved; other fields get their default values when the object is restored."""
     return bool(field.metadata.get("saved", True))
 
 
 def unpack(packed: Any, tensors: Sequence[Tensor]) -> Any:
-    """Return the value that was packed, with its own tensors. Raises DataLossError for a value not packed by this version."""
+    """Return the value that was packed, with copies of its tensors. Raises DataLossError if `packed` is not valid."""
     try:
         return _unpacked(packed, tensors)
     except _UNREADABLE as error:
@@ -186,7 +181,7 @@ def _read_dict(rest: Sequence[Any], tensors: Sequence[Tensor]) -> dict[Any, Any]
 
 def _read_tensor(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Tensor:
     value = tensors[rest[0]]
-    # what was read from a file need not lie where processors like it, and may not be written to
+    # a copy, because an array that was read from a file may be unaligned and read-only
     if len(rest) == 1:
         return np.array(value, order="C")
     return np.array(value.transpose(rest[1]), order="C").transpose(np.argsort(rest[1]))
@@ -215,7 +210,7 @@ def _read_object(rest: Sequence[Any], tensors: Sequence[Tensor]) -> Any:
         state |= {field.name: field.default for field in fields(made) if not _is_saved(field)}
     found = object.__new__(made)
     for key, value in state.items():
-        object.__setattr__(found, key, value)  # of a frozen one too
+        object.__setattr__(found, key, value)  # also works for a frozen dataclass
     return found
 
 

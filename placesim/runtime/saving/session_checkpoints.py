@@ -1,7 +1,7 @@
-"""A session's records as a checkpoint: variables under their names, as TensorFlow reads them, and all else under one key.
+"""Checkpoint files of a session: variables under their names, as in TensorFlow, and all other state under placesim's keys.
 
-That key, `_PLACESIM_SESSION`, is a scalar string like TensorFlow's own `_CHECKPOINTABLE_OBJECT_GRAPH`. Tensors that belong to
-no variable have the keys `_PLACESIM_SESSION/0` and so on.
+The key `_PLACESIM_SESSION` has the state as JSON in a scalar string, like TensorFlow's `_CHECKPOINTABLE_OBJECT_GRAPH`. Tensors
+that belong to no variable have the keys `_PLACESIM_SESSION/0` and so on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORM = 1
 
 
 class SavedSession(NamedTuple):
-    """A session in a checkpoint: the number of finished steps, the records, and the names of its graph's variables."""
+    """Content of a checkpoint: the number of finished steps, the devices' records, and the names of the graph's variables."""
 
     step: int
     records: tuple[DeviceRecord, ...]
@@ -39,12 +39,12 @@ def write_session(prefix: str, saved: SavedSession) -> None:
     """Write the checkpoint's files. Raises OSError if that fails."""
     tensors: dict[str, NamedTensor] = {}
     devices = []
-    # by name, since a cluster's devices answer in another order than one process has them
+    # sorted by name, because the devices of a cluster answer in any order
     for record in sorted(saved.records, key=lambda record: record.device):
         keys = []
         for tensor in record.tensors:
             key = tensor.name
-            # two devices may have variables of one name, and nothing keeps a variable from a name of ours
+            # two devices may have variables of one name, and a variable's name may look like one of placesim's keys
             if not key or key in tensors or key.startswith(SESSION_KEY):
                 key = f"{SESSION_KEY}/{len(tensors)}"
             tensors[key] = tensor
@@ -58,7 +58,7 @@ def write_session(prefix: str, saved: SavedSession) -> None:
 
 
 def read_session(prefix: str) -> SavedSession:
-    """Read a checkpoint that `write_session` wrote. Raises OpError, located in the file, for any other."""
+    """Read a checkpoint that `write_session` wrote. Raises OpError, with the file as location, for any other checkpoint."""
     try:
         return _read(Checkpoint(prefix))
     except OpError as error:
@@ -90,14 +90,14 @@ def _tensors(checkpoint: Checkpoint, keys: Sequence[str]) -> Iterator[NamedTenso
 
 
 def graph_variables(graph: Graph) -> dict[str, Node]:
-    """Return the nodes that create variables, by variable name."""
+    """Return the nodes that make variables, by the names of the variables."""
     return {node.attrs.get("shared_name") or node.name: node for node in graph.nodes if node.op in VARIABLE_OPS}
 
 
 def check_graph(saved: SavedSession, graph: Graph, prefix: str) -> None:
-    """Raise an error unless the graph has exactly the saved variables.
+    """Check that the graph has exactly the saved variables, with their types and shapes.
 
-    It is a NotFoundError or InvalidArgumentError, with a location.
+    Raises NotFoundError or InvalidArgumentError, with a location, if it has not.
     """
     nodes = graph_variables(graph)
     for name, node in nodes.items():

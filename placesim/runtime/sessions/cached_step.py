@@ -1,4 +1,4 @@
-"""A prepared step and its executor, kept for all steps with the same feeds and fetches."""
+"""Prepared step with its executor, which a session keeps for all steps with the same feeds and fetches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from placesim.runtime.sessions.shared_variable_memory import Buffers, shared_buf
 
 @dataclass(slots=True)
 class CachedStep:
-    """A prepared step and its executor, which its first run creates. Steps with the same feeds and fetches share it.
+    """A prepared step, its executor (made by the first run), and its resources, which are deleted before each run.
 
-    `step_resources` is emptied before each run.
+    `fitting`, `settled` and `open` are shapes of fed values, or None. They tell whether a further step with these shapes must
+    be accounted for:
 
-    The other fields serve memory accounting and hold shapes of fed values. With `fitting`, the step fits into memory in any
-    order of nodes. With `settled`, the fed shapes also determine all other shapes, so further steps with them need no
-    accounting. With `open` they do not, so every step needs it.
+    - `fitting`: the step with these shapes fits into memory in any order of nodes.
+    - `settled`: these shapes also determine all other shapes of the step, so a further step need not be accounted for.
+    - `open`: these shapes do not determine all other shapes, so each step must be accounted for.
     """
 
     step: PreparedStep
@@ -35,19 +36,19 @@ class CachedStep:
     buffers: Buffers | None = None
 
     def shown(self, results: dict[int, Any], states: Mapping[str, DeviceState]) -> dict[int, Any]:
-        """Return the values by `_Retval` index, with current values for fetches that alias variables."""
+        """Return the values by `_Retval` index; a fetch that shares a variable's memory has the variable's current value."""
         if self.buffers is None:
             self.buffers = shared_buffers(self.step.client)
         show_ends(results, self.buffers, states)
         return results
 
     def arguments(self, graph: Graph, feeds: Mapping[TensorRef, Any]) -> dict[int, Any]:
-        """Return the fed values by `_Arg` index. `feeds` is keyed by tensors of the session's graph."""
+        """Return the fed values by `_Arg` index, from values by tensor of the session's graph."""
         by_name = {graph.tensor_name_full(ref): value for ref, value in feeds.items()}
         return {index: by_name[name] for index, name in enumerate(self.step.client.feeds)}
 
     def collect(self, graph: Graph, fetched: Sequence[RequestedName], results: Mapping[int, Any]) -> StepResult:
-        """Return the values of the `_Retval` nodes in the order of the fetches."""
+        """Return the result of a run, with values in the order of the fetches, from values by `_Retval` index."""
         by_name = {name: results[index] for index, name in enumerate(self.step.client.fetches)}
         values = tuple(
             FetchedValue(f.name, self._dtype(graph, f.tensor), by_name[graph.tensor_name_full(f.tensor)])
@@ -57,8 +58,8 @@ class CachedStep:
         return StepResult(values, tuple(f.name for f in fetched if f.tensor is None))
 
     def _dtype(self, graph: Graph, tensor: TensorRef) -> DataType:
-        """Return the type of a placed tensor. A lowered op has the types of its functions, not the declared ones."""
+        """Return the type of a fetched tensor; a lowered op has the types of its functions, not those that it declares."""
         node, placed = graph.nodes[tensor.node], self.step.placement.graph
-        if node.name in placed.ids:  # else it is fed
+        if node.name in placed.ids:  # a node that a feed replaces may be missing
             node = placed.node(node.name)
         return node.signature.output_dtypes[tensor.slot]

@@ -1,4 +1,4 @@
-"""The record of one session, which reports and inspections read."""
+"""Record of one session, which reports and inspections read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TransferRow(NamedTuple):
-    """A copy that a send and its receive make. `bytes` is None if the shape is unknown before the run."""
+    """A tensor that a send and its receive copy; `bytes` is None if static shapes do not determine them."""
 
     tensor: str
     src: str
@@ -39,7 +39,7 @@ class TransferRow(NamedTuple):
 
     @property
     def kind(self) -> TransferKind:
-        """The purpose of the copy; only `TransferKind.TENSOR` counts as a transfer."""
+        """Purpose of the copy; only `TransferKind.TENSOR` counts as a transfer."""
         return transfer_kind(self.src, self.dst, self.bytes)
 
 
@@ -47,18 +47,19 @@ class TransferRow(NamedTuple):
 class Outcome:
     """The results of a session, up to its `error` if it has one.
 
-    `devices` is in device-set order. `placed` has one placement for each time that the graph or a called function's body was
-    placed. `prepared` has the partitions of each step. `shapes` holds the static shapes of the original graph if they were
-    inferred.
-
-    `creation_log` has the lines that TensorFlow logs when it creates the devices, `memory_log` those of its allocators.
-    `memory` is the memory use of each device if it was accounted for. `links` is the inventory's description of the
-    connections. `doubts` are warnings about probable mistakes in the graph file.
-
-    `results` has the fetched values. `fetches` names the requested nodes; for a classic log without requests, the nodes without
-    readers. `style` and `shows_log` choose the log. `annotations` counts the nodes that request each device; it is None unless
-    the source is one of TensorFlow's file formats. `file` is the simulated graph file, with the nodes that steps added, or None
-    if it could not be read.
+    - `devices`: in the order of the device set.
+    - `placed`: a placement for each time that the graph, or the body of a called function, was placed.
+    - `prepared`: the prepared step, with its partitions, of each step.
+    - `shapes`: static shapes of the original graph, if they were inferred.
+    - `creation_log`, `memory_log`: lines that TensorFlow logs when it creates devices, and lines of its allocators.
+    - `memory`: memory use of each device, if it was accounted for.
+    - `links`: the links in the inventory.
+    - `doubts`: warnings about probable mistakes in the graph file.
+    - `results`: the fetched values.
+    - `fetches`: names of the requested nodes; for a classic log without requests, of the nodes without readers.
+    - `style`, `shows_log`: the log's style, and whether it is printed.
+    - `annotations`: number of nodes that request each device; None unless the graph is from a TensorFlow file.
+    - `file`: the simulated graph file, with the nodes that steps added; None if it could not be read.
     """
 
     devices: tuple[Device, ...] = ()
@@ -80,7 +81,7 @@ class Outcome:
 
     @cached_property
     def placed_graphs(self) -> tuple[Placement, ...]:
-        """The placements of the graph itself, without those of function bodies. The last one is valid."""
+        """The placements of the graph itself, without those of function bodies; the last one is valid at the end."""
         return tuple(placement for placement in self.placed if not placement.is_body)
 
     @property
@@ -90,7 +91,7 @@ class Outcome:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Doubts, and TensorFlow's log lines except those about created devices."""
+        """Doubts, TensorFlow's warnings about devices, and the placer's messages."""
         of_devices = (line.text for line in self.creation_log if line.severity != "I")
         return (*self.doubts, *of_devices, *(message for placement in self.placed for message in placement.messages))
 
@@ -107,13 +108,4 @@ def _transfer_rows(step: PreparedStep, shapes: GraphShapes | None) -> Iterator[T
     from placesim.runtime.partitioning.transfer_sizes import transfer_sizes
 
     for transfer, size in zip(step.partitions.transfers, transfer_sizes(step, shapes), strict=True):
-        yield TransferRow(
-            transfer.tensor,
-            transfer.src,
-            transfer.dst,
-            size,
-            transfer.send,
-            transfer.send_op,
-            transfer.recv,
-            transfer.recv_op,
-        )
+        yield TransferRow(*transfer[:3], size, *transfer[3:7])

@@ -10,7 +10,7 @@ from placesim.core.dtypes import DataType
 
 
 def as_array(value: Any, dtype: DataType) -> np.ndarray[Any, Any]:
-    """Return a value as an array of its type. A resource handle becomes a scalar array of objects."""
+    """Return a value as an array of its type; a resource handle becomes a scalar array of objects."""
     if dtype.numpy.kind == "O" and not isinstance(value, np.ndarray):
         array = np.empty((), object)
         array[()] = value
@@ -19,6 +19,6 @@ def as_array(value: Any, dtype: DataType) -> np.ndarray[Any, Any]:
 
 
 def format_array(array: np.ndarray[Any, Any], classic: bool = False) -> str:
-    """Format a fetched value as `print` does: scalars bare, strings as bytes; `classic` uses numpy 1.13's format."""
+    """Format a fetched value as Python's `print` does; with `classic`, as numpy 1.13 does."""
     with np.printoptions(legacy="1.13" if classic else False):
         return str(array if array.ndim else array[()])

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """One fetched tensor. `name` is the name used in the fetch; `step` counts from 0 and includes repetitions."""
+    """One fetched tensor: its name in the fetch, and the step's number, which counts repetitions too and begins at 0."""
 
     step: int
     name: str
@@ -28,7 +28,7 @@ class Result(NamedTuple):
 
 
 class Results(Sequence[Result]):
-    """All fetched tensors in order. Indexing with a name (`loss`, `loss:0`) returns the array that was fetched last."""
+    """All fetched tensors in order; an index that is a name (`loss` or `loss:0`) selects the array that was fetched last."""
 
     def __init__(self, rows: Sequence[Result] = ()) -> None:
         self._rows = tuple(rows)
@@ -55,5 +55,5 @@ class Results(Sequence[Result]):
 
 
 def full_name(name: str) -> str:
-    """Return a tensor name with its output number: `x` becomes `x:0`; `x:1` stays."""
+    """Return a tensor's name with its output number: `x:0` for `x`, and `x:1` for `x:1`."""
     return name if name.rpartition(":")[2].isdigit() and ":" in name else f"{name}:0"

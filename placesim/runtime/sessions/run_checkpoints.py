@@ -1,4 +1,4 @@
-"""Schedule of a run's checkpoints, and the step with which a restart continues."""
+"""Writes the checkpoints of a run, and finds the checkpoint from which a restarted run continues."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ KEEP = 5
 
 
 class RunSaver:
-    """Writes the checkpoints of a run.
+    """Writes the checkpoints of a run, and restores one.
 
-    It writes `PREFIX-STEP` after every `every` steps and after the last, and keeps the newest `keep`; with `every=0` it writes
-    none. With `restarts`, the run continues from the newest complete checkpoint. `tell` is called with messages for the user.
+    After every `every` steps and after the last step, it writes `PREFIX-STEP`; it keeps the newest `keep` checkpoints. With
+    `every=0`, it writes none. With `restarts`, the run continues from the newest complete checkpoint. `tell` is called with
+    messages for the user.
     """
 
     def __init__(self, prefix: Path, every: int, keep: int, tell: Callable[[str], None], *, restarts: bool) -> None:
-        """Find the checkpoint to continue from.
+        """Find the checkpoint to continue from, if requested.
 
-        Raises UsageError if no checkpoint can be written there, and OpError for an unreadable checkpoint.
+        Raises UsageError if no checkpoint can be written with this prefix, and OpError for an unreadable checkpoint.
         """
         self._every = every
         self._tell = tell
@@ -54,7 +55,10 @@ class RunSaver:
         return 0 if self._saved is None else self._saved.step
 
     def resume(self, session: GraphSession, steps: Sequence[GraphStep]) -> None:
-        """Restore the session's state after these steps. Raises OpError, with the location, for another graph's checkpoint."""
+        """Restore the checkpoint, if there is one; `steps` are the steps that earlier runs have done.
+
+        Raises OpError, with a location, for the checkpoint of another graph.
+        """
         if self._saved is None:
             return
         check_graph(self._saved, session.graph, self._prefix)
@@ -63,13 +67,13 @@ class RunSaver:
         self._saved = None
 
     def nothing_left(self, session: GraphSession) -> None:
-        """Report that earlier runs have done all steps. Raises the errors of `resume`."""
+        """Tell the user that earlier runs have done all steps. Raises the errors of `resume`."""
         if self._saved is not None:
             check_graph(self._saved, session.graph, self._prefix)
         self._tell(f"nothing left to run: all steps are done in {self._prefix}")
 
     def after(self, session: GraphSession, done: int, *, is_last: bool) -> None:
-        """Write a checkpoint if one is due after `done` steps. Raises UsageError for a file that can't be written."""
+        """Write a checkpoint if one is due after `done` steps. Raises UsageError if it can't be written."""
         if not self._every or not (is_last or done % self._every == 0):
             return
         records = run_within(session.config.timeout_seconds, session.records)

@@ -1,13 +1,14 @@
 """A session: a graph on a machine, placed on demand, with steps that share variables.
 
 The session keeps everything that outlives a step: the graph, its placements, the devices' resources and the prepared steps. A
-step is resolved (`step_requests.py`), pruned and partitioned (`prepared_step.py`), and run (`executor_choice.py`).
+step's names are resolved (`step_requests.py`), the graph is pruned (`pruning.py`) and partitioned (`partition.py`), and an
+executor runs the partitions (`executor_choice.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from placesim.core.files.access import FileAccess
 from placesim.core.process.deadlines import run_within
 from placesim.core.process.gc_pause import collector_paused
 from placesim.graph.graph import Graph, NodeDef, TensorRef
-from placesim.graph.session_steps import Config, Feed, Fetch, GraphFile, GraphStep
+from placesim.graph.session_steps import Config, Feed, Fetch, GraphStep
 from placesim.machine.inventory import Device
 from placesim.ops.categories import FUNCTION_ENDS
 from placesim.ops.kernels.abstract_tensor import SketchedValueError
@@ -59,11 +60,11 @@ Progress = Callable[[int], None]
 class GraphSession:
     """A graph on a set of devices.
 
-    The first `run` calls `place`, and so does the next one after `extend`; `placements` has all results. Variables live on the
-    device on which they were placed, until `close`. Without `files`, the graph may read files below `directory`.
+    The first `run`, and the first after `extend`, calls `place`; `placements` has all results. Variables live on the device on
+    which they were placed, until `close`. Without `files`, the graph may read files below `directory`.
 
     A `ledger` accounts for the memory of the devices. With `sketched`, steps are dry runs. `measurements` records when kernels
-    and transfers run. `shared` holds the resources that several sessions have in common.
+    and transfers run. `shared` has the resources that several sessions have in common.
 
     Raises InvalidArgumentError if the config's master is not a task of the machine.
     """
@@ -112,7 +113,7 @@ class GraphSession:
         self._ledger = ledger
         self._sketched = sketched
         if ledger is not None:
-            states = self._states  # the ledger holds no session, which would live until garbage is collected
+            states = self._states  # the ledger must not refer to the session: no cycle keeps it alive
             ledger.find_resources = lambda device: states[device].resources
         self._prepared: dict[StepRequest, CachedStep] = {}
         self._running: set[int] = set()
@@ -122,19 +123,19 @@ class GraphSession:
         self._kept: dict[str, SavedState] = {}
         self._closed = False
 
-    # --- what outlives it
+    # --- checkpoints
 
     def records(self) -> tuple[DeviceRecord, ...]:
-        """Return the state of the devices between two steps, for a checkpoint. Tensors are shared, not copied."""
+        """Return the state of the devices between two steps, for a checkpoint; its tensors are shared, not copied."""
         from placesim.runtime.saving.device_state import record_state
 
         return tuple(map(record_state, self._states.values()))
 
     def restore(self, records: Sequence[DeviceRecord], done: Sequence[GraphStep] = ()) -> None:
-        """Restore the state of a session that had run the steps `done`; called before the first step of this session.
+        """Restore the state of an earlier session that ran the steps `done`; call it before the first step.
 
-        Iterators are created again, with the feeds of the last step that created them, and skip the elements that they had
-        returned. Raises the errors of `restore_state` and of the nodes that create iterators.
+        The nodes that initialized iterators run again, with the feeds of the last step in which they ran, and the iterators
+        skip the elements that were consumed. Raises the errors of `restore_state` and of these nodes.
         """
         from placesim.runtime.saving.device_state import restore_state
 
@@ -150,7 +151,7 @@ class GraphSession:
         self._kept = found
 
     def _last_feeds(self, node: str, done: Sequence[GraphStep]) -> tuple[Feed, ...]:
-        """Return the feeds of the last of these steps that ran the node."""
+        """Return the feeds of the last of the steps `done` that ran the node."""
         for step in reversed(done):
             if any(node in part.graph.ids for part in self.prepare(step).partitions.parts):
                 return step.feeds
@@ -166,17 +167,17 @@ class GraphSession:
         return self._placement
 
     def place(self) -> Placement:
-        """Place the whole graph. A failed placement holds TensorFlow's error and the nodes placed before it."""
-        return self._remembered(self._placer.place(self.graph))
+        """Place the whole graph. A failed placement has TensorFlow's error, and the nodes that were placed before it."""
+        return self._added(self._placer.place(self.graph))
 
-    def _remembered(self, placement: Placement) -> Placement:
+    def _added(self, placement: Placement) -> Placement:
         self.placements.append(placement)
         return placement
 
     def extend(self, node_defs: Sequence[NodeDef]) -> None:
-        """Add nodes to the session's own copy of the graph; the next step places the whole graph again.
+        """Add nodes to a copy of the graph, which the next step places as a whole (9.6).
 
-        Raises InvalidArgumentError for a name that exists (9.6).
+        Raises InvalidArgumentError for the name of an existing node.
         """
         for node_def in node_defs:
             if node_def.name in self.graph.ids:
@@ -191,7 +192,7 @@ class GraphSession:
         self._prepared.clear()
 
     def grow(self) -> None:
-        """Discard the placement because the graph has new nodes; the next placement includes them (9.6)."""
+        """Discard the placement because the graph has new nodes; the next step places the whole graph again (9.6)."""
         self._placement = None
         self._default_fetches = None
 
@@ -204,13 +205,13 @@ class GraphSession:
         self._states.clear()
         self._prepared.clear()
 
-    # --- what a step asks for
+    # --- requests of a step
 
     def resolve_fetches(self, step: GraphStep) -> list[RequestedName]:
         """Resolve the fetches of a step; without fetches, return every output of every sink node (a node without readers).
 
-        In a raw graph the sink nodes become targets, as in the recordings; `sink_tensors` names their outputs. Raises
-        RequestError for a name that the graph lacks.
+        In a raw graph, sink nodes are targets instead, as in the recordings of TensorFlow; `sink_tensors` has their outputs.
+        Raises RequestError for a name that the graph lacks.
         """
         if step.fetches:
             return [resolve_fetch(self.graph, fetch, self._bare_is_target) for fetch in step.fetches]
@@ -225,20 +226,20 @@ class GraphSession:
             for fetched in default_fetches(self.graph)
         )
 
-    # --- what a step runs
+    # --- prepared steps
 
     def prepare(self, step: GraphStep) -> PreparedStep:
-        """Return the client graph and partitions that `run` would use for a step, without running anything.
+        """Return the client graph and the partitions of a step, without running anything.
 
         Raises TensorFlow's errors of placement, pruning and partitioning.
         """
         return self.prepared(step).step
 
     def prepared(self, step: GraphStep) -> CachedStep:
-        """Return the prepared step, with its executor if it has run. Raises the errors of `prepare`."""
+        """Return the prepared step with its executor, which is None before the first run. Raises the errors of `prepare`."""
         fetched = self.resolve_fetches(step)
         if self._sketched is not None:
-            # placeholders are fed that the step doesn't feed, so that other partitions would be run than of its own feeds
+            # a dry run also feeds placeholders that the step does not feed, which changes the partitions
             with serving_memory(self._memory):
                 return self._prepare(make_step_request(self._resolve_feeds(step, fetched), fetched))
         return self._prepare(make_step_request([resolve_fed_tensor(self.graph, feed) for feed in step.feeds], fetched))
@@ -257,32 +258,31 @@ class GraphSession:
         return found
 
     def _cut_out(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
-        """Return the placement of the whole graph, and the part of it that the request needs."""
+        """Return the placement of the whole graph, and the part of the graph that the request needs."""
         placement = _checked(self.placement)
         return placement, prune(placement, *wanted.in_graph(self.graph, placement.graph))
 
     def _place_pruned(self, wanted: StepRequest) -> tuple[Placement, ClientGraph]:
-        """Place only the part of the graph that the request needs (9.4). Its arguments and results are on the client device."""
+        """Place only the part of the graph that the request needs (9.4); arguments and results are on the client device."""
         graph = rewrite(self.graph)
         unplaced = prune_unplaced(graph, self.device_set, *wanted.in_graph(self.graph, graph))
         ends = {node.name: self.device_set.client.name for node in unplaced.graph.nodes if node.op in FUNCTION_ENDS}
-        placement = _checked(self._remembered(self._placer.place_rewritten(unplaced.graph, ends)))
+        placement = _checked(self._added(self._placer.place_rewritten(unplaced.graph, ends)))
         return placement, unplaced.placed(placement)
 
-    # --- running it
+    # --- runs of steps
 
     def run(self, step: GraphStep, progress: Progress | None = None) -> StepResult:
-        """Run one step once. Raises TensorFlow's errors, with node, device and location.
+        """Run one step once; `progress` is called from time to time with the number of finished nodes.
 
-        `progress` is called from time to time with the number of finished nodes. Raises DeadlineExceededError after the
-        config's timeout.
+        Raises TensorFlow's errors, with node, device and location, and DeadlineExceededError after the config's timeout.
         """
         try:
             return self._run_within(self.config.timeout_seconds, lambda: self._run(step, progress))
         except DeadlineExceededError as error:
             if self._turns.waiting_node:
                 error.help = (f"{self._turns.waiting_node} was waiting, and nothing else of the step could run",)
-            self._prepared.clear()  # what was given up may still be writing into its executor
+            self._prepared.clear()  # the abandoned step may still use its executor
             raise
 
     def run_resolved(
@@ -292,9 +292,10 @@ class GraphSession:
         measurements: Measurements | None = None,
         timeout_seconds: float | None = None,
     ) -> StepResult:
-        """Run one step with resolved fetches and feeds. The fed arrays must have the tensors' types and compatible shapes.
+        """Run one step with resolved fetches and feeds; the fed arrays must have the tensors' types and compatible shapes.
 
-        `measurements` measures this step; `timeout_seconds` replaces the config's timeout. Raises the errors of `run`.
+        If given, `measurements` records this step, and `timeout_seconds` replaces the config's timeout. Raises the errors of
+        `run`.
         """
         limit = self.config.timeout_seconds if timeout_seconds is None else timeout_seconds
 
@@ -335,7 +336,7 @@ class GraphSession:
         self._check_usable()
         prepared = self._prepare(make_step_request(feeds, fetched))
         if measurements is not None or id(prepared) in self._running:
-            # kernels that are measured are built as such, and a step that waits still needs its own
+            # measured kernels must be compiled with their observer, and the executor of a running step is in use
             prepared = CachedStep(prepared.step)
         self._running.add(id(prepared))
         try:
@@ -352,7 +353,7 @@ class GraphSession:
 
     @contextmanager
     def _measured(self, measurements: Measurements | None) -> Iterator[None]:
-        """Return a context in which steps report to these measurements, if there are any."""
+        """Measure the steps that run in this context, if `measurements` is not None."""
         if measurements is None:
             yield
             return
@@ -374,12 +375,7 @@ class GraphSession:
             return sketch_feeds(self.graph, step, fetched, self._sketched, self.directory, self._files)
         return dict(resolve_feed(self.graph, feed, self.directory, self._files) for feed in step.feeds)
 
-    def _execute(
-        self,
-        prepared: CachedStep,
-        feeds: Mapping[TensorRef, Any],
-        progress: Progress | None,
-    ) -> dict[int, Any]:
+    def _execute(self, prepared: CachedStep, feeds: Mapping[TensorRef, Any], progress: Progress | None) -> dict[int, Any]:
         if prepared.executor is None:
             values, self._initial_values = self._initial_values, {}
             set_initial_values(values, prepared.step.placement, self._states)
@@ -394,11 +390,8 @@ class GraphSession:
                 prepared.executor = self._build_executor(prepared)
         prepared.step_resources.clear()
         arguments = prepared.arguments(self.graph, feeds)
-        with ExitStack() as stack:
-            stack.enter_context(self._pools.intra_op(self.config).serving())
-            stack.enter_context(flushing_denormals())
-            stack.enter_context(serving_memory(self._memory))
-            # the ledger keeps the books of one step at a time: of a step that runs while another waits it has none
+        with self._pools.intra_op(self.config).serving(), flushing_denormals(), serving_memory(self._memory):
+            # the ledger can account for only one step at a time, so a step that runs while another waits is not accounted for
             if self._ledger is None or len(self._running) > 1:
                 results = prepared.executor.run(arguments, progress, is_accounted=False)
             else:
@@ -409,7 +402,7 @@ class GraphSession:
     def _run_accounted(
         self, ledger: Ledger, prepared: CachedStep, arguments: Mapping[int, Any], progress: Progress | None
     ) -> dict[int, Any]:
-        """Run a step with memory accounting. A step that fits in any order of nodes is accounted for only once."""
+        """Run a step with memory accounting; if all runs need the same memory, and it fits in any order, account for one."""
         assert prepared.executor is not None
         shapes = tuple(value_dims(value) for value in arguments.values())
         if prepared.fitting == shapes and shapes not in (prepared.settled, prepared.open):
@@ -432,7 +425,7 @@ class GraphSession:
             results = prepared.executor.run(arguments, progress)
         finally:
             ledger.end_step()
-        # whoever records a step wants that one which the others are like: not the first, where that makes what outlives it
+        # a recorder needs a run that is like all later ones; a run that makes variables is not
         is_steady = ledger.recorder is None or ledger.kept_bytes == kept
         if prepared.open != shapes and is_steady and not ledger.accounts_always and ledger.has_room_for_all():
             prepared.fitting = shapes
@@ -446,7 +439,7 @@ class GraphSession:
         return build_executor(parts, self._states, resources, calls.call, pool, observer, let_others=self._turns.let_others)
 
     def _observer(self) -> StepObserver | None:
-        """Return the observer of executed nodes, or None without memory accounting."""
+        """Return the observer of executed nodes; None without memory accounting."""
         if self._ledger is None:
             return None
         from placesim.runtime.recording.step_observation import LedgerObserver
@@ -464,30 +457,3 @@ def _checked(placement: Placement) -> Placement:
     if placement.error is not None:
         raise placement.error
     return placement
-
-
-def open_session(
-    file: GraphFile,
-    devices: Sequence[Device],
-    config: Config | None = None,
-    *,
-    directory: Path = Path(),
-    files: FileAccess | None = None,
-    ledger: Ledger | None = None,
-    sketched: FeedShapes | None = None,
-    measurements: Measurements | None = None,
-    make: Callable[..., GraphSession] = GraphSession,
-) -> GraphSession:
-    """Open a session for a graph file with the given inventory and config. `make` is the session's constructor."""
-    return make(
-        file.graph,
-        devices,
-        config or file.config,
-        directory=directory,
-        bare_fetch_is_target=file.is_raw,
-        initial_values=file.initial_values,
-        files=files,
-        ledger=ledger,
-        sketched=sketched,
-        measurements=measurements,
-    )

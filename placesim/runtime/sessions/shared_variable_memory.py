@@ -1,8 +1,8 @@
-"""Fetches that alias a reference variable's memory and therefore show its value at the end of the step.
+"""Fetches that share the memory of a reference variable, and so have the variable's value at the end of the step.
 
-TensorFlow passes a reference variable's buffer on without copying it, even through Identity, and updates it in place. A fetch
-of `w`, `w/read` or an update's output on the variable's device therefore shows every update of the step, in any order. Values
-computed from it earlier in the step do not change. Found by experiment with TensorFlow 2.21 on the CPU.
+TensorFlow passes a reference variable's buffer on without copying it, even through Identity, and updates it in place. So a
+fetch of `w`, `w/read` or an update's output on the variable's device shows all updates of the step, even later ones. Values
+that were computed from the variable before do not change. Found by experiment with TensorFlow 2.21 on the CPU.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from placesim.ops.kernels import has_trait
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_OPS, ResourceHandle
 from placesim.ops.kernels.kernel import Trait
 from placesim.runtime.executors.program import DeviceState
+from placesim.runtime.executors.reads_after_update import variable_handle
 from placesim.runtime.partitioning.pruning import ClientGraph
 
 ARRAYS = (np.ndarray, np.generic)
 
 Buffers = Mapping[int, tuple[str, ResourceHandle]]
-"""The device and the variable of each aliasing fetch, by `_Retval` index."""
+"""Device and variable of each fetch that shares a variable's memory, by `_Retval` index."""
 
 
 def shared_buffers(client: ClientGraph) -> Buffers:
-    """Return the fetches that alias a variable, or nothing if the step modifies no variable."""
+    """Return the fetches that share a variable's memory; empty if the step updates no variable."""
     graph = client.graph
     if not any(_is_update(node) for node in graph.nodes):
         return {}
@@ -37,17 +38,12 @@ def shared_buffers(client: ClientGraph) -> Buffers:
         device = client.devices[end.id]
         source = _source(client, end)
         if source is not None and client.devices[source.id] == device:
-            name = source.attrs.get("shared_name") or source.name
-            container = source.attrs.get("container") or "localhost"
-            found[end.attrs["index"]] = (
-                device.name,
-                ResourceHandle(device.name, container, name, REF_VARIABLE_TYPE, source.attrs["dtype"]),
-            )
+            found[end.attrs["index"]] = device.name, variable_handle(source, device.name)
     return found
 
 
 def _source(client: ClientGraph, end: Node) -> Node | None:
-    """Return the variable whose memory a `_Retval` aliases, or None if its value has its own memory."""
+    """Return the variable whose memory the input of a `_Retval` shares; None if the input has its own memory."""
     graph = client.graph
     node, slot = graph.nodes[end.input_nodes[0]], end.input_slots[0]
     while VARIABLE_OPS.get(node.op) != REF_VARIABLE_TYPE:
@@ -65,10 +61,10 @@ def _is_update(node: Node) -> bool:
 
 
 def show_ends(results: dict[int, Any], buffers: Buffers, states: Mapping[str, DeviceState]) -> None:
-    """Replace the results that alias variables with the variables' current values."""
+    """Replace the results that share a variable's memory by the variable's current value."""
     for index, (device, handle) in buffers.items():
         variable = states[device].resources.find(handle)
         now, before = getattr(variable, "value", None), results[index]
-        # one of another size has other memory
+        # a value of another size has memory of its own
         if isinstance(now, ARRAYS) and isinstance(before, ARRAYS) and now.size == before.size:
             results[index] = now.reshape(before.shape)

@@ -1,4 +1,4 @@
-"""The devices that TensorFlow creates for a session's config and process, and those that the session sees."""
+"""Devices that TensorFlow creates for a session's config in a process, and devices that the session can use."""
 
 from __future__ import annotations
 
@@ -23,22 +23,17 @@ def build_session_devices(
     log: Callable[[GpuLogLine], None] = lambda line: None,
     release: Release = CURRENT,
 ) -> tuple[Device, ...]:
-    """Create the devices of a release for a session with this config, in a process with these environment variables.
+    """Create a TensorFlow release's devices for a session with this config, in a process with these environment variables.
 
-    placesim's own environment is not read. Raises the errors of `build_devices` and logs the same lines.
+    The environment of placesim's own process is not read. Errors and log lines are those of `build_devices`.
     """
-    options = DeviceOptions(
-        config.gpu_options,
-        dict(config.device_count),
-        GpuEnvironment.of(environment or {}),
-        config.gpu_options_location,
-        release,
-    )
+    gpu, counts, variables = config.gpu_options, dict(config.device_count), GpuEnvironment.of(environment or {})
+    options = DeviceOptions(gpu, counts, variables, config.gpu_options_location, release)
     return build_devices(inventory, options, process, log)
 
 
 def build_device_set(devices: Sequence[Device], config: Config, release: Release = CURRENT) -> DeviceSet:
-    """Return the devices that the session sees: those of its master, and the remote tasks that its filters admit (3.9).
+    """Return the devices that a session can use (3.9): those of its master, and those of remote tasks that its filters admit.
 
     Raises InvalidArgumentError for a master that is not a task of the machine.
     """

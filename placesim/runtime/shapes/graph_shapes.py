@@ -1,7 +1,8 @@
 """Static shapes of all tensors of a graph.
 
-If a shape function asks for values, constants and shapes computed from shapes are tracked as in TensorFlow's shape refiner.
-Nothing raises: if a shape function fails or an op has none, the outputs are unknown, and TensorFlow's error is kept.
+Shape functions may ask for values of inputs. As in TensorFlow's shape refiner, the values of constants are known, and values
+that are computed from constants and shapes. If a shape function fails, or an op has none, the shapes of the outputs are
+unknown; `refusals` returns TensorFlow's errors.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from placesim.runtime.shapes.int32_attrs import int32_problem
 from placesim.runtime.shapes.shape_inference import infer_shapes, word_refusal
 
 MAX_VALUE_ELEMENTS = 256
-"""Maximum elements of tensors whose values are tracked: a shape has few dimensions."""
+"""Maximum number of elements of tensors whose values are tracked: a shape has few dimensions."""
 _NEVER_FOLLOWED = CONTROL_FLOW - {"Switch"} | {*PLACEHOLDERS, *FUNCTION_ENDS, *LOWERED}
 """Stateless ops whose values are not tracked."""
 
@@ -43,7 +44,7 @@ Value = np.ndarray[Any, Any]
 
 
 class _CallError(GraphBuildError):
-    """An error for which TensorFlow's Python raises InternalError."""
+    """An error of a function call, for which TensorFlow's Python raises InternalError."""
 
     @property
     def type_name(self) -> str:
@@ -51,14 +52,14 @@ class _CallError(GraphBuildError):
 
 
 class _Refusal(NamedTuple):
-    """A shape function's error for a node, before it gets TensorFlow's text."""
+    """The error of a node's shape function, and the context in which it ran; TensorFlow's full text is made on demand."""
 
     error: ShapeError | GraphBuildError
     context: ShapeContext
 
 
 _DEFECTS = (PlacesimError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
-"""Errors that a shape function raises for unchecked attrs; the shapes are then unknown."""
+"""Errors that a shape function raises for attrs of the wrong type or size; the shapes are then unknown."""
 
 
 class GraphShapes:
@@ -83,12 +84,12 @@ class GraphShapes:
         return self.outputs(tensor.node)[tensor.slot]
 
     def settle(self, node_id: int, dims: Dims, slot: int = 0) -> None:
-        """Set the shape of a node's output that the graph does not determine."""
+        """Set the shape of a node's output that the graph alone does not determine."""
         found = self.outputs(node_id)
         self._known[node_id] = (*found[:slot], dims, *found[slot + 1 :])
 
     def forget(self, node_id: int) -> None:
-        """Drop the inferred shapes of a removed node, or one with changed inputs."""
+        """Drop the inferred shapes of a node that is removed, or whose inputs change."""
         self._known.pop(node_id, None)
         self._values.pop(node_id, None)
         self._refused.pop(node_id, None)
@@ -100,11 +101,11 @@ class GraphShapes:
         return None if found is None else self._worded(self.graph.nodes[node_id], found)
 
     def handle(self, tensor: TensorRef) -> HandleShape | None:
-        """Return the known type and shape behind a resource handle."""
+        """Return the type and shape of the value behind a resource handle; None if they are unknown."""
         return self._handles.get(tensor)
 
     def hold(self, tensor: TensorRef, handle: HandleShape | None) -> None:
-        """Set the type and shape behind a resource handle that the graph does not determine."""
+        """Set the type and shape behind a resource handle that the graph alone does not determine."""
         if handle is not None:
             self._handles[tensor] = handle
 
@@ -156,11 +157,11 @@ class GraphShapes:
             return (self._arguments[node.attrs["index"]],)
         try:
             shapes = tuple([known[i][slot] for i, slot in zip(node.input_nodes, node.input_slots, strict=True)])
-        except KeyError:  # an input that waits for this node: in a loop one node is inferred without it
+        except KeyError:  # in a loop, one node is inferred before its input, which needs this node
             return (None,) * len(node.signature.output_dtypes)
         if self._handles and any(ref in self._handles for ref in node.inputs):
             return self._run_shape_function(node, _NodeContext(self, node, shapes, list(map(self._handles.get, node.inputs))))
-        # Nodes share their attrs where these are alike, and the graph keeps them: the object stands for what is in it.
+        # nodes with equal attrs share one object, which the graph keeps alive, so its id identifies the attrs
         alike = (op, id(node.attrs), shapes)
         found = self._alike.get(alike)
         if found is None:
@@ -191,7 +192,7 @@ class GraphShapes:
     def _check_call(self, node: Node) -> None:
         """Raise GraphBuildError for a call whose function TensorFlow can't instantiate.
 
-        Types are not checked: shape functions ignore them, and the session reports their errors.
+        Argument types are not checked here: shape functions ignore them, and the session reports wrong ones.
         """
         if node.op not in CALLS:
             return
@@ -218,9 +219,9 @@ class GraphShapes:
     # --- values
 
     def value(self, tensor: TensorRef) -> Value | None:
-        """Return the known value of a tensor with inferred shape.
+        """Return the value of a tensor whose shape has been inferred; None if it is unknown.
 
-        It is a `_PartialVector` if only some elements are known, and None if none are.
+        If only some elements of a shape are known, the value is a `_PartialVector`.
         """
         waiting = [tensor.node]
         entered: set[int] = set()
@@ -238,7 +239,7 @@ class GraphShapes:
         return self._values[tensor.node][tensor.slot]
 
     def _is_followed(self, node: Node) -> bool:
-        """Whether values are tracked through this node: any stateless op, as in TensorFlow's constant folding."""
+        """Whether values are tracked through this node: its op must be stateless, as in TensorFlow's constant folding."""
         has_state = node.signature.definition is None or node.signature.is_stateful
         return not has_state and node.op not in _NEVER_FOLLOWED and node.op in OP_FAMILIES and bool(node.input_nodes)
 
@@ -246,14 +247,14 @@ class GraphShapes:
         return [i for i in node.input_nodes if i not in self._values] if self._is_followed(node) else []
 
     def _evaluate(self, node: Node) -> tuple[Value | None, ...]:
-        """Return the outputs that follow from the known inputs."""
+        """Return the values of a node's outputs; None for each that does not follow from the known inputs."""
         nothing = (None,) * len(node.signature.output_dtypes)
         if node.op == "Const":
             array = node.attrs["value"].array
             return (array if array.size <= MAX_VALUE_ELEMENTS else None,)
         if node.op in SHAPE_OPS or node.op == "VariableShape":
             found = [_measured(node, self._dims_measured(node, tensor)) for tensor in node.inputs]
-            # from these TensorFlow takes whole shapes, but no single dimensions
+            # TensorFlow uses the shapes that these ops return only as a whole, not their single dimensions
             is_whole = node.op in ("ShapeN", "VariableShape")
             return tuple(one.view(_PartialVector) if one is not None and is_whole else one for one in found)
         if not self._is_followed(node) or node.id not in self._known or node.id in self._refused:
@@ -280,14 +281,14 @@ class GraphShapes:
         return tuple(array.view(_PartialVector) if array.ndim else None for array in computed)
 
     def _dims_measured(self, node: Node, tensor: TensorRef) -> Dims:
-        """Return the shape that an op measures: a tensor's, or that of the variable behind a handle."""
+        """Return the shape that Shape, Rank, Size or VariableShape reads: of its input, or of the variable behind a handle."""
         if node.op != "VariableShape":
             return self._dims_of(*tensor)
         held = self.handle(tensor)
         return None if held is None else held.shape
 
     def _dims_of(self, node_id: int, slot: int) -> Dims:
-        """Return the shape of an output, or of its known value."""
+        """Return the shape of an output; if it is not fully known, the shape of the output's known value."""
         dims = self._known[node_id][slot] if node_id in self._known else None
         if is_fully_defined(dims) or node_id not in self._values:
             return dims
@@ -295,17 +296,17 @@ class GraphShapes:
         return dims if value is None or isinstance(value, _PartialVector) else value.shape
 
     def _picks_dimensions(self, node: Node) -> bool:
-        """Whether a node selects single dimensions of a shape; the known ones among them are then values."""
+        """Whether a node selects single dimensions of a shape; those that are known then count as known values."""
         if self.graph.nodes[node.input_nodes[0]].op != "Shape":
             return False
         if node.op == "Unpack":
             return True
-        # TensorFlow looks where the slice begins only in a constant, not in what follows from one
+        # TensorFlow reads the beginning of a slice only from a Const, not from a value computed from constants
         begins_at_constant = node.op == "StridedSlice" and self.graph.nodes[node.input_nodes[1]].op == "Const"
         return begins_at_constant and self._known[node.id] == ((),)
 
     def _fill_in(self, node: Node, values: list[Value | None]) -> None:
-        """Fill in unknown parts of a concatenated shape by their lengths, so that the rest is known."""
+        """Replace each unknown part of a concatenated shape by as many unknown dimensions, so that other parts are known."""
         parts = range(len(values) - 1) if node.op == "ConcatV2" else range(node.op == "Concat", len(values))
         for i in parts:
             reference = TensorRef(node.input_nodes[i], node.input_slots[i])
@@ -316,7 +317,10 @@ class GraphShapes:
 
 
 class _NodeContext(ShapeContext):
-    """The known facts about a node's inputs; values are computed on demand."""
+    """The shapes and values of a node's inputs, as far as they are known; values are computed on demand.
+
+    `asked` is set when the shape function asks for a value: its result then holds for this node alone.
+    """
 
     def __init__(
         self, graph_shapes: GraphShapes, node: Node, shapes: tuple[Dims, ...], handles: Sequence[HandleShape | None] = ()
@@ -338,7 +342,7 @@ class _NodeContext(ShapeContext):
 
 
 class _PartialVector(np.ndarray[Any, Any]):
-    """A vector of dimensions with -1 for unknown ones, used for shapes only."""
+    """A vector of dimensions with -1 for each unknown one; only shape functions may use it."""
 
 
 def _measured(node: Node, shape: Dims) -> Value | None:

@@ -1,7 +1,7 @@
 """Integer attrs that TensorFlow stores in 32 bits, although a graph may give any 64-bit value.
 
-Each was tried in TensorFlow 2.21 with 2147483648: in an imported graph, for its shape function, and in the branch of an `If`,
-where only the kernel reads it.
+Each attr was tried in TensorFlow 2.21 with 2147483648, in two places: in an imported graph, whose shape functions run, and in a
+branch of an `If`, where only kernels read attrs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ strides* dilations*: Conv2D Conv3D QuantizedConv2D
 strides* rates*: Dilation2D
 summarize: Assert Print StringFormat
 """
-"""Lines `attrs: ops`. A star marks attrs that the shape function reads too, so that the graph can't even be built."""
+"""Lines `attrs: ops`. A star marks attrs that shape functions read too: with too large a value, the graph can't be built."""
 _LIMIT = 1 << 31
 
 

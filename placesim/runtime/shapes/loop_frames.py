@@ -1,4 +1,4 @@
-"""While-loop frames: which frame each node of a graph runs in."""
+"""While-loop frames of a graph, and the frame of each node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from placesim.ops.categories import ENTERS, EXITS
 
 @dataclass(frozen=True, slots=True)
 class LoopFrame:
-    """A while-loop's frame: its name, the frame around it, and an `Enter` that leads into it."""
+    """Frame of a while loop: its name, the enclosing frame, and one of its `Enter` nodes."""
 
     name: str
     parent: LoopFrame | None

@@ -1,9 +1,8 @@
-"""Cost of a node: floating point operations, and bytes read and written, from its static shapes."""
+"""Floating-point operations of a node, and bytes of tensors, from static shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
 from placesim.ops.attributes import Attrs
@@ -11,26 +10,12 @@ from placesim.ops.kernels.kernel import Kernel
 from placesim.ops.kernels.shapes import Dims, element_count
 
 
-class Cost(NamedTuple):
-    """Floating-point operations and bytes; None for an unknown shape or element size."""
-
-    flops: int | None
-    bytes_read: int | None
-    bytes_written: int | None
-
-
-def node_cost(
-    kernel: Kernel,
-    attrs: Attrs,
-    inputs: Sequence[Dims],
-    outputs: Sequence[Dims],
-    input_dtypes: Sequence[DataType],
-    output_dtypes: Sequence[DataType],
-) -> Cost:
-    """Return the cost of one node; a kernel that moves data without arithmetic has no operations."""
-    known = all(element_count(dims) is not None for dims in (*inputs, *outputs))
-    flops = 0 if kernel.flops is None else int(kernel.flops(inputs, outputs, attrs)) if known else None
-    return Cost(flops, total_bytes(inputs, input_dtypes), total_bytes(outputs, output_dtypes))
+def node_flops(kernel: Kernel, attrs: Attrs, inputs: Sequence[Dims], outputs: Sequence[Dims]) -> int | None:
+    """Return a node's operations: 0 for a kernel that only moves data, and None if a shape is unknown."""
+    if kernel.flops is None:
+        return 0
+    is_known = all(element_count(dims) is not None for dims in (*inputs, *outputs))
+    return int(kernel.flops(inputs, outputs, attrs)) if is_known else None
 
 
 def total_bytes(shapes: Sequence[Dims], dtypes: Sequence[DataType]) -> int | None:

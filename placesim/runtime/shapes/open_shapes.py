@@ -1,7 +1,8 @@
-"""Search for the few facts about a graph that would determine most of its unknown shapes."""
+"""Search for the smallest set of facts, such as the shape of a feed, that would determine most unknown shapes of a graph."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -10,16 +11,16 @@ from placesim.ops.kernels.shapes import Dims, is_fully_defined
 from placesim.runtime.shapes.graph_shapes import GraphShapes
 
 MAX_PASSES = 16
-"""Maximum passes over a graph with loops; shapes that are still undetermined then stay unknown."""
+"""Maximum number of passes over a graph with loops; shapes that are then still undetermined stay unknown."""
 
 Cause = TypeVar("Cause")
 Act = TypeVar("Act")
 
 
 class SettlementCount(NamedTuple):
-    """Number of tensors whose shapes an act would determine, after the acts before it.
+    """Number of tensors whose shapes an act would determine, in addition to those that earlier acts determine.
 
-    `touched` is the number of tensors that need this act, perhaps among others.
+    `touched` is the number of tensors that need this act, alone or together with other acts.
     """
 
     tensors: int
@@ -27,16 +28,14 @@ class SettlementCount(NamedTuple):
 
 
 def choose_settlements(causes: Sequence[frozenset[Cause]], acts: Mapping[Act, Collection[Cause]]) -> list[tuple[Act, int]]:
-    """Return acts that settle (determine) the most tensors, each with the number of tensors that it settles in addition.
+    """Choose acts that settle (determine) tensors, best first; each has the number of tensors that it settles in addition.
 
-    A tensor is settled when all of its `causes` are removed; `acts` maps each act to the causes that it removes. The next act
-    is always the one that settles most. If no act settles a tensor alone, it is the one that most tensors need. Ties follow the
-    order of `acts`. Acts that no tensor needs are left out.
+    `causes` has for each tensor the causes that leave it unknown; `acts` maps each act to the causes that it removes. A tensor
+    is settled when all of its causes are removed. The next act is always the one that settles the most tensors. If no act
+    settles any alone, it is the act that the most tensors need. Ties follow the order of `acts`. Acts that no tensor needs are
+    left out.
     """
-    counts: dict[frozenset[Cause], int] = {}
-    for some in causes:
-        counts[some] = counts.get(some, 0) + 1
-    open_sets = [(set(some), count) for some, count in counts.items() if some]
+    open_sets = [(set(some), count) for some, count in Counter(causes).items() if some]
     left = {act: set(removed) for act, removed in acts.items()}
     found: list[tuple[Act, int]] = []
     while open_sets and left:
@@ -60,9 +59,10 @@ def _gain(open_sets: Sequence[tuple[set[Cause], int]], removed: set[Cause]) -> S
 def find_open_causes(
     graph: Graph, needed: Collection[int], settled: Mapping[int, Dims], missing: Collection[int]
 ) -> list[frozenset[int]]:
-    """Return, for each tensor of the `needed` nodes with an unknown shape, the `missing` nodes that cause this.
+    """Return for each tensor with an unknown shape the nodes among `missing` that cause this.
 
-    `settled` has the shapes of fed tensors, by node. A tensor that is unknown for another reason is left out.
+    Only outputs of the `needed` nodes are considered. `settled` has the shapes of fed tensors, by node. A tensor whose shape is
+    unknown for other reasons is left out.
     """
     shapes = GraphShapes(graph)
     for node_id, dims in settled.items():

@@ -1,8 +1,7 @@
-"""Check of the static shapes of a graph file, as TensorFlow's Python makes it when it builds the graph.
+"""Check of the static shapes of a graph file, as TensorFlow's Python does it when it builds the graph.
 
-Only files written in the way Python builds a graph are checked. The nodes of a raw graph or a GraphDef are taken as they are:
-TensorFlow's runtime runs no shape functions over a GraphDef. It placed thousands of recorded graphs that Python would have
-refused.
+Raw graphs and GraphDefs are not checked, because TensorFlow's runtime runs no shape functions over a GraphDef. It placed
+thousands of recorded graphs that Python would have refused.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from placesim.runtime.shapes.graph_shapes import GraphShapes
 def check_shapes(file: GraphFile) -> GraphShapes | None:
     """Return the static shapes of a file's graph, or None for a raw graph.
 
-    Raises GraphFileError with every node whose shape function refuses its inputs, including nodes that steps add. Bodies of
-    functions are not checked: no shape function runs on a FunctionDef.
+    Raises GraphFileError with all nodes whose shape functions refuse their inputs, including nodes that steps add. Bodies of
+    functions are not checked, because TensorFlow runs no shape functions on a FunctionDef.
     """
     if file.is_raw:
         return None

@@ -1,4 +1,4 @@
-"""Static shapes of single nodes: runs a kernel's shape function, and gives its errors TensorFlow's text."""
+"""Static shapes of a single node: runs the kernel's shape function, and gives its errors TensorFlow's text."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_VALUES = 256
 def infer_shapes(kernel: Kernel, context: ShapeContext) -> tuple[Dims, ...]:
     """Return the output shapes of one node.
 
-    Raises ShapeError if its shape function refuses the inputs, and GraphBuildError for TensorFlow's checks before and after it;
-    the text names no node.
+    Raises ShapeError if the shape function refuses the inputs, and GraphBuildError if a check of TensorFlow's Python fails.
+    Their texts name no node.
     """
     shapes = tuple(kernel.shape(context))
     for dims in shapes:
         for dim in dims or ():
-            if dim < -1:  # Python's shape class says so, not the shape function
+            if dim < -1:  # in TensorFlow, Python's class of shapes makes this check
                 raise GraphBuildError(f"Dimension {dim} must be >= 0")
     return shapes
 
@@ -38,7 +38,7 @@ def word_refusal(
     inputs: Sequence[str],
     input_dtypes: Sequence[DataType],
 ) -> GraphBuildError:
-    """Return an error of `infer_shapes` with TensorFlow's text, which has the node and the known facts of its inputs."""
+    """Return an error of `infer_shapes` with TensorFlow's text, which describes the node and its input shapes and values."""
     found, known = _refuse_unaware(kernel, context) or (error, context)
     if isinstance(found, GraphBuildError):
         return found
@@ -47,7 +47,7 @@ def word_refusal(
 
 
 def _refuse_unaware(kernel: Kernel, context: ShapeContext) -> tuple[ShapeError, ShapeContext] | None:
-    """Return the error of a run without values, or None.
+    """Run a shape function without values; return its error and context, or None if it succeeds.
 
     TensorFlow begins with such a run, and then repeats it with the values that the shape function asked for.
     """

@@ -230,7 +230,7 @@ class _Simulation:
             end_record(self._ledger)
 
     def run(self) -> None:
-        from placesim.runtime.sessions.session import GraphSession, open_session
+        from placesim.runtime.sessions.session import GraphSession
         from placesim.runtime.shapes.shape_check import check_shapes
 
         if self.loaded.error is not None:
@@ -247,16 +247,17 @@ class _Simulation:
         tasks, self._links = build_machine_settings(file, self.options)
         machine = session_devices(tasks, config, self.options, self._creation_log.append, file.graph.registry.rules)
         self._ledger = self._open_ledger(machine)
-        self._session = open_session(
-            file,
+        self._session = (self.opened or GraphSession)(
+            file.graph,
             machine,
             config,
             directory=self.loaded.directory,
+            bare_fetch_is_target=file.is_raw,
+            initial_values=file.initial_values,
             files=file_access(self.loaded, self.options),
             ledger=self._ledger,
             sketched=self._feed_shapes(file.graph),
             measurements=self.measurements,
-            make=self.opened or GraphSession,
         )
         self._run_steps(self._session, steps, names_sinks=file.is_raw and self.stage >= SimulationStage.WALKED)
 

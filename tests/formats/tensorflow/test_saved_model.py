@@ -26,7 +26,7 @@ from placesim.formats.tensorflow.restoring import RestoredVariable, add_checkpoi
 from placesim.formats.tensorflow.saved_model import read_saved_model
 from placesim.graph.session_steps import Config
 from placesim.machine.inventory import TaskInventory, build_devices
-from placesim.runtime.sessions.session import open_session
+from placesim.runtime.sessions.session import GraphSession
 from tests.core.checkpoints.checkpoint_files import CheckpointFiles
 from tests.examples import examples
 
@@ -49,7 +49,7 @@ def test_files_of_tensorflow(case: dict[str, Any]) -> None:
     assert len(read.file.graph) == case["nodes"]
     assert read.annotations == case["devices"]
     devices = build_devices((TaskInventory(cpu=1, gpu=2),))
-    session = open_session(read.file, devices, Config(allow_soft_placement=True))
+    session = GraphSession(read.file.graph, devices, Config(allow_soft_placement=True), initial_values=read.file.initial_values)
     feeds = {name: array_for(read, name, value) for name, value in case["feed"].items()}
     result = session.run(read.step(feeds, case["outputs"]))
     for fetched, wanted in zip(result.values, case["outputs"].values(), strict=True):

@@ -71,7 +71,7 @@ def test_shapes_that_are_given() -> None:
 def test_shapes_that_are_assumed() -> None:
     wanted = FeedShapes(guesses=Assumptions(dimension=9))
     assert fed(TWO, "a", wanted) == {"x": told("x", 9, 2)}
-    assert wanted.guesses.opened == {(id(TWO), "x", 0): OpenTensor("x", (-1, 2), is_fed=True)}
+    assert wanted.guesses.opened == {(id(TWO), "x", 0): OpenTensor("x", (-1, 2))}
 
 
 def test_feeds_that_are_small_stay_as_they_are() -> None:
