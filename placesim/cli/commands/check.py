@@ -110,7 +110,7 @@ EXITS = {
     completes="rules",
     multiple=True,
     metavar="RULE",
-    help="Rule to check: its name, or NAME=VALUE (repeatable).",
+    help="Rule to check: NAME, NAME=VALUE, or the YAML of a policy's rule (repeatable).",
     folder_values="own files",
     files=_report_files,
 )

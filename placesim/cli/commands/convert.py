@@ -23,12 +23,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(_FORMS, "Format of OUT (default: from its extension; YAML for -).")
-@option(
-    "--placed",
-    is_flag=True,
-    help="Write each node's assigned device instead of the requested one.",
-    folder_values="any",
-)
+@option("--placed", is_flag=True, help="Write each node's assigned device instead of the requested one.", folder_values="any")
 @option(
     "--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.", folder_values="any"
 )
@@ -36,7 +31,7 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables, although it leaves out attrs that have their default.",
+    help="Write YAML with scopes and variables, even if attrs that have their default value are then left out.",
     folder_values="any",
 )
 @option(
@@ -52,10 +47,10 @@ def convert_command(
 ) -> int:
     """Convert a graph between YAML, JSON and TensorFlow's GraphDef (binary or text), or write devices into an ONNX model.
 
-    IN is any graph that `run` reads.  The extension of OUT selects the format: .yaml, .json, .pb, .pbtxt, or .onnx, which
-    needs an ONNX model as IN and changes only the devices of its nodes; - is standard output.  A GraphDef holds nodes,
-    functions and versions; anything else in IN that OUT cannot hold is listed on standard error.  YAML keeps scopes,
-    variables and literals, and the source lines of a script.
+    IN is any graph that `run` reads.  The extension of OUT selects the format: .yaml, .json, .pb, .pbtxt or .onnx.  For
+    .onnx, IN must be an ONNX model, and only the devices of its nodes change.  If OUT is -, the graph is printed.  A GraphDef
+    holds nodes, functions and versions; anything else in IN that OUT cannot hold is listed on standard error.  YAML keeps
+    scopes, variables and literals, and the source lines of a script.
 
     \b
     Examples:

@@ -11,7 +11,7 @@ import click
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
 from placesim.cli.option_types import option
-from placesim.cli.options import given, machine_options, release_option, table_format_option
+from placesim.cli.options import given, machine_options, simulated_release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.releases import CURRENT, Release, find_release
@@ -36,7 +36,7 @@ EXITS = {
 @command("devices", exits=EXITS)
 @click.argument("graph", required=False)
 @machine_options
-@release_option
+@simulated_release_option
 @scheduler_options
 @table_format_option
 @option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.", folder_values="any")
@@ -45,11 +45,11 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
     """List the devices of a simulated machine, one per line, CPUs first.
 
     With GRAPH, list the devices of its session, as the GPU options of its config determine them.  In a pipe, the columns are
-    full name, type, memory limit in bytes and physical description, separated by tabs.  PCI bus ids are those that
-    TensorFlow's guides show for the model, or start at bus 05; further GPUs get the following buses.
+    full name, type, memory limit in bytes and physical description, separated by tabs.  The PCI bus ids of a GPU model are
+    those in TensorFlow's guides; a model that is not in the guides starts at bus 05.  Each further GPU gets the next bus.
 
     With --scheduler, list the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
-    versions that must agree.
+    versions of placesim, Python and numpy, which must be the same on all workers and here.
 
     \b
     Examples:

@@ -95,7 +95,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @option(
     "--batch",
     type=_Batch(),
-    help="Batch size: the first dimension of placeholders, if unknown; auto: the largest that fits.",
+    help="Batch size: replaces an unknown first dimension of placeholders; auto: the largest that fits.",
     folder_values="any",
 )
 @guess_options
@@ -108,7 +108,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
     help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory.",
     folder_values="any",
 )
-@top_option(TOP, "holders of memory to list for each device")
+@top_option(TOP, "tensors and other holders of memory to list for each device")
 @graph_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")

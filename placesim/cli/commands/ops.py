@@ -47,7 +47,7 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
     folder_values="any",
 )
 @option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or cannot, execute.", folder_values="any")
-@release_option
+@release_option("TensorFlow release whose ops are listed (default: 2.21).")
 @table_format_option
 def ops_command(
     name: str | None, device: str | None, dtype: str | None, numpy: bool | None, tensorflow: str | None, form: str

@@ -114,7 +114,8 @@ EXITS = {
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Place groups that match PATTERN on different devices: a name, a scope/ or a pattern (repeatable).",
+    help="Keep all colocation groups with nodes that match PATTERN, a name, a scope/ or a pattern, on different devices "
+    "(repeatable).",
     completes="nodes",
     folder_values="any",
 )
@@ -149,7 +150,7 @@ EXITS = {
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
-    help="Stop after N evaluations in each process, not after a time: then --seed makes the plan reproducible.",
+    help="Stop each process after N evaluations, not after --seconds, so that the same --seed gives the same plan.",
     folder_values="any",
 )
 @option(
@@ -194,8 +195,9 @@ def plan_command(
     The best placement has the shortest step, or the best value of --objective.
 
     GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
-    (unless freed).  It is simulated and compared with TensorFlow's placement, the graph's annotations, a single device and
-    round robin.  The output graph requests as few devices as TensorFlow needs to reproduce the plan.
+    (unless freed).  It is simulated and compared with other placements: TensorFlow's placement with and without the graph's
+    device requests, all nodes on one device, and round robin.  In the output graph, as few nodes request a device as
+    TensorFlow needs to reproduce the plan.
 
     \b
     Examples:

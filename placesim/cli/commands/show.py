@@ -97,13 +97,7 @@ FORMS: tuple[Form[Any], ...] = (
 @command("show")
 @click.argument("graph")
 @graph_options
-@option(
-    "--depth",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Open scopes down to level N.",
-    folder_values="any",
-)
+@option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to level N.", folder_values="any")
 @memory_option("Show the peak memory of each device (default: in html, svg, png and json, if cheap to compute).")
 @size_options("memory")
 @option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.", folder_values="any")

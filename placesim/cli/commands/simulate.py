@@ -94,7 +94,10 @@ EXITS = {
 @link_option
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
-@table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
+@table_option(
+    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps"),
+    more="; helps: possible speedups",
+)
 @output_option()
 @open_option
 @trace_option("simulated step")

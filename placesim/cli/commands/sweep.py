@@ -95,7 +95,7 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
 @click.argument("graph")
 @_axis("--gpu", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
 @_axis("--gpu-model", "GPU models; `devices --gpu-models` lists them.", "gpu models")
-@_axis("--batch", "Batch sizes: first dimensions of placeholders, if unknown.")
+@_axis("--batch", "Batch sizes: each replaces an unknown first dimension of placeholders.")
 @_axis("--cpu", "Numbers of CPU devices.")
 @option(
     "--set",
