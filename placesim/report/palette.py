@@ -6,7 +6,6 @@ device is grey.
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 
@@ -101,16 +100,3 @@ def mix_colours(colour: str, other: str, share: float) -> str:
 def _parts(colour: str) -> tuple[int, int, int]:
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return red, green, blue
-
-
-def page_styles() -> str:
-    """Return the page's colours as CSS variables."""
-    light, dark = (" ".join(f"--{name}: {codes[is_dark]};" for name, codes in PAGE.items()) for is_dark in (False, True))
-    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in HOLDERS.items())
-    return f":root {{ {light} {held} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
-
-
-def page_script() -> str:
-    """Return the colours and patterns of devices as constants for a page's scripts."""
-    constants = {"PALETTE": [hue.code for hue in HUES], "GREY": GREY.code, "PATTERNS": PATTERNS}
-    return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in constants.items())

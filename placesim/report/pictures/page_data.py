@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence, Set
 from shlex import quote
-from typing import Any, TypeVar
+from typing import Any
 
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
 from placesim.inspection.memory_requirements import name_of
@@ -22,27 +22,20 @@ from placesim.inspection.picturing.order import node_depths
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, page_tree
 from placesim.inspection.short_device_names import short_names
+from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.explanation import trial_text
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
 """Names of nodes that a step adds: for a feed, or for a tensor that arrives from another device."""
 MAX_EDITS = 8
 """Maximum edits shown per node, as in `explain`."""
-Value = TypeVar("Value")
-
-
-class _Table(dict[Value, int]):
-    """Numbers values in the order of their first use."""
-
-    def number(self, value: Value) -> int:
-        return self.setdefault(value, len(self))
 
 
 def page_document(picture: Picture) -> dict[str, Any]:
     """Return all data of the page."""
     root, opened = page_tree(picture.nodes)
-    ops, requests = _Table[str](), _Table[str]()
-    values, lists = _Table[str](), _Table[tuple[int, ...]]()
+    ops, requests = ValueTable[str](), ValueTable[str]()
+    values, lists = ValueTable[str](), ValueTable[tuple[int, ...]]()
 
     def numbered(rows: Iterable[tuple[str, ...]]) -> list[int]:
         return [lists.number(tuple(map(values.number, row))) for row in rows]
@@ -139,7 +132,7 @@ def _proofs(picture: Picture) -> dict[str, Any]:
     """Return the distinct paragraphs, the distinct proofs as lists of paragraphs, and each node's proof."""
     if picture.live is None or picture.live.placement is None:
         return {"paragraphs": [], "proofs": [], "of_node": []}
-    paragraphs, proofs = _Table[Paragraph](), _Table[tuple[int, ...]]()
+    paragraphs, proofs = ValueTable[Paragraph](), ValueTable[tuple[int, ...]]()
     source = Paragraphs(picture.live, picture.costs)
     of_node = [
         proofs.number(tuple(paragraphs.number(paragraph) for paragraph in source.of(node_id)))

@@ -8,7 +8,7 @@ of the step time.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.prediction.spans import StepSpan, StepSpans, step_spans
 from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
@@ -28,19 +29,12 @@ MAX_SPANS = 1_000_000
 WAITS = ("nothing", "input", "launch", "turn")
 
 
-class ValueTable(dict[Hashable, int]):
-    """Numbers values in the order of their first use."""
-
-    def number(self, value: Hashable) -> int:
-        return self.setdefault(value, len(self))
-
-
 class Texts(NamedTuple):
     """Tables of texts shared by all columns, for one step or several compared ones."""
 
-    names: ValueTable
-    ops: ValueTable
-    shapes: ValueTable
+    names: ValueTable[str]
+    ops: ValueTable[str]
+    shapes: ValueTable[str]
 
     @classmethod
     def none(cls) -> Texts:
@@ -130,7 +124,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
     for number, span in enumerate(order):
         numbers[span] = number
     spans = [drawn.spans[number] for number in order]
-    lanes, costs = ValueTable(), ValueTable()
+    lanes, costs = ValueTable[tuple[int, ...]](), ValueTable[tuple[Any, ...]]()
     starts = [round(span.start / tick) for span in spans]
     columns = {
         "name": [texts.names.number(escape_line(span.name)) for span in spans],
