@@ -129,21 +129,16 @@ def diff(
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
     """Return an HTML page that compares the steps of two graphs. Raises UsageError for a report, which has no steps."""
-    from placesim.planning.graphs.plan_comparison import SimulatedPlacement
-    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.report.pictures.comparison_page import difference_page
     from placesim.studies.time_study import study_time
 
     if any(hasattr(source, "snapshot") for source in sources):
         raise UsageError("cannot make a page from a report: got a report, expected the graph, to simulate its steps")
-    found = []
-    for source, side, label, name in zip(sources, sides, labels, names, strict=True):
-        options = make_options(side)
-        study = study_time(_load_again(source, options), options, name, is_traced=True)
-        if names[0] == names[1]:
-            # the graph stands in the title
-            label = label.removeprefix(f"{name} (").removesuffix(")")
-        found.append(SimulatedPlacement(label, study, study.error))
-    return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), found, 0, 1))
+    studies = [
+        study_time(_load_again(source, options), options, name, is_traced=True)
+        for source, options, name in zip(sources, map(make_options, sides), names, strict=True)
+    ]
+    return difference_page(names, labels, studies)
 
 
 @with_options

@@ -148,7 +148,9 @@ def write_rows(
 
         write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
     else:
-        write("".join("\t".join(escape_line(str(cell)) for cell in row.values()) + "\n" for row in rows))
+        from placesim.report.text.tables import tab_lines
+
+        write("".join(tab_lines(row.values() for row in rows)))
 
 
 def write_creation(report: Report) -> None:

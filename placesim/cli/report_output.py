@@ -116,13 +116,6 @@ class ReportWriter:
 
         return filter_log(report, self._filters)
 
-    def _unmet(self, report: Report) -> Iterator[str]:
-        if not self._filters:
-            return iter(())
-        from placesim.report.log_filter import find_unmatched_patterns
-
-        return find_unmatched_patterns(report, self._filters)
-
     def leave(self, outcome: Outcome) -> None:
         """Write the end of the report like `finish`, while a kernel blocks the main thread."""
         self._out.end()
@@ -142,11 +135,12 @@ class ReportWriter:
             self._out.add(self._format.rows(list(rows)))
         self._out.add(self._format.tail(report))
         self._out.flush()
-        for pattern in self._unmet(report):
-            complain(
-                f"no node matches --log-filter: got '{pattern}', "
-                "expected a node's name or id, a pattern or a scope that ends in '/'\n"
-            )
+        if self._filters:
+            from placesim.report.log_filter import find_unmatched_patterns
+
+            expected = "a node's name or id, a pattern or a scope that ends in '/'"
+            for pattern in find_unmatched_patterns(report, self._filters):
+                complain(f"no node matches --log-filter: got '{pattern}', expected {expected}\n")
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:

@@ -145,9 +145,9 @@ def answer_completion(instruction: str) -> int:
 
 
 class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter type with completions."""
+    """A parameter type with completions: the words that `find` returns; without `find`, files."""
 
-    def __init__(self, kind: click.ParamType, find: Finder) -> None:  # type: ignore[type-arg]
+    def __init__(self, kind: click.ParamType, find: Finder | None) -> None:  # type: ignore[type-arg]
         self.name = kind.name
         self._kind = kind
         self._find = find
@@ -156,24 +156,12 @@ class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic on
         return self._kind.convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
+        if self._find is None:
+            return [CompletionItem(incomplete, type="file")]
         words = self._find(ctx, incomplete)
         # a line end would begin another answer, and a shell shows them as they are
         found = [word for word in words if word.startswith(incomplete) and escape_line(word) == word]
         return [CompletionItem(word) for word in found[:MAX_NAMES]]
-
-
-class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter type for files."""
-
-    def __init__(self, kind: click.ParamType) -> None:  # type: ignore[type-arg]
-        self.name = kind.name
-        self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return self._kind.convert(value, param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        return [CompletionItem(incomplete, type="file")]
 
 
 def _teach(command: click.Command) -> None:
@@ -185,7 +173,7 @@ def _teach(command: click.Command) -> None:
         elif words:
             param.type = _CompletableType(kind, FINDERS[words])
         elif param.metavar in _FILES or (isinstance(param, click.Argument) and param.name in _FILE_ARGUMENTS):
-            param.type = _File(kind)
+            param.type = _CompletableType(kind, None)
 
 
 def _completed_words(command: click.Command, param: click.Parameter) -> str:

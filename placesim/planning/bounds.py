@@ -35,6 +35,10 @@ class Bound(NamedTuple):
     value: float
     why: str
 
+    def gap(self, value: float) -> float:
+        """Return the largest possible improvement of a value, as a share of the value."""
+        return max(0.0, 1 - self.value / value) if value else 0.0
+
 
 def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
     """Yield valid lower bounds of a problem, cheap ones first."""

@@ -51,9 +51,7 @@ class PlanResult(NamedTuple):
     @property
     def gap(self) -> float:
         """Largest possible improvement of the plan, as a share of its value."""
-        if self.plan is None or not self.plan.value:
-            return 0.0
-        return max(0.0, 1 - self.bound.value / self.plan.value)
+        return 0.0 if self.plan is None else self.bound.gap(self.plan.value)
 
     @property
     def is_optimal(self) -> bool:

@@ -239,10 +239,6 @@ class PlanningProblem:
                 found[group].update(row)
         return tuple(tuple(sorted(others - {group})) for group, others in enumerate(found))
 
-    def are_apart_on(self, of_group: Sequence[int]) -> bool:
-        """Return whether groups that must be apart are on different devices."""
-        return all(len({of_group[group] for group in row}) == len(row) for row in self.apart)
-
     def way(self, source: int, target: int) -> DeviceLink:
         """Return the link from one device to another."""
         return _PLAIN if self.ways is None else self.ways[source][target]
@@ -361,7 +357,7 @@ def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> l
 
 def are_apart(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Return whether groups that must be apart are on different devices."""
-    return not problem.apart or problem.are_apart_on([devices[members[0]] for members in problem.groups])
+    return all(len({devices[problem.groups[group][0]] for group in row}) == len(row) for row in problem.apart)
 
 
 def can_run_all(problem: PlanningProblem, devices: Sequence[int]) -> bool:

@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import PlacesimError, shown_type
 from placesim.core.escaping import escape_json
-from placesim.machine.inventory import Device
 from placesim.runtime.sessions.results import Result
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-def device_document(device: Device) -> dict[str, Any]:
-    """Return a device's row."""
-    return device.attributes
 
 
 def result_document(result: Result) -> dict[str, Any]:

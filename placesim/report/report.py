@@ -11,7 +11,7 @@ from placesim.core.releases import CURRENT
 from placesim.core.styled_text import StyledText
 from placesim.placement.function_bodies import logged_nodes
 from placesim.placement.placer import Placement
-from placesim.report.document import device_document, error_document, result_document
+from placesim.report.document import error_document, result_document
 from placesim.report.readings import Reading, counted
 from placesim.report.results import format_results
 from placesim.report.text.complaint import format_outcome_error
@@ -131,7 +131,7 @@ class Report(Reading, Outcome):
     def document_head(self) -> dict[str, Iterator[Any]]:
         """Return the JSON object's lists before the results, with rows generated one by one."""
         return {
-            "devices": map(device_document, self.devices),
+            "devices": (device.attributes for device in self.devices),
             "mapping": iter(self.mapping),
             "placements": (row.document() for row in self.placements),
             "transfers": (row._asdict() for row in self.transfers),

@@ -174,22 +174,16 @@ def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: lis
     """Write a page with the steps of both graphs. Raises the errors of the graphs and of dry-running their steps."""
     from pathlib import Path
 
-    from placesim.cli.graph_arguments import graph_name, load_graph
+    from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import write_files
-    from placesim.planning.graphs.plan_comparison import SimulatedPlacement
-    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.report.pictures.comparison_page import difference_page
     from placesim.studies.time_study import study_time
 
-    if names[0] == names[1]:
-        # the graph stands in the title
-        labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
-    found = []
-    for name, side, label in zip(names, sides, labels, strict=True):
-        options = in_shell(side)
-        study = study_time(load_graph(name, options), options, graph_name(name), is_traced=True)
-        found.append(SimulatedPlacement(label, study, study.error))
-    page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
-    write_files({Path(html): [page.encode()]})
+    studies = [
+        study_time(load_graph(name, options), options, name, is_traced=True)
+        for name, options in zip(names, map(in_shell, sides), strict=True)
+    ]
+    write_files({Path(html): [difference_page(names, labels, studies).encode()]})
 
 
 def _check_predictions(before: Snapshot, after: Snapshot) -> None:

@@ -152,16 +152,12 @@ def memory_command(
     with show_stages("measuring"):
         study = study_memory(loaded, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if target.is_for_reader:
-        write(_styled(study, top), is_styled=True)
+        from placesim.report.terminal.memory import styled_memory
+
+        write(styled_memory(study, sys.stdout, top), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
         write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
-
-
-def _styled(study: MemoryStudy, top: int) -> str:
-    from placesim.report.terminal.memory import styled_memory
-
-    return styled_memory(study, sys.stdout, top)

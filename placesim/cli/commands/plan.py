@@ -259,7 +259,9 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
     if study.plan is None and study.is_interrupted:
         tell(f"interrupted: no plan that fits was found yet, {_unwritten(output)}\n")
     elif study.plan is None:
-        tell(f"no plan fits: {_what_would(study)}\n")
+        from placesim.report.text.planning import suggest_remedy
+
+        tell(f"no plan fits: {suggest_remedy(study)}\n")
     elif not study.movable:
         complain(f"nothing to search: {_why_fixed(study)}\n")
 
@@ -331,12 +333,6 @@ def _why_fixed(study: PlanStudy) -> str:
     if not study.is_held:
         return "each group of nodes has kernels for only one device"
     return "every node that could move has an explicit device; release them with `--free PATTERN` or `--free-all`"
-
-
-def _what_would(study: PlanStudy) -> str:
-    from placesim.report.text.planning import suggest_remedy
-
-    return suggest_remedy(study)
 
 
 def _write_page(study: PlanStudy, html: str) -> None:

@@ -150,7 +150,9 @@ def show_command(
         picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     picture = replace(picture, command=same_setting("explain", graph))
     if target.is_for_reader:
-        write(_styled(picture, depth), is_styled=True)
+        from placesim.report.terminal.scope_tree import styled_tree
+
+        write(styled_tree(picture, sys.stdout, depth), is_styled=True)
     else:
         write_target(FORMS, target, picture, depth)
     if picture.error:
@@ -176,9 +178,3 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
         raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef with signatures")
     write_rows(signature_rows(loaded.signatures), "signatures", COLUMNS, form)
     return 0
-
-
-def _styled(picture: Picture, depth: int | None) -> str:
-    from placesim.report.terminal.scope_tree import styled_tree
-
-    return styled_tree(picture, sys.stdout, depth)

@@ -154,16 +154,12 @@ def simulate_command(
 
         write_trace(Path(trace), trace_events(study))
     if target.is_for_reader:
-        write(_styled(study, top), is_styled=True)
+        from placesim.report.terminal.timing import styled_timing
+
+        write(styled_timing(study, sys.stdout, top), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
         write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
-
-
-def _styled(study: TimeStudy, top: int) -> str:
-    from placesim.report.terminal.timing import styled_timing
-
-    return styled_timing(study, sys.stdout, top)

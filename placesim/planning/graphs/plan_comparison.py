@@ -157,9 +157,7 @@ class PlanStudy:
     @property
     def gap(self) -> float:
         """Largest possible improvement, as a share of the plan's value."""
-        if self.plan is None or not self.value:
-            return 0.0
-        return max(0.0, 1 - self.bound.value / self.value)
+        return 0.0 if self.plan is None else self.bound.gap(self.value)
 
     @property
     def is_optimal(self) -> bool:

@@ -62,12 +62,10 @@ def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         or not all(time.is_integer() for time in map(float, schedules.seconds))
     ):
         return
-    from ortools.sat.python import cp_model
-
     seconds = [int(time) for time in schedules.seconds]
     before, after = heads(problem, schedules.seconds), tails(problem, schedules.seconds)
     most = int(search.start.value) if search.start else sum(seconds)
-    model: Any = cp_model.CpModel()
+    model: Any = _cp_model().CpModel()
     end = model.new_int_var(math.ceil(search.target), most, "end")
     starts = [
         model.new_int_var(int(before[task]), most - time - int(after[task]), f"start of {task}")
@@ -96,10 +94,8 @@ def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
     if not has_solver() or count > most or not problem.groups:
         return
-    from ortools.sat.python import cp_model
-
     scale = _UNITS / max(search.start.value if search.start else _most(problem), math.ulp(1.0))
-    model: Any = cp_model.CpModel()
+    model: Any = _cp_model().CpModel()
     devices = range(len(problem.devices))
     on = _choices(model, problem)
     terms: list[list[Any]] = [[] for _ in devices]
@@ -129,13 +125,11 @@ def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     count = len(problem.devices)
     if not has_solver() or not problem.movable or len(problem.tasks) * count > MAX_CHOICES:
         return
-    from ortools.sat.python import cp_model
-
     start = search.start
     if start is None:
         everywhere = math.fsum(problem.held) + math.fsum(tensor.size for tensor in problem.tensors)
     scale = _UNITS / max(start.value if start else everywhere, math.ulp(1.0))
-    model: Any = cp_model.CpModel()
+    model: Any = _cp_model().CpModel()
     on = _choices(model, problem)
     highest = model.new_int_var(int(search.target * scale * (1 - 1e-9)), _UNITS, "peak")
     held = [
@@ -297,7 +291,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     while not search.is_over and not search.is_met(best.value):
         model.improve(best, search.target)
         solver, status, found = _collect(model, search)
-        if status == _names().INFEASIBLE:
+        if status == _cp_model().INFEASIBLE:
             search.prove(best.value)
             return
         search.prove(min(best.value, solver.best_objective_bound / model.scale))
@@ -309,7 +303,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                 best = plan
                 yield plan
             model.exclude(of_group)
-        if status != _names().OPTIMAL:
+        if status != _cp_model().OPTIMAL:
             return
 
 
@@ -317,11 +311,9 @@ class _Makespan:
     """The solver's model of a makespan; a second has `scale` units."""
 
     def __init__(self, problem: PlanningProblem, most: float) -> None:
-        from ortools.sat.python import cp_model
-
         self.problem = problem
         self.scale = _UNITS / max(most, math.ulp(1.0))
-        self.model: Any = cp_model.CpModel()
+        self.model: Any = _cp_model().CpModel()
         self._windows = Windows(problem)
         self._devices = range(len(problem.devices))
         self._on = _choices(self.model, problem)
@@ -453,7 +445,8 @@ def _hold(model: Any, problem: PlanningProblem, on: list[list[Any]], device: int
     model.add(sum(choices[device] * size for choices, size in zip(on, sizes, strict=True) if size) <= _UNITS)
 
 
-def _names() -> Any:
+def _cp_model() -> Any:
+    """Import the solver, which takes long, and return its module."""
     from ortools.sat.python import cp_model
 
     return cp_model
@@ -462,14 +455,14 @@ def _names() -> Any:
 def _solve(model: Any, search: Search) -> tuple[Any, bool]:
     """Run the solver.  Return it, and whether it found a solution."""
     solver, status = _run(model, search)
-    return solver, status in (_names().OPTIMAL, _names().FEASIBLE)
+    return solver, status in (_cp_model().OPTIMAL, _cp_model().FEASIBLE)
 
 
 def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int, ...]]]:
     """Run the solver.  Return it, its status, and the assignments of its solutions; the best comes first."""
     found: dict[tuple[int, ...], None] = {}
 
-    class _Solutions(_names().CpSolverSolutionCallback):  # type: ignore[misc]
+    class _Solutions(_cp_model().CpSolverSolutionCallback):  # type: ignore[misc]
         def on_solution_callback(self) -> None:
             found[model.read(self)] = None
 
@@ -479,7 +472,7 @@ def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int
 
 def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
     """Run the solver.  Return it and its status."""
-    solver: Any = _names().CpSolver()
+    solver: Any = _cp_model().CpSolver()
     parameters = solver.parameters
     parameters.random_seed = search.seed % (1 << 31)
     if search.evaluations is None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import ANNOTATED, DEFAULT, PlanStudy, SimulatedPlacement
+from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
 from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES
@@ -50,6 +51,17 @@ def plan_page(study: PlanStudy) -> str | None:
     places = {id(placed): number for number, placed in enumerate(study.placements)}
     before = study.before or best
     return comparison_page(Comparison(study.name, study.placements, places[id(before)], places[id(best)], study))
+
+
+def difference_page(names: Sequence[str], labels: Sequence[str], studies: Sequence[TimeStudy]) -> str:
+    """Return a page that compares the steps of two graphs.
+
+    If both are the same graph, its name is only in the title, and left out of the labels, such as `model.yaml (gpu=2)`.
+    """
+    if names[0] == names[1]:
+        labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
+    placed = [SimulatedPlacement(label, study, study.error) for label, study in zip(labels, studies, strict=True)]
+    return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), placed, 0, 1))
 
 
 def comparison_page(comparison: Comparison) -> str:

@@ -95,6 +95,12 @@ def wrap_text(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
         yield Text(" " * indent).append_text(line) if number else line
 
 
+def print_wrapped(console: Console, text: Text, indent: int = 0) -> None:
+    """Print a text, wrapped to the console's width; all lines but the first are indented."""
+    for line in wrap_text(text, console.width, indent):
+        console.print(line, soft_wrap=True)
+
+
 class Column(NamedTuple):
     """A table column. Names may be wrapped. Columns with `missed` are left out if there is no room, lowest number first."""
 

@@ -14,7 +14,7 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.palette import HOLDERS
 from placesim.report.terminal.block_chart import blocks_line, encode_for
-from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
+from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, print_wrapped, wrap_text
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
@@ -30,8 +30,7 @@ def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
         for part in _device(device, labels[device.usage.device], console.width, top):
             console.print(part)
     for sentence in requirements(study):
-        for part in wrap_text(Text(escape_line(sentence)), console.width, 2):
-            console.print(part, soft_wrap=True)
+        print_wrapped(console, Text(escape_line(sentence)), 2)
     for device in study.devices:
         for line in device.dump:
             console.print(Text(escape_line(line)), soft_wrap=True)

@@ -13,7 +13,7 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.report.terminal.block_chart import encode_for
-from placesim.report.terminal.console import Column, fit_table, make_console, wrap_text
+from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.planning import NOTHING, fullest_share, summarise_error
 
@@ -34,13 +34,11 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     for text in _head(study):
-        for line in wrap_text(text, console.width):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, text)
     console.print()
     console.print(_placements(study, console.width))
     for error in dict.fromkeys(summarise_error(placed) for placed in study.placements if placed.error is not None):
-        for line in wrap_text(Text(escape_line(error), "dim"), console.width, 2):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, Text(escape_line(error), "dim"), 2)
     if study.moves[:top]:
         console.print()
         console.print(_moves(study, top, console.width))

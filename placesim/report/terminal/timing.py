@@ -12,13 +12,13 @@ from rich.text import Text
 from placesim.core.escaping import escape_line
 from placesim.prediction.time_breakdown import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
 from placesim.report.terminal.block_chart import blocks_line, encode_for, shades_line
-from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
+from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, print_wrapped
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
 IDLE = "·"
-_INDENT = "  "
+_INDENT = 2
 """Indentation of continuation lines."""
 
 
@@ -27,8 +27,7 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     buffer = io.StringIO()
     console = make_console(stream, buffer)
     for text in _head(study):
-        for line in wrap_text(text, console.width, len(_INDENT)):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, text, _INDENT)
     console.print()
     for line in _lanes(study, console.width):
         console.print(line, soft_wrap=True)
@@ -38,8 +37,7 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
             console.print(fit_table(table.columns, table.rows, console.width))
     console.print()
     for sentence in study.assumptions:
-        for line in wrap_text(Text(escape_line(sentence), "dim"), console.width, len(_INDENT)):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, Text(escape_line(sentence), "dim"), _INDENT)
     return encode_for(buffer.getvalue(), stream)
 
 

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableSpec
+from placesim.report.text.tables import TableSpec, tab_lines
 
 NOTHING = "-"
 
@@ -39,11 +39,10 @@ def device_labels(study: MemoryStudy) -> dict[str, str]:
 
 def format_lines(study: MemoryStudy, top: int) -> str:
     """Return all lines; each device has at most `top` rows of holders."""
-    lines = ["\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top)]
     labels = device_labels(study)
     # a dump has tabs of its own
-    lines += [f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump]
-    return "".join(lines)
+    dumps = (f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump)
+    return "".join(chain(tab_lines(_rows(study, top)), dumps))
 
 
 def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:

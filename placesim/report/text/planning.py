@@ -16,19 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableSpec
+from placesim.report.text.tables import TableSpec, tab_lines
 
 NOTHING = "-"
 
 
 def format_lines(study: PlanStudy, top: int) -> str:
     """Return all lines, with at most `top` groups that move."""
-    return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
+    return "".join(tab_lines(_rows(study, top)))
 
 
 def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:

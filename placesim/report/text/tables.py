@@ -95,6 +95,11 @@ def _cell(rows: Sequence[Any], column: str) -> Any:
 # --- text -----------------------------------------------------------------------------------------------------------
 
 
+def tab_lines(rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Yield a line for each row, with tabs between its cells."""
+    return ("\t".join(escape_line(str(cell)) for cell in row) + "\n" for row in rows)
+
+
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return comma-separated values (RFC 4180, with line feeds): a line of column names, then a line per row."""
     return "".join(csv_lines(columns, rows))
