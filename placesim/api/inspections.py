@@ -41,7 +41,7 @@ def explain(
     limits the edits per node (0: none). `cost` adds each node's predicted time; None adds it only if it is cheap to compute. If
     the graph can't be placed, the report's `error` has the conflict and possible fixes.
 
-    Raises UsageError for an unknown node, with the nearest name, and the errors of the graph and the options.
+    Raises UsageError for an unknown node, with the nearest name, and an error if the graph or an option is wrong.
     """
     from placesim.report.explain_report import explain_snapshot
 
@@ -102,8 +102,8 @@ def diff(
     side, and override `options`. `memory` and `time` enable these comparisons; None enables them only if they are cheap. With
     `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
 
-    Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises the errors of
-    the graphs and the options.
+    Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises an error if a
+    graph or an option is wrong.
     """
     from placesim.inspection.difference import compare
     from placesim.report.inspection_reports import DiffReport
@@ -150,7 +150,7 @@ def show(
 
     A notebook shows the report's page, which needs no network. The report also has `text`, `svg`, `png`, `dot`, `mermaid` and
     `document`, with scopes open down to `depth`. `memory` adds memory use to the page; None adds it only if it is cheap to
-    compute. Raises the errors of the graph and the options. A graph that can't be placed is shown as far as it was placed.
+    compute. Raises an error if the graph or an option is wrong. A graph that can't be placed is shown as far as it was placed.
     """
     from placesim.inspection.picturing.picture import picture_of
     from placesim.report.inspection_reports import ShowReport
@@ -202,7 +202,7 @@ def convert(
     and `scopes` always uses scopes, even if attrs equal to their defaults are lost. With `placed`, nodes request the devices on
     which they were placed.
 
-    Raises UsageError for an invalid format or path, and the errors of the graph and the options.
+    Raises UsageError for an invalid format or path, and an error if the graph or an option is wrong.
     """
     from placesim.core.files.writer import WholeFiles
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from

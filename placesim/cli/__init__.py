@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The code is 0 for success, 1 for an error that TensorFlow would raise, and 2 for invalid input. It is 70 for a bug in
     placesim, and 130 on Ctrl-C.
     """
-    # numpy's warnings tell of its own arithmetic, not of the graph
+    # numpy's warnings are about its own arithmetic, not about the graph
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     if arguments is not None or not is_own_process():

@@ -130,7 +130,7 @@ class Command(click.Command):
         """
         if parent is None or info_name is None or not isinstance(parent.command, click.Group) or _HELP & set(args):
             return super().make_context(info_name, args, parent, **extra)
-        if extra.get("resilient_parsing"):  # a shell asks how a word ends: what is wrong elsewhere is not said there
+        if extra.get("resilient_parsing"):  # a completion must not fail because of a wrong setting
             return super().make_context(info_name, args, parent, **extra)
         from placesim.cli.defaults import defaults_of, unknown_variables
 

@@ -94,7 +94,7 @@ class Default(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """Default values by parameter, and a message for each key of a found file that was ignored."""
+    """Default values by parameter, and a message for each ignored key of a settings file that was found in a folder."""
 
     values: Mapping[str, Default]
     ignored: Sequence[str]

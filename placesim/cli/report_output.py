@@ -36,7 +36,8 @@ PATIENCE_SECONDS = 0.2
 MAX_WAITING = 1 << 20
 """Maximum number of characters of results that wait in memory.
 
-Text output waits until the log is complete, but no further than this. JSON waits as long as needed, in a file beyond that size.
+In text output, results wait until the log is complete, or until they exceed this size. In JSON they wait as long as needed,
+beyond this size in a temporary file.
 """
 
 
@@ -56,7 +57,7 @@ def write_report(
 
 
 class ReportWriter:
-    """Writer of a report. Results are written when a step ends, after the parts before them, once these are final.
+    """Writer of a report. The results of a step are written when it ends, unless parts that come before them may still change.
 
     A `progress` bar is removed before something is written. `opening` is called before all output.
     """

@@ -35,7 +35,7 @@ class Calls:
     def seconds(self, calls: Sequence[int]) -> float:
         """Return the end of the last task; infinity if calls wait for each other.
 
-        `calls` has the call of each task, or ALONE.
+        `calls` has, for each task, the number of the call that runs it, or ALONE.
         """
         problem, count = self.problem, 1 + max(calls, default=ALONE)
         readers, makes = problem.readers, self._makes

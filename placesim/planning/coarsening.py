@@ -31,7 +31,7 @@ class CoarseProblem:
         return tuple(devices[cluster] for cluster in self.cluster_of)
 
     def contract(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """Convert devices of tasks to devices of clusters: those of the first task of each group of clusters."""
+        """Convert devices of tasks to devices of clusters. Each group of clusters gets the device of its first task."""
         first: dict[int, int] = {}
         for task, cluster in enumerate(self.cluster_of):
             first.setdefault(self.problem.group_of[cluster], devices[task])
@@ -95,8 +95,8 @@ def _join_single_readers(problem: PlanningProblem) -> list[int]:
 def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
     """Merge like `_join_single_readers`, but not if that delays other tasks.
 
-    A task with inputs is not merged with a reader that also reads another such task.  No chain has more work than one of
-    `parts` equal parts of the total.
+    A task with inputs is not merged with a reader that also reads another such task. No chain has more work than the total
+    divided by `parts`.
     """
     waits = [sum(1 for source in sources if problem.inputs[source]) > 1 for sources in problem.inputs]
     work = [min(task.seconds) for task in problem.tasks]
@@ -120,7 +120,7 @@ def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
 
 
 def _cut_order(problem: PlanningProblem, most: int) -> list[int]:
-    """Return the cluster of each task after dividing one order into runs with about the same work."""
+    """Return the cluster of each task after cutting an order of all tasks into segments with about the same work."""
     place = {group: at for at, group in enumerate(group_order(problem))}
     # a topological order of all tasks, close to the order of the groups
     rank = [0] * len(problem.tasks)
@@ -185,7 +185,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the rows of groups that must be apart; merging two of them puts the same group into a row twice."""
+    """Return the rows of groups that must be apart. If two of them were merged, their row has the same group twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 
@@ -204,14 +204,19 @@ def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[Probl
 
 
 def _seconds(tasks: Sequence[ProblemTask]) -> tuple[float, ...]:
-    """Return the seconds of tasks in sequence on each kind of device; they are no faster than their launches."""
+    """Return the seconds of a sequence of tasks on each kind of device: all tasks, or all launches but the first if these take
+    longer.
+    """
     found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
     launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)
     return tuple(max(pair) for pair in zip(found, launching, strict=True))
 
 
 def _host_work(tasks: Sequence[ProblemTask]) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Return the first task's launch times, since other launches overlap with the device's work, and the most cores."""
+    """Return the launch times of the first task and the most cores of any task, by device kind.
+
+    The other launches overlap with the device's work.
+    """
     if not tasks[0].launches:
         return (), ()
     return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))

@@ -46,7 +46,8 @@ class ProblemTask(NamedTuple):
     - `makes`: the size of its output, which is moved to each other device that reads it.
     - `launches`, `cores`: with a layout, the host's seconds before the task and the number of cores it requests, by device
       kind.
-    - `path`, `work`: for a task that stands for several, which may take less than their sum, the times that bounds may rely on.
+    - `path`, `work`: for a task that stands for several nodes, the time from its start to its end, and the busy time of a slot.
+      Bounds use these, because nodes that overlap take less than the sum of their times.
     - `sends`: the part of `makes` that is certainly moved to another device that reads it (None: all; UNSURE: maybe nothing).
     - `is_divided`: whether other tasks may run between its parts.
     """

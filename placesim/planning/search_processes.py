@@ -17,7 +17,10 @@ from placesim.runtime.cluster.connection_settings import Connection
 
 @contextmanager
 def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
-    """Yield the effort with processes on the connection.  Raise the errors of `open_cluster`."""
+    """Yield the effort with a function that opens processes: on the connection's cluster, else on this machine.
+
+    Raise the errors of `open_cluster`.
+    """
     if connection.scheduler is None and effort.needs_no_process:
         yield effort
     elif connection.scheduler is None:

@@ -1,7 +1,7 @@
 """Time windows: the earliest start of each task on each device, and the least time after it, valid for every plan.
 
-Each input comes from the device from which it arrives first.  Nothing waits for a device, a link or the choices for other
-tasks.
+Each input comes from the device from which it arrives first. No task waits for a device or a link, and the choices for other
+tasks do not matter.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class TimeReport(Reading):
 
     @property
     def bounds(self) -> tuple[StepBound, ...]:
-        """Lower bounds that the step time has in any order of nodes."""
+        """Lower bounds of the step time that hold for any order of nodes."""
         return self.study.bounds
 
     @property

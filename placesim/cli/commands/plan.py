@@ -272,7 +272,7 @@ def _unwritten(*paths: str | None) -> str:
 
 
 class _BestPlanLine:
-    """A line on the terminal's standard error with the best plan so far, and the time gone and left.
+    """A line on the terminal's standard error with the best plan so far, the elapsed time and the remaining time.
 
     It replaces the progress bar when the first plan is found, and is erased at the end. `limit` is the time limit of the search
     in seconds.

@@ -241,7 +241,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
     """Measure the run inside the block.
 
-    The measurements are written even if the run fails, from the first step on.
+    The measurements are written even if the run fails, if at least one step began.
     """
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:

@@ -206,8 +206,8 @@ def sweep_command(
             job.name, keys, (*run.ordered, *(row for row in read_kept().values() if row.settings not in own)), identity
         )
 
-    with _hands(connection, run, jobs) as hands:
-        _run(run, hands, _RowOutput(sweep, form, output))
+    with _open_processes(connection, run, jobs) as processes:
+        _run(run, processes, _RowOutput(sweep, form, output))
     show_opened(target)
     return run.exit_code
 
@@ -262,7 +262,7 @@ class _RowOutput:
         return styled_sweep(self._sweep(), sys.stdout)
 
 
-def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
+def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
     """Return processes on the cluster, if one is given and rows are left, else local ones."""
     from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
 
@@ -273,7 +273,7 @@ def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractC
     return spread_processes(connection, run.job, jobs)
 
 
-def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
+def _run(run: SweepRun, processes: ProcessCount, output: _RowOutput) -> None:
     """Simulate and write the rows; finished rows are also written after an interrupt or a lost cluster."""
     from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
@@ -282,9 +282,9 @@ def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
     with TerminalProgress() as progress:
         try:
             if output.is_stream:
-                _write_lines(run, _watched(run, hands, output, progress))
+                _write_lines(run, _watched(run, processes, output, progress))
             else:
-                for _ in _watched(run, hands, output, progress):
+                for _ in _watched(run, processes, output, progress):
                     pass
         except (KeyboardInterrupt, UnavailableError):
             progress.clear()
@@ -296,10 +296,10 @@ def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
     output.finish()
 
 
-def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: Any) -> Iterator[None]:
+def _watched(run: SweepRun, processes: ProcessCount, output: _RowOutput, progress: Any) -> Iterator[None]:
     total = len(run.combinations)
     progress.show({"combinations": (len(run.rows), total)})
-    for done in run.run(hands):
+    for done in run.run(processes):
         progress.show({"combinations": (done.done, total)})
         if not run.is_in_vain:
             output.keep()

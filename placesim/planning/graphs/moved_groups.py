@@ -11,7 +11,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.objectives import measure
 
 MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
-"""Number of tasks up to which one group's move is evaluated, or simulated; for smaller plans, more groups are."""
+"""Maximum number of moved groups times tasks: for evaluating what happens if a group stays, and for simulating it."""
 
 
 def find_moves(
@@ -24,7 +24,8 @@ def find_moves(
 ) -> list[PlanMove]:
     """Return the groups that the plan moves, largest gain first, then by size.
 
-    `value` is the plan's value.  With `simulate`, some moves get the loss that results if only that group stays.
+    `before` and `devices` are the assignments without and with the plan, and `value` is the plan's value. With `simulate`, the
+    most important moves get a loss: the increase of the value if only this group stays in place.
     """
     names = short_names([device.name for device in drawn.devices])
     moved = [

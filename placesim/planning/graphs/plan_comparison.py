@@ -47,8 +47,8 @@ class Aim(NamedTuple):
 class SimulatedPlacement(NamedTuple):
     """A placement that was simulated as a graph.
 
-    `study` is None if TensorFlow rejects the placement.  `error` is TensorFlow's error, or that of a device that runs out of
-    memory.  `asked` are the device requests of its nodes, in addition to those that the graph keeps.  `is_allowed` is False if
+    `study` is None if TensorFlow rejects the placement. `error` is TensorFlow's error, or the error of a device that runs out
+    of memory. `asked` are the device requests of its nodes, in addition to those that the graph keeps. `is_allowed` is False if
     the placement overrides requests that the graph keeps, or if groups that must be apart share a device.
     """
 
@@ -101,8 +101,8 @@ def is_gpu(device: str) -> bool:
 class PlanMove(NamedTuple):
     """Nodes of one group that the plan moves.
 
-    `loss` is the increase of the objective if only they stayed, by simulation.  It is None if it was not requested, is not
-    allowed, or is probably small in a large plan.
+    `loss` is the simulated increase of the objective if only these nodes stayed in place. It is None if it was not requested,
+    if the nodes may not stay, or if it is probably small in a large plan.
     """
 
     nodes: tuple[str, ...]

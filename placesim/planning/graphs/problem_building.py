@@ -1,7 +1,7 @@
 """Conversion of a dry-run step, and the allowed devices of its nodes, to a planning problem.
 
-Tasks are executed nodes with all their runs; groups are those of the placer.  A cycle (a loop) is one task.  Nodes that
-annotations cannot reach (in function bodies, or lowered) keep their device.
+A task is an executed node with all its runs, or a cycle of nodes (a loop). Groups are the placer's colocation groups. Nodes
+that annotations cannot reach (in function bodies, or lowered) keep their device.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ class NodeGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphProblem:
-    """A planning problem and the nodes of its groups: `groups[n]` for group n, empty if nothing can move it.
+    """A planning problem, and the nodes of its groups: `groups[n]` has the nodes of group n, and none if the group cannot be
+    moved.
 
-    `start` is the assignment in the dry run.  `devices` are the problem's devices, in the order of `device_set`.  `least_peak`
-    is a lower bound of the highest peak of any device.
+    `start` is the assignment in the dry run. `devices` are the problem's devices, in the order of `device_set`. `least_peak` is
+    a lower bound of the highest peak of any device.
     """
 
     problem: PlanningProblem
@@ -127,9 +128,9 @@ class ProblemRequest(NamedTuple):
 def build_problem(
     graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
 ) -> GraphProblem:
-    """Return the planning problem of a step; annotations can be written to the nodes of `graph`.
+    """Return the planning problem of a step. Only nodes of `graph` can get device requests.
 
-    Memory that lives as long as the session counts in full; outputs of the step count by the share that was alive at once.  For
+    Memory that lives as long as the session counts in full. Outputs of the step count by the share that was alive at once. For
     the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
     """
     return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
@@ -385,7 +386,7 @@ class _ProblemBuilder:
             tasks[task] = tasks[task]._replace(is_backward=True)
 
     def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
-        """Return the cost of nodes with all their runs, as if they were at this place."""
+        """Return the cost of nodes with all their runs, as if they were on the device at this place."""
         kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
         own = place.cores if place.gpu is None else place.gpu.compute
         seconds = [kernel.predicted.seconds for kernel in kernels]
@@ -413,9 +414,9 @@ class _ProblemBuilder:
     # --- groups
 
     def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
-        """Return the groups of tasks, merged if a task has nodes of several, and the nodes and allowed devices of each.
+        """Return the groups of tasks, and the nodes and allowed devices of each group.
 
-        Nodes that cannot be annotated keep their device.
+        Groups are merged if a task has nodes of several. Nodes that cannot be annotated keep their device.
         """
         of_name: dict[str, int] = {}
         placed = possible_devices(self._prepared.placement)
@@ -565,7 +566,7 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
 
 
 def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
-    """Return the device of each task: that of the first task of its group that has nodes, since signals have none."""
+    """Return the device of each task: the device of the first task of its group. Signals, which have no nodes, are skipped."""
     found: dict[int, int] = {}
     for group in groups:
         device = next((devices_of[task] for task in group if task < len(devices_of)), 0)
@@ -576,8 +577,9 @@ def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]
 def _with_signals(
     tasks: list[ProblemTask], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
 ) -> tuple[list[ProblemTask], list[set[int]], list[list[int]]]:
-    """Add a signal for each task that others only wait for: a task without work, since waiting costs a message but moves no
-    tensor.
+    """Add a signal for each task that others wait for without reading its output.
+
+    A signal is a task without work, because waiting costs a message but moves no tensor.
     """
     group_of = {task: number for number, group in enumerate(groups) for task in group}
     signals: dict[int, int] = {}

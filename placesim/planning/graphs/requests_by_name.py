@@ -113,7 +113,7 @@ class _Choice:
         return name in self._moved if given is None else self._where[name] != given
 
     def write(self, path: str, scope: _Scope, given: str | None, rows: dict[str, str]) -> None:
-        """Add the chosen rows; that of a scope comes before those of its contents."""
+        """Add the chosen rows. The row of a scope comes before the rows of its contents."""
         own = self._least[path, given][1]
         if own is not None and own != given:
             rows[path] = own

@@ -1,6 +1,6 @@
-"""Conversion of a plan to devices in a graph file's scopes and nodes, as few as put every node on its planned device.
+"""Conversion of a plan to device requests in the scopes and nodes of a graph file, with as few requests as possible.
 
-The text and its comments are kept.  If it cannot express the plan, the result is None, and the raw form is written.
+The text and its comments are kept. If it cannot express the plan, the result is None, and the raw form is written.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _Context = DeviceName | None
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
     """Return the text of a graph file with the devices of a plan; None if the text cannot express it.
 
-    `base` is the text's graph after dropped requests and options.  `asked` has the device requests, by node, that produce the
-    plan.  Placing the returned text gives the planned device for every node.
+    `base` is the text's graph without the dropped requests and with the options applied. `asked` has the device requests, by
+    node, that produce the plan. Placing the returned text gives the planned device for every node.
     """
     if base.is_raw or len(text) > MAX_CHARACTERS:
         return None
@@ -90,7 +90,7 @@ class _Rules(NamedTuple):
     - `target`: the planned device.
     - `held`: requests that must stay.
     - `required`: the nodes that need a request.
-    - `default`: the device without requests; None if no request may be written that cannot be satisfied.
+    - `default`: the device without requests; None if a request that cannot be satisfied must not be written.
     """
 
     target: Mapping[str, str]
@@ -250,7 +250,7 @@ class _Choice:
         return use
 
     def _made(self, entry: NodeEntry) -> tuple[Node, ...]:
-        """Return the nodes of an entry; literals and variables that it reads come before it, with its location or none."""
+        """Return the nodes of an entry. Nodes of literals and variables that it reads come first, with its location or none."""
         start = end = self._next
         while end < len(self._nodes) and self._nodes[end].location in (0, entry.position):
             node = self._nodes[end]
@@ -323,7 +323,7 @@ class _Choice:
         return request_text(self._rules.specs[device])
 
     def clashing_scopes(self, clash: _Clash) -> list[NodeEntry]:
-        """Return the scopes to write out so that an entry or its ancestors cover fewer nodes; none if that does not help."""
+        """Return the scopes to write out in full, so that each entry makes fewer nodes; none if that does not help."""
         scopes = self._scopes_of.get(id(clash.entries), [])
         if len(scopes) > 1:
             return scopes[1:]

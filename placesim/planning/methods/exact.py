@@ -26,8 +26,9 @@ MAX_TASKS = 2000
 MAX_CHOICES = 12_000
 """Maximum number of groups times devices for an exact search."""
 MAX_OVER_WAYS = 2000
-"""Maximum of the same number if transfer times depend on the devices; larger models prove nothing and take time from other
-searches.
+"""Maximum number of groups times devices if transfer times depend on the devices.
+
+Larger models prove nothing and take time from other searches.
 """
 MAX_PLACES = 4000
 """Maximum number of tasks times devices for a makespan on different devices; beyond it, a minute of solving proves little."""
@@ -173,7 +174,9 @@ def _full_moments(problem: PlanningProblem) -> list[int]:
 def _presence(
     model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], tensor: ProblemTensor, device: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """Yield intervals in which a tensor may be on a device, each with the variable that decides whether it is."""
+    """Yield the intervals in which a tensor may be on a device: first and last moment, and a variable that is 1 if it is
+    there.
+    """
     own = problem.group_of[tensor.task]
     last: dict[int, int] = {} if tensor.is_kept else {own: tensor.made}
     for task, at in tensor.reads:
@@ -471,7 +474,7 @@ def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int
 
 
 def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
-    """Run the solver.  Return it and its status."""
+    """Run the solver. Return it and its status. `told` is a callback for solutions."""
     solver: Any = _cp_model().CpSolver()
     parameters = solver.parameters
     parameters.random_seed = search.seed % (1 << 31)

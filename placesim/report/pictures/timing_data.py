@@ -1,8 +1,7 @@
 """Data for the page of a time study: columns of whole numbers, and a table of distinct texts.
 
 A span is one bar of the timeline. Spans are sorted by their start and numbered from 0; -1 means none. Times are numbers of
-`tick`s, each relative to the time before it, which keeps the columns small. A tick is at most a ten-thousandth of a millionth
-of the step time.
+`tick`s, each relative to the time before it, which keeps the columns small. A tick is at most 1e-10 of the step time.
 """
 
 from __future__ import annotations
@@ -170,5 +169,5 @@ def _tensor(dims: Sequence[int], dtype: DataType) -> str:
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
-    """Return how far before each span the given one is, or None if there is none."""
+    """Return how many places before each span the given span is; None for -1."""
     return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

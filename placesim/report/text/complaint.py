@@ -121,7 +121,7 @@ def _place(name: str, locate: Locate) -> str:
 
 
 def _without_tail(message: str) -> str:
-    """A message without `[[{{node x}}]]` at its end."""
+    """Return a message without `[[{{node x}}]]` at its end."""
     text = message.rstrip()
     start = text.find("[[", text.rfind("\n") + 1)
     return text[:start].rstrip() if start >= 0 and text.endswith("]]", start + 2) else message

@@ -154,7 +154,7 @@ def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
     yield f"in {found.release}", lines
 
 
-# --- what it takes --------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:

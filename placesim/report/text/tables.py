@@ -82,7 +82,7 @@ def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]
 
 
 def _cell(rows: Sequence[Any], column: str) -> Any:
-    """Return the value of a column from the innermost row that has its key."""
+    """Return a column's value from nested rows, outermost first. The innermost row with the column's key gives the value."""
     if not isinstance(rows[-1], Mapping):
         return rows[-1]
     key, _, rest = column.partition(".")
