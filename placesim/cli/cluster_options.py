@@ -1,4 +1,4 @@
-"""Options of commands that may use a Dask cluster, and the connection made of them."""
+"""Options of commands that may use a Dask cluster, and their conversion to a connection."""
 
 from __future__ import annotations
 

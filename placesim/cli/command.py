@@ -50,7 +50,7 @@ def current_settings() -> CommandSettings:
 
 
 def same_setting(name: str, argument: str) -> str:
-    """Return the command line of another command for the same graph and machine.
+    """Return the command line of the command `name` for the same graph and machine as the running command.
 
     It is empty for a script with its own arguments, as no options can follow these.
     """
@@ -114,7 +114,7 @@ GENERAL_OPTIONS = (
 
 
 class Command(click.Command):
-    """A command whose help lists the options in groups, and the exit codes."""
+    """A command whose help lists the options in groups, then the exit codes."""
 
     def __init__(self, *arguments: Any, exits: Mapping[int, str] = EXITS, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -176,10 +176,7 @@ class Command(click.Command):
 
 
 def _say_default(text: str) -> str:
-    """Return the help of an option with its default as part of the sentence.
-
-    click appends it as `[default: 3; x>=1]`.
-    """
+    """Return the help of an option, with the default in parentheses; click appends `[default: 3; x>=1]` instead."""
     text, found, extra = text.partition("  [default: ")
     if not found:
         return text

@@ -40,7 +40,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 class SettingsFile(NamedTuple):
     """A settings file: its path, its table, its text, and the keys that lead to the table.
 
-    `is_found` says that it was found in the current directory or above it, and that the user did not name it.
+    `is_found` is set if it was found in the current directory or above, and was not named by the user.
     """
 
     path: Path
@@ -163,7 +163,9 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """Yield the values of environment variables; a variable of the command overrides one of all commands."""
+    """Yield the values of environment variables. A variable for the command comes after, and so overrides, one for all
+    commands.
+    """
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
     for key in options:
@@ -266,10 +268,7 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
-    """Return the error for a file that is not TOML.
-
-    The place is taken from tomllib's message, or from the error of the decoder.
-    """
+    """Return the error for a file that is not TOML, with the place from the error of tomllib or of the decoder."""
     said = str(error)
     lines = data.splitlines() or [b""]
     line, column = len(lines), len(lines[-1]) + 1
@@ -359,10 +358,7 @@ def _unknown(file: SettingsFile, keys: Sequence[str], known: Sequence[str], what
 
 
 def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: DefaultOrigin) -> Any:
-    """Convert a default to the form that click takes.
-
-    This is a flag's value, a list of texts for a repeatable option, or a text.
-    """
+    """Convert a default to the form that click takes: a flag's value, a text, or a list of texts for a repeatable option."""
     if flags is not None:
         return flags[key][0 if _truth(key, value, source) else 1]
     if param.multiple:

@@ -1,4 +1,4 @@
-"""Execution of a command: an error is printed on standard error, and gives the exit code. No other module prints errors."""
+"""Execution of a command. An error is printed on standard error and determines the exit code. No other module prints errors."""
 
 from __future__ import annotations
 

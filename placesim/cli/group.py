@@ -10,7 +10,7 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 
 class LazyGroup(Command, click.Group):
-    """A group that knows its commands from a table with their lines of help, and imports a command only when it is called."""
+    """A group that reads its commands and their lines of help from a table, and imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

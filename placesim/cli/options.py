@@ -30,7 +30,7 @@ Record = TypeVar("Record")
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Combine several options into one decorator, in order."""
+    """Return one decorator that adds several options, in order."""
 
     def decorate(command: Command) -> Command:
         for add in reversed(options):
@@ -114,7 +114,7 @@ source_options = together(
         help="Stop a Python script before its first step, or at its end (default: first-run); its arguments follow `--`.",
     ),
 )
-"""Options that select parts of the file."""
+"""Options for reading a source, and for changing its device requests."""
 placement_options = together(
     placement_option(
         "--soft-placement/--no-soft-placement",
@@ -211,7 +211,7 @@ guess_options = together(
         "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for every other unknown dimension."
     ),
 )
-"""Options for values that nothing else determines."""
+"""Options for values that a dry run cannot determine."""
 
 
 def _used_for(purpose: str) -> str:
@@ -277,6 +277,6 @@ def in_shell(options: Mapping[str, Any]) -> SimulationOptions:
 
 
 def take_record(values: dict[str, Any], kind: Callable[..., Record], **known: Any) -> Record:
-    """Return a record whose fields are options, and remove their values from `values`."""
+    """Return a record of the type `kind`. Values for its fields are removed from `values`; `known` has other fields."""
     named = [name for name in signature(kind).parameters if name in values and name not in known]
     return kind(**{name: values.pop(name) for name in named}, **known)

@@ -31,9 +31,7 @@ def write(text: str, is_styled: bool = False) -> bool:
 
 
 def write_pieces(pieces: Iterable[str]) -> bool:
-    """Print a long result, or one for a program, piece by piece. Returns False if the reader has gone; the rest is then not
-    generated.
-    """
+    """Print a result piece by piece. Returns False if the reader has gone; the remaining pieces are then not generated."""
     return all(write_result(escape_data(text)) for text in join_pieces(pieces))
 
 
@@ -99,7 +97,7 @@ def check_writable(path: Path) -> None:
 
 
 class _WriteTrialEnd(Exception):
-    """Ends the trial of `check_writable` before the file gets its name."""
+    """Ends the trial of `check_writable` before the temporary file replaces the real one."""
 
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:

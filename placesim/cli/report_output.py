@@ -167,7 +167,7 @@ def _read(outcome: Outcome) -> Report:
 
 
 class _PendingTexts:
-    """Texts that can't be written yet. They are in memory while they are short, then in a file."""
+    """Texts that can't be written yet: in memory while they are short, then in a file."""
 
     def __init__(self) -> None:
         self.letters = 0
@@ -383,7 +383,7 @@ class _JsonLines:
         return self._placed(report, is_first=False)
 
     def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
-        """Yield the line with new rows since the last such line; the first line has all keys."""
+        """Yield a line with the rows that are new since the previous such line. The first line has all keys."""
         from placesim.report.document import json_text
 
         new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}

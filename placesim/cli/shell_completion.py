@@ -190,7 +190,7 @@ _ARGUMENTS = {
     "new name": "examples",
     "ops name": "ops",
 }
-"""Kinds of words of arguments."""
+"""The kind of words of each argument, a key of `FINDERS`."""
 
 
 def _words() -> list[str]:
@@ -281,7 +281,7 @@ def _names(keeps: Callable[[Node], bool] = lambda node: True) -> Iterable[str]:
 
 
 def _nodes(ctx: click.Context, begun: str) -> Iterable[str]:
-    """Return matching node names; for several names with a common scope, the next scope."""
+    """Return matching node names. If several names share the next scope, the scope is returned instead."""
     found: dict[str, list[str]] = {}
     for name in _names():
         if name.startswith(begun):

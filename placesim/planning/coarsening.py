@@ -51,8 +51,8 @@ def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
 def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
     """Return coarse problems from coarsest to finest.
 
-    These are whole chains, about `most` tasks, and the problem itself if it has at most `finest` tasks.  One move in a coarse
-    problem replaces many moves of single tasks.
+    The first has chains as tasks, the next about `most` tasks. The last is the problem itself, if it has at most `finest`
+    tasks. One move in a coarse problem replaces many moves of single tasks.
     """
     found = []
     if len(problem.tasks) > FEW:
@@ -95,7 +95,7 @@ def _join_single_readers(problem: PlanningProblem) -> list[int]:
 def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
     """Merge like `_join_single_readers`, but not if that delays other tasks.
 
-    A task with inputs is not merged with a reader that also reads another such task. No chain has more work than the total
+    If a reader reads several tasks that have inputs, none of these is merged with it. No chain has more work than the total
     divided by `parts`.
     """
     waits = [sum(1 for source in sources if problem.inputs[source]) > 1 for sources in problem.inputs]
@@ -111,7 +111,9 @@ def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
 
 
 def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
-    """Yield tasks with a single reader that runs on the same kinds of devices, with that reader; the last task comes first."""
+    """Yield each task with a single reader, and this reader, if both run on the same kinds of devices. The last task comes
+    first.
+    """
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
         readers = problem.readers[task]

@@ -12,7 +12,7 @@ _Array = np.ndarray
 
 
 class Peaks:
-    """The peaks of an assignment, which are updated when groups move; every group has a device from the beginning."""
+    """The peaks of an assignment of all groups. Moving a group updates them."""
 
     def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
@@ -56,7 +56,7 @@ class Peaks:
             self.live[device, made : max(until, made) + 1] += size
 
     def has_room(self, group: int, device: int) -> bool:
-        """Return whether a device could run an additional group and hold its permanent memory."""
+        """Return whether another device can run a group and has room for its permanent memory."""
         fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False

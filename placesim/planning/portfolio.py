@@ -82,7 +82,7 @@ class Effort:
 
     @property
     def needs_no_process(self) -> bool:
-        """Whether lanes run here, one after another; lanes with a deadline need a process that can be stopped."""
+        """Whether lanes run in this process, one after another. Lanes with a deadline need a process that can be stopped."""
         return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 
@@ -113,7 +113,7 @@ FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time."""
 _FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
-"""Maximum number of tasks for other processes; sending a larger problem takes as long as a search, and as much memory again."""
+"""Maximum number of tasks for other processes: sending a larger problem takes as long as a search, and doubles its memory."""
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
@@ -160,7 +160,9 @@ def check_method(name: str, problem: PlanningProblem | None = None) -> None:
 
 
 def _is_scheduling(problem: PlanningProblem) -> bool:
-    """Return whether only an order is sought: devices are alike, no tensors or memory count, and each task is a group."""
+    """Return whether only an order of tasks is sought: devices are alike, nothing takes memory or is moved, and groups are
+    tasks.
+    """
     if problem.layout is not None or problem.apart:
         return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
@@ -182,7 +184,8 @@ def plan_problem(
     tell: Callable[[PlanResult], None] = lambda planned: None,
     start: Plan | None = None,
 ) -> PlanResult:
-    """Return the best plan found within the effort, no worse than `start`; `tell` is called with each better one.
+    """Return the best plan found within the effort, no worse than `start`. The search calls `tell` with each better plan or
+    bound.
 
     Raise the errors of `PlanningProblem.check` and `check_method`.
     """

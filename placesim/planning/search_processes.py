@@ -38,14 +38,14 @@ def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
 
 
 class SpareProcesses:
-    """Pool of processes started by `start`; one that has finished its answers is reused by the next `open`."""
+    """Pool of processes that `start` starts. The next `open` reuses a process that has finished its answers."""
 
     def __init__(self, start: Callable[[], Process]) -> None:
         self._start = start
         self._spare: list[Process] = []
 
     def open(self) -> Process:
-        """Return a process.  Raise the errors of starting one."""
+        """Return a process. Raise an error if it cannot be started."""
         return _ProcessLoan(self._spare.pop() if self._spare else self._start(), self._spare.append)
 
     def close(self) -> None:

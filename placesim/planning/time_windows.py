@@ -45,7 +45,7 @@ class Windows:
     - `begins`: the earliest start.
     - `paths`: the duration of the task.
     - `after`: the remaining time after the task.
-    - `launches`: the launch on the host before the task, which is included in the start.
+    - `launches`: the time to launch the task on the host, which is over at its start.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:

@@ -88,7 +88,7 @@ class DiffReport(Reading):
 
 
 class ShowReport(Reading):
-    """A placement to look at; a notebook shows its page."""
+    """A placement as a picture; a notebook shows its page."""
 
     def __init__(self, picture: Picture, depth: int | None = None) -> None:
         self.picture = picture

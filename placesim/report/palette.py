@@ -1,4 +1,4 @@
-"""The colours of pictures, pages and the terminal, and a pattern for each device's colour, so that colour is not the only sign.
+"""The colours of pictures, pages and the terminal. Each device also has a pattern, so that its colour is not the only sign.
 
 Device colours are Okabe and Ito's (jfly.uni-koeln.de/color), which people with colour blindness can tell apart; the first
 device is grey.

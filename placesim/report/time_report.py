@@ -96,7 +96,7 @@ class TimeReport(Reading):
 
     @property
     def critical_path(self) -> tuple[PathPart, ...]:
-        """The nodes and transfers that make up the step time, without a gap."""
+        """The nodes and transfers that follow each other without a gap and make up the step time."""
         return self.study.critical_path
 
     @property

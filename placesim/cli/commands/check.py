@@ -195,7 +195,7 @@ def check_command(
 def _check(
     name: str, opened: Callable[[], Snapshot], uses: Sequence[RuleUse], timeout: float | None, *, raises: bool
 ) -> CheckResult:
-    """Return the findings of a graph, or its error. The error is printed, or raised if `raises`."""
+    """Return the findings of a graph, or its error. The error is printed; if `raises` is set, it is raised instead."""
     from functools import partial
 
     from placesim.cli.output import write_error

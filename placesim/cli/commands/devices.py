@@ -93,7 +93,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
 
 
 def _more(devices: Sequence[Device], told: Sequence[GpuLogLine], log_creation: bool) -> dict[str, Any]:
-    """Return the other parts of the JSON object: the settings of each GPU's allocator, and the log."""
+    """Return further keys of the JSON object: the settings of each GPU's allocator, and the log."""
     allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
     return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
 

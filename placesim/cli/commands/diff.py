@@ -171,7 +171,7 @@ def _check_steps(names: tuple[str, str]) -> None:
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
-    """Write a page with the steps of both graphs. Raises the errors of the graphs and of dry-running their steps."""
+    """Write a page with the steps of both graphs. Raises an error if a graph can't be read or its steps can't be simulated."""
     from pathlib import Path
 
     from placesim.cli.graph_arguments import load_graph

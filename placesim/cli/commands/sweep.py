@@ -229,7 +229,7 @@ class _RowOutput:
         self._told()  # what it imports is there before the time is short, at an interrupt
 
     def keep(self) -> None:
-        """Write the file if the last write is long enough ago."""
+        """Write the file, unless it was written a moment ago."""
         if self._is_kept and time.monotonic() >= self._next:
             began = time.monotonic()
             self.finish()
@@ -263,7 +263,7 @@ class _RowOutput:
 
 
 def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
-    """Return processes on the cluster, if one is given and rows are left, else local ones."""
+    """Return processes on the cluster if one is given and rows are left, else local processes."""
     from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):
@@ -307,7 +307,7 @@ def _watched(run: SweepRun, processes: ProcessCount, output: _RowOutput, progres
 
 
 def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
-    """Write lines in the order of combinations. Each is written when it and all before it are finished."""
+    """Write lines in the order of combinations. A line is written when its row and all rows before it are finished."""
     from placesim.cli.output import write
     from placesim.report.text.sweep import head_line, row_line
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROUNDING = 256
 """Granularity of a GPU allocator in bytes (`machine/memory/allocator`)."""
 MAX_ORDERED = 4000
-"""Maximum number of tasks of a step for which the partial order is computed."""
+"""Maximum number of tasks of a step whose partial order is computed."""
 _Array = np.ndarray
 
 

@@ -1,4 +1,4 @@
-"""Groups that a plan moves, and the loss if each stayed in place."""
+"""Groups that a plan moves, and the loss if one of them stayed in place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _losses(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
-    """Yield the increase of the plan's value if a group stays in place, simulated as a graph.
+    """Yield groups, each with the increase of the plan's value if this group stays in place, by simulation of the graph.
 
     Only the groups with the largest expected increase are simulated.
     """

@@ -14,7 +14,7 @@ from placesim.planning.portfolio import OPTIMAL
 from placesim.prediction.time_breakdown import TimeStudy
 
 DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
-"""Labels of TensorFlow's default placement, the graph's own, and the plan."""
+"""Labels of TensorFlow's placement without and with the graph's device requests, and of the plan."""
 
 
 class PlanMeasure(Enum):
@@ -23,7 +23,7 @@ class PlanMeasure(Enum):
     LATENCY = "latency"
     """Seconds of a step if steps run one after another."""
     THROUGHPUT = "throughput"
-    """Seconds of the busiest device per step, including its transfers, if steps overlap with each device as a stage."""
+    """Seconds per step of the busiest device, including its transfers, if steps overlap in a pipeline of devices."""
     MEMORY = "memory"
     """Highest peak of any device, in bytes."""
 
@@ -82,7 +82,7 @@ class SimulatedPlacement(NamedTuple):
 
 
 def device_loads(study: TimeStudy) -> dict[str, float]:
-    """Return the seconds of each device's nodes and transfers; a transfer counts only for GPUs."""
+    """Return the seconds of each device's nodes and transfers. Only GPUs spend time on transfers."""
     found = {device.device: 0.0 for device in study.devices}
     for run in study.nodes:
         found[run.device] += run.seconds

@@ -39,9 +39,9 @@ MAX_CHARACTERS = 20_000_000
 """Maximum length of an edited text, since each attempt reads and places all of it; longer ones are written in raw form."""
 _ROUNDS = 12
 _CHANGED, _DEEPER = 1e-4, 1e-7
-"""Tie-breaks for equal numbers of devices: existing devices first, then those of outer scopes."""
+"""Small costs that choose between equal numbers of requests: existing requests come first, then those of outer scopes."""
 _WRAP = 1 + 3 * _CHANGED
-"""Cost of a new scope: one more device."""
+"""Cost of a new scope: one request, and a little more."""
 _NEVER = 1e6
 _Context = DeviceName | None
 """Request of the scopes around an entry; None within a colocation, where the devices of other nodes count."""
@@ -62,7 +62,7 @@ def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_
 
 
 class _Copy(NamedTuple):
-    """The uses of a list's entries in one place, and the requests around them."""
+    """The uses of one list's entries at one place in the graph, and the request around them."""
 
     uses: list[_Use]
     context: _Context
@@ -347,7 +347,7 @@ class _Choice:
                 yield word
 
     def _listed(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Own:
-        """Return the best device for each copy."""
+        """Return a list with the best device for each copy of a scope."""
         assert isinstance(entry.own, list)
         words = [self._word(device) for device in sorted({device for use, _ in uses for device in use.wanted})]
 
@@ -377,7 +377,7 @@ class _Choice:
         return cost
 
     def _below(self, copy: list[_Use], context: _Context) -> float:
-        """Return the fewest devices that a list needs if nothing else shares its entries."""
+        """Return the cost of the fewest requests for a list of entries if no other scope uses this list."""
         key = id(copy), context
         found = self._known.get(key)
         if found is None:
@@ -468,7 +468,7 @@ def _follows(node: Node) -> bool:
 
 
 def _differ(graph: Graph, other: Graph) -> bool:
-    """Return whether two graphs differ in more than devices and the resulting nodes of initializers."""
+    """Return whether two graphs differ in more than devices. Nodes that group initializers by device are not compared."""
     groups, others = _initializer_groups(graph), _initializer_groups(other)
     names = graph.ids.keys() - groups
     if names != other.ids.keys() - others:
@@ -486,7 +486,7 @@ def _differ(graph: Graph, other: Graph) -> bool:
 
 
 def _initializer_groups(graph: Graph) -> set[str]:
-    """Return the groups that run initializers on several devices, with one `NoOp` per device."""
+    """Return the names of the `NoOp` nodes that run the initializers of one device, if there is such a node for each device."""
     found = set()
     for node in graph.nodes:
         if node.op == "NoOp" and node.location:

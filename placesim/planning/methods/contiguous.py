@@ -1,7 +1,7 @@
 """Contiguous splits of a pipeline, by dynamic programming over an order of the groups.
 
-A device's part is contiguous if no path leaves it and comes back.  In a training graph only forward tasks count, and backward
-ones follow their groups.  Cutting an order into segments gives contiguous parts, the best ones for that order.
+A device's part is contiguous if no path leaves it and comes back. In a training graph only forward tasks count; backward tasks
+follow their groups. Segments of an order are contiguous parts, and the best segments of an order are found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
-"""Maximum number of groups of an order that is cut completely, even if the time is over (some seconds)."""
+"""Maximum number of groups of an order whose cut is finished even if the time is over, which takes some seconds."""
 
 
 def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:

@@ -327,7 +327,7 @@ class _Pass:
     # --- what the machine does
 
     def _commit(self, task: int, device: int) -> None:
-        """Fix a task's device; its missing inputs are sent there as soon as possible."""
+        """Assign a task to a device, and send its missing inputs there as soon as possible."""
         machine, now, ends, devices, moves = self.machine, self.now, self.ends, self.devices, self.moves
         devices[task] = device
         is_launched, missing = machine.streams[device] != _NONE, 0
@@ -355,7 +355,7 @@ class _Pass:
             self._start(task)
 
     def _foresee(self, source: int, device: int, waiting: list[int]) -> None:
-        """Note that an output will be moved to a device."""
+        """Record that an output will be moved to a device, and that its ports will be busy."""
         self.moves[source, device] = waiting
         way = self.machine.ways[self.devices[source]][device]
         takes = way.delay + way.pace * self.machine.makes[source]
@@ -387,7 +387,7 @@ class _Pass:
             self.queued[host].append(task)
 
     def _occupy(self, task: int, host: int) -> None:
-        """Occupy cores; their speed at the task's start applies until its end."""
+        """Occupy a thread and cores of a host for a task. The speed at the task's start applies until its end."""
         machine, device, now = self.machine, self.devices[task], self.now
         self.threads[host] -= 1
         is_launched = machine.streams[device] != _NONE
@@ -535,7 +535,7 @@ class _Passes:
             yield plan
 
     def _decide_again(self) -> Iterator[Plan]:
-        """Decide an interval of the step, or some random units, again."""
+        """Decide again all units of a time interval, or some random units."""
         draw, best = self._search.random, self._best
         assert best is not None
         number = draw.randrange(len(self._units))

@@ -33,7 +33,7 @@ SHELL = Shell(
 
 
 class Comparison(NamedTuple):
-    """Simulated placements with traces; `before` and `after` are the indices of those shown first."""
+    """Simulated placements with traces; `before` and `after` are the indices of the two placements that are shown first."""
 
     name: str
     placements: Sequence[SimulatedPlacement]
@@ -72,7 +72,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def _steps(comparison: Comparison, texts: Texts) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the timelines of as many placements as a page can hold, beginning with those shown first."""
+    """Yield the timelines of as many placements as a page can hold, beginning with the two that are shown first."""
     first = dict.fromkeys((comparison.after, comparison.before))
     room = MAX_SPANS
     for number in (*first, *(number for number in range(len(comparison.placements)) if number not in first)):

@@ -1,4 +1,4 @@
-"""The tables that the page of a placement draws from: columns of numbers and texts, each distinct text stored once.
+"""The data of the page of a placement: columns of numbers and texts, each distinct text stored once.
 
 Nodes have their numbers in the picture; scopes are numbered in the order of the tree, from the root 0. A child of a scope is a
 node's number, or `-1 - n` for scope n. An input is a pair of node and slot, with slot -1 for a control edge. A node's outputs
@@ -146,7 +146,7 @@ def _proofs(picture: Picture) -> dict[str, Any]:
 
 
 def _edits(picture: Picture) -> list[list[Any]]:
-    """Return rows for nodes that are not on their requested device: node, number of untried edits, and edits as texts."""
+    """Return a row for each node that is not on its requested device: node, number of untried edits, and edits as texts."""
     return [
         [node, found.untried, *(str(trial_text(trial, device)) for trial in found.outcomes[:MAX_EDITS])]
         for node, device, found in node_edits(picture)

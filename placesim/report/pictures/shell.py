@@ -21,7 +21,7 @@ from placesim.core.escaping import escape_json, escape_line
 from placesim.report.palette import GREY, HOLDERS, HUES, PAGE, PATTERNS
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
-"""Scripts that all pages have, before their own."""
+"""Scripts of all pages, which come before a page's own scripts."""
 FINDER = "finder.js"
 Value = TypeVar("Value")
 

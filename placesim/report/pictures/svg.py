@@ -250,7 +250,9 @@ class _Drawing:
         return 1.4 + 5.6 * math.sqrt(wire.copies.bytes / self._most_bytes) if wire.copies.number else 1.2
 
     def _find_curves(self) -> list[Curve]:
-        """Return the curves of the wires. Their ends are side by side along the edges of boxes, sorted by the other end."""
+        """Return the curves of the wires. Ends at one edge of a box are side by side, in the order of the curves' other
+        ends.
+        """
         sides: dict[tuple[object, str], list[tuple[float, int, bool, Rect]]] = {}
         for number, wire in enumerate(self._lanes.wires):
             source, target = self._rects[wire.source], self._target(wire)

@@ -16,7 +16,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
 _CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
 LEAST_NAME = 20
-"""Width below which a column of names is not reduced as long as another column can be left out."""
+"""Minimum width of a column of names. If there is less room, another column is left out, as long as there is one."""
 _BETWEEN = 2
 
 

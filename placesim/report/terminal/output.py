@@ -20,7 +20,7 @@ MAX_STYLED_LINES = 5000
 TEXT_WIDTH = 24
 """Minimum width of a column with sentences."""
 MAX_PARAGRAPHS = 40
-"""Number of rows above which a narrow terminal gets folded cells instead of paragraphs."""
+"""Maximum number of rows that become paragraphs on a narrow terminal. In a longer table, cells are folded."""
 _STYLES = {
     Role.PLAIN: "",
     Role.NODE: "bold",

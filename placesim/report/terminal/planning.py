@@ -131,5 +131,5 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
 
 
 def _signed(study: PlanStudy, loss: float) -> str:
-    """Return a group's loss with its sign. It may be negative, since groups move together."""
+    """Return a group's loss with its sign, which may be negative because groups move together."""
     return f"-{_readable(study, -loss)}" if loss < 0 else _readable(study, loss)

@@ -69,7 +69,7 @@ _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:
     """Return an error's text; `locate` returns a node's location, or None if unknown.
 
-    With `graph`, the placed graph, nodes are written as the Python of its TensorFlow release writes them.
+    With `graph`, the placed graph, the nodes in the message are written as Python's error messages of its TensorFlow release.
     """
     is_spelled_out = graph is not None and graph.registry.rules.spells_out_nodes and isinstance(error, OpError)
     if graph is not None and is_spelled_out:
@@ -138,7 +138,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Return a function that finds the location of a node in the newest placement's graph, or takes the error's own."""
+    """Return a function from a node's name to its location: the error's own, or that in the newest placement's graph."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:

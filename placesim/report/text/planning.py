@@ -81,7 +81,7 @@ def summarise_error(placed: SimulatedPlacement) -> str:
 
 
 def suggest_remedy(study: PlanStudy) -> str:
-    """Return a change with which something would fit, derived from the memory that the placements need."""
+    """Return a change with which some placement would fit, derived from the memory that the placements need."""
     short = []
     for placed in study.placements:
         devices = () if placed.study is None else placed.study.devices

@@ -157,7 +157,7 @@ class Row(NamedTuple):
     """A row of the tree.
 
     `item` is a scope, the id of a node, or a tuple of neighbouring scopes that share a row because there is no room.
-    `is_closed` means that the scopes in it are not shown.
+    `is_closed` means that the inner scopes of `item` are not shown.
     """
 
     level: int

@@ -19,8 +19,8 @@ _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 class TableSpec(NamedTuple):
     """A list of the JSON object as a table: its name, the path of keys that leads to it, and its columns.
 
-    If the path leads through other lists, a row can also have cells of its outer rows. A column with dots, such as
-    `here.seconds`, is a path into nested objects; for a list of texts, its one column has any name. The rows are sorted by the
+    If the path leads through other lists, columns may also be keys of the outer rows. A column with dots, such as
+    `here.seconds`, is a path into nested objects. A list of texts has one column with any name. The rows are sorted by the
     column `by`, the greatest value first.
     """
 
@@ -72,7 +72,7 @@ def _rows_of(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[
 
 
 def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Yield the rows at the end of the path, each as a list with its outer rows, from the outside in."""
+    """Yield the rows at the end of the path. Each comes in a list after its outer rows, from the outside in."""
     if not path:
         yield rows
         return
