@@ -73,13 +73,9 @@ def check(
     from placesim.inspection.checking.rules import check_snapshot
     from placesim.report.inspection_reports import CheckReport
 
-    uses = _rule_uses(rules, policy)
-    wishes = DryRunNeeds(
-        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
-        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
-    )
+    uses = read_rules(rules, policy)
     chosen = make_options(options)
-    snapshot = _snapshot(source, chosen, wishes)
+    snapshot = _snapshot(source, chosen, rule_needs(uses))
     return CheckReport(snapshot.name, run_within(chosen.timeout, lambda: check_snapshot(snapshot, uses)), uses, __version__)
 
 
@@ -280,17 +276,26 @@ def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return f"{name} ({own})" if own else name
 
 
-def _rule_uses(rules: tuple[Rule, ...], policy: str | PurePath | Mapping[str, Any] | None) -> tuple[RuleUse, ...]:
+def read_rules(rules: Sequence[Rule], policy: str | PurePath | Mapping[str, Any] | None) -> tuple[RuleUse, ...]:
+    """Return the rules of a policy, then the given rules. Raises GraphFileError or UsageError if one is invalid."""
     from placesim.inspection.checking.policy import policy_from_tree, read_policy, read_rule
 
     if isinstance(policy, Mapping):
         uses = policy_from_tree(dict(policy))
     else:
-        uses = () if policy is None else read_policy(read_bytes(Path(policy)), str(policy))
+        uses = () if policy is None else read_policy(read_bytes(Path(policy), "policy"), str(policy))
     of_rules = (
         read_rule(rule) if isinstance(rule, str) else _only(policy_from_tree({"rules": [rule]}, "<rule>")) for rule in rules
     )
     return (*uses, *of_rules)
+
+
+def rule_needs(uses: Sequence[RuleUse]) -> DryRunNeeds:
+    """Return what the rules need of a dry run."""
+    memory, time = (any(use.rule.needs_memory for use in uses), any(use.rule.needs_time for use in uses))
+    return DryRunNeeds(
+        memory=DryRunNeed.NEEDED if memory else DryRunNeed.NONE, time=DryRunNeed.NEEDED if time else DryRunNeed.NONE
+    )
 
 
 def _only(uses: tuple[RuleUse, ...]) -> RuleUse:

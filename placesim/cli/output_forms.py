@@ -116,6 +116,11 @@ def find_target(
     return Target(form, output, opens, table)
 
 
+def take_target(forms: Sequence[Form[Any]], values: dict[str, Any]) -> Target:
+    """Remove the options of `find_target` from `values`, and return the target that they describe."""
+    return find_target(forms, values.pop("form"), values.pop("output"), values.pop("opens", False), values.pop("table", None))
+
+
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
     """Write the subject in the format and to the destination of `target`."""
     from placesim.cli.output import write_content, write_styled

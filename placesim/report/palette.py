@@ -75,19 +75,15 @@ def terminal_colour(device: int) -> str:
     return (GREY, *HUES)[device % (len(HUES) + 1)].terminal
 
 
-def text_colour(colour: str) -> str:
-    """Return black or white, whichever is easier to read on a colour."""
-    return "#FFFFFF" if _is_dark(colour, 140) else "#000000"
+def text_colour(colour: str, darkest: int = 140) -> str:
+    """Return the colour of text on a colour: black if the colour's luma (ITU-R BT.601) is at least `darkest`, else white."""
+    red, green, blue = _parts(colour)
+    return "#FFFFFF" if 0.299 * red + 0.587 * green + 0.114 * blue < darkest else "#000000"
 
 
 def pattern_colour(colour: str) -> str:
-    """Return black or white, whichever contrasts more with the colour."""
-    return "#FFFFFF" if _is_dark(colour, 150) else "#000000"
-
-
-def _is_dark(colour: str, limit: int) -> bool:
-    red, green, blue = _parts(colour)
-    return 0.299 * red + 0.587 * green + 0.114 * blue < limit  # ITU-R BT.601's luma
+    """Return the colour of a pattern on a colour."""
+    return text_colour(colour, 150)
 
 
 def mix_colours(colour: str, other: str, share: float) -> str:

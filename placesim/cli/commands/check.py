@@ -9,7 +9,7 @@ import click
 from placesim.cli.command import command
 from placesim.cli.option_types import option
 from placesim.cli.options import given, graph_options, output_option, size_options
-from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
+from placesim.cli.output_forms import Form, form_option, table_forms, take_target, write_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,8 +124,6 @@ def check_command(
     policy: str | None,
     rules: tuple[str, ...],
     lists_rules: bool,
-    form: str | None,
-    output: str | None,
     **values: Any,
 ) -> int:
     """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
@@ -153,13 +151,13 @@ def check_command(
       placesim check graphs/*.yaml --soft-placement --output findings.xml
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
+    from placesim.api.inspections import read_rules, rule_needs
     from placesim.cli.graph_arguments import subjects_in
     from placesim.cli.output import tell, write
     from placesim.cli.progress import show_stages
     from placesim.core.process.interrupts import InterruptGrace
     from placesim.core.process.progress import report_stage
     from placesim.inspection.checking.policy import describe_rules
-    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     if lists_rules:
         write(describe_rules())
@@ -168,13 +166,9 @@ def check_command(
         raise click.UsageError("missing argument GRAPH: got none, expected a graph file")
     if graphs.count("-") > 1:
         raise click.UsageError("standard input used twice: got - for several graphs, expected it once")
-    target = find_target(FORMS, form, output)
-    uses = _rule_uses(policy, rules)
-    wishes = DryRunNeeds(
-        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
-        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
-    )
-    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
+    target = take_target(FORMS, values)
+    uses = read_rules(rules, policy)
+    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), rule_needs(uses))]
     total = len(subjects) if len(subjects) > 1 else None
     raises = total is None and target.form not in SHOW_ERRORS
     checked: list[CheckResult] = []
@@ -211,11 +205,3 @@ def _check(
             raise
         write_error(error)
         return CheckResult(name, error=error)
-
-
-def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:
-    from placesim.formats.sources.loading import read_bytes
-    from placesim.inspection.checking.policy import read_policy, read_rule
-
-    uses = () if policy is None else read_policy(read_bytes(policy, "policy"), policy)
-    return (*uses, *map(read_rule, rules))

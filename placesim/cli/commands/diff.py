@@ -19,7 +19,7 @@ from placesim.cli.options import (
     size_options,
     together,
 )
-from placesim.cli.output_forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, check_page_file, form_option, table_forms, table_option, take_target, write_target
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.releases import RELEASES
@@ -103,9 +103,6 @@ def diff_command(
     b: str | None,
     memory: bool | None,
     time: bool | None,
-    form: str | None,
-    table: str | None,
-    output: str | None,
     html: str | None,
     **values: Any,
 ) -> int:
@@ -130,7 +127,7 @@ def diff_command(
     from placesim.inspection.difference import compare
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
-    target = find_target(FORMS, form, output, table=table)
+    target = take_target(FORMS, values)
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
         raise click.UsageError(

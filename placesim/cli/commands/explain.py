@@ -10,7 +10,7 @@ import click
 from placesim.cli.command import command
 from placesim.cli.option_types import option
 from placesim.cli.options import given, graph_options, output_option, profile_option, size_options
-from placesim.cli.output_forms import Form, find_target, form_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, form_option, table_forms, table_option, take_target, write_target
 
 if TYPE_CHECKING:
     from placesim.core.styled_text import StyledText
@@ -65,9 +65,6 @@ def explain_command(
     nodes: tuple[str, ...],
     edits: int,
     cost: bool | None,
-    form: str | None,
-    table: str | None,
-    output: str | None,
     **values: Any,
 ) -> int:
     """Explain why nodes are on their devices, and which edits would move them.
@@ -93,7 +90,7 @@ def explain_command(
     from placesim.report.explain_report import explain_snapshot
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
-    target = find_target(FORMS, form, output, table=table)
+    target = take_target(FORMS, values)
     wish = DryRunNeed.of(cost, values, by_itself=True) if nodes else DryRunNeed.NONE
     snapshot = open_subject(graph, given(values), partitioned=False, wishes=DryRunNeeds(costs=wish))
     with show_stages("explaining"):

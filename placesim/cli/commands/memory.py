@@ -21,7 +21,7 @@ from placesim.cli.options import (
     take_record,
     top_option,
 )
-from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, form_option, open_option, table_forms, table_option, take_target, write_target
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_requirements import MemoryStudy
@@ -120,10 +120,6 @@ def memory_command(
     batch: int | str | None,
     execute: bool,
     top: int,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    opens: bool,
     **values: Any,
 ) -> int:
     """Report the memory that each device needs during a graph's steps, and whether it fits.
@@ -145,7 +141,7 @@ def memory_command(
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 
-    target = find_target(FORMS, form, output, opens, table)
+    target = take_target(FORMS, values)
     found = take_record(values, MemoryStudyRequest, is_executed=execute, finds_batch=batch == AUTO)
     options = in_shell(given(values | {"execute": execute, "batch": None if batch == AUTO else batch}))
     loaded = load_graph(graph, options)

@@ -25,7 +25,7 @@ from placesim.cli.options import (
     top_option,
     trace_option,
 )
-from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, form_option, open_option, table_forms, table_option, take_target, write_target
 from placesim.core.process.gc_pause import collector_paused
 
 if TYPE_CHECKING:
@@ -107,10 +107,6 @@ def simulate_command(
     execute: bool,
     steps: int | None,
     top: int,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    opens: bool,
     trace: str | None,
     **values: Any,
 ) -> int:
@@ -135,7 +131,7 @@ def simulate_command(
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
-    target = find_target(FORMS, form, output, opens, table)
+    target = take_target(FORMS, values)
     options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with show_stages("simulating"):

@@ -28,7 +28,7 @@ from placesim.cli.options import (
     source_options,
     steps_option,
 )
-from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.output_forms import Form, find_form, form_option, open_option, show_opened, take_target
 from placesim.machine.gpu_options import shell_environment
 from placesim.machine.options import make_options
 
@@ -151,9 +151,6 @@ def sweep_command(
     jobs: int | None,
     max_combinations: int | None,
     steps: int | None,
-    form: str | None,
-    output: str | None,
-    opens: bool,
     **values: Any,
 ) -> int:
     """Simulate a graph under every combination of options, and compare the step times.
@@ -179,7 +176,7 @@ def sweep_command(
     from placesim.studies.sweeping.sweep import SweepRun
 
     connection = take_connection(values)
-    target = find_target(FORMS, form, output, opens)
+    target = take_target(FORMS, values)
     form, output = target.form, target.output
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
     axes = make_axes(

@@ -15,7 +15,8 @@ from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, Sim
 from placesim.report.terminal.block_chart import encode_for
 from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.planning import NOTHING, fullest_share, summarise_error
+from placesim.report.text.planning import fullest_share, summarise_error
+from placesim.report.text.tables import NOTHING
 
 _WHAT = {
     PlanMeasure.LATENCY: "a step takes",

@@ -26,9 +26,7 @@ from placesim.inspection.memory_requirements import DeviceMemory, Holding, Memor
 from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableSpec, tab_lines
-
-NOTHING = "-"
+from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
 def device_labels(study: MemoryStudy) -> dict[str, str]:

@@ -20,9 +20,7 @@ from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableSpec, tab_lines
-
-NOTHING = "-"
+from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
 def format_lines(study: PlanStudy, top: int) -> str:

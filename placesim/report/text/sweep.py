@@ -14,9 +14,8 @@ from typing import Any
 
 from placesim.inspection.short_device_names import short_names
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
-from placesim.report.text.tables import markdown_table, tab_lines
+from placesim.report.text.tables import NOTHING, markdown_table, tab_lines
 
-NOTHING = "-"
 IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
 """CSV columns that have the same value in all rows."""
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from placesim.core.escaping import escape_line
 
+NOTHING = "-"
+"""A missing value in lines for a pipe."""
 _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 
 

@@ -35,9 +35,7 @@ from placesim.prediction.time_breakdown import (
     folded_path,
 )
 from placesim.report.document import error_document
-from placesim.report.text.tables import TableSpec, tab_lines
-
-NOTHING = "-"
+from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
 def device_labels(study: TimeStudy) -> dict[str, str]:
