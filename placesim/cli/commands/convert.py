@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,20 @@ from placesim.cli.option_types import option
 from placesim.cli.options import given, graph_options, in_shell
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
-from placesim.studies.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
+from placesim.studies.conversions import (
+    ENDINGS,
+    FORMS,
+    NODES,
+    build_placed_file,
+    convert_graph,
+    find_file_form,
+    partition_files,
+)
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
+    from placesim.runtime.sessions.outcome import Outcome
 
 _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 
@@ -64,7 +77,6 @@ def convert_command(
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_files
     from placesim.cli.progress import show_stages
-    from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     if out is None and partitioned is None:
         raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
@@ -76,17 +88,10 @@ def convert_command(
     file = loaded.file
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
-        with show_stages("placing"):
-            outcome = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
-        if outcome.error is not None:
-            raise outcome.error
+        outcome = _placed(loaded, options, is_partitioned=partitioned is not None)
         if partitioned is not None:
-            from placesim.studies.conversions import partition_files
-
             written |= {Path(partitioned) / path: (data,) for path, data in partition_files(outcome, form == "pbtxt")}
         if placed:
-            from placesim.studies.conversions import build_placed_file
-
             file = build_placed_file(file, outcome, form)
     if out is None:
         write_files(written, makes_folders=True)
@@ -108,6 +113,17 @@ def convert_command(
     for note in content.notes:
         complain(f"{note}\n")
     return 0
+
+
+def _placed(loaded: LoadedGraph, options: SimulationOptions, *, is_partitioned: bool) -> Outcome:
+    from placesim.cli.progress import show_stages
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    with show_stages("placing"):
+        outcome = simulate(loaded, options, SimulationStage.PARTITIONED if is_partitioned else SimulationStage.PLACED)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
 
 
 def _form(out: str | None, form: str | None) -> str:

@@ -172,26 +172,14 @@ class _ProblemBuilder:
 
     def draw(self) -> GraphProblem:
         """Return the problem."""
-        joined = self._task_of
-        count = 1 + max(joined, default=-1)
-        members: list[list[int]] = [[] for _ in range(count)]
-        for node, task in enumerate(joined):
+        members: list[list[int]] = [[] for _ in range(1 + max(self._task_of, default=-1))]
+        for node, task in enumerate(self._task_of):
             members[task].append(node)
         devices_of = [self._numbers[self._nodes[rows[0]].device] for rows in members]
-        drafts = [self._draft(rows) for rows in members]
-        inputs = [
-            {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
-        ]
-        controls = [
-            {joined[source] for node in rows for source in self._controls[node]} - {task} - inputs[task]
-            for task, rows in enumerate(members)
-        ]
+        inputs = self._sources(members, self._inputs)
+        controls = [row - read for row, read in zip(self._sources(members, self._controls), inputs, strict=True)]
         groups, movable = self._groups(members, devices_of)
-        kept, made = (
-            (math.fsum(values) for values in zip(*((d.kept, d.made) for d in drafts), strict=True)) if drafts else (0, 0)
-        )
-        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
-        tasks = [self._task(draft, share)._replace(sends=sent) for draft, sent in zip(drafts, self._sent(members), strict=True)]
+        tasks = self._tasks(members)
         self._mark_backward(tasks, members, inputs, groups, movable)
         tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
         is_latency = self._wanted.sought is PlanMeasure.LATENCY
@@ -279,6 +267,21 @@ class _ProblemBuilder:
         return memory_types(graph.registry, graph.node(node.name).signature, "GPU")
 
     # --- tasks
+
+    def _sources(self, members: Sequence[Sequence[int]], sources_of: Sequence[set[int]]) -> list[set[int]]:
+        """Return the tasks of which each task has sources, given the sources of each node."""
+        return [
+            {self._task_of[source] for node in rows for source in sources_of[node]} - {task}
+            for task, rows in enumerate(members)
+        ]
+
+    def _tasks(self, members: Sequence[Sequence[int]]) -> list[ProblemTask]:
+        """Return the tasks. Their outputs count by the share of all outputs that was alive at once in the dry run."""
+        drafts = [self._draft(rows) for rows in members]
+        kept, made = math.fsum(draft.kept for draft in drafts), math.fsum(draft.made for draft in drafts)
+        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
+        sent = self._sent(members)
+        return [self._task(draft, share)._replace(sends=sends) for draft, sends in zip(drafts, sent, strict=True)]
 
     def _draft(self, rows: Sequence[int]) -> _Draft:
         nodes = [self._nodes[row] for row in rows]
