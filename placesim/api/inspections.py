@@ -285,7 +285,8 @@ def read_rules(rules: Sequence[Rule], policy: str | PurePath | Mapping[str, Any]
     else:
         uses = () if policy is None else read_policy(read_bytes(Path(policy), "policy"), str(policy))
     of_rules = (
-        read_rule(rule) if isinstance(rule, str) else _only(policy_from_tree({"rules": [rule]}, "<rule>")) for rule in rules
+        read_rule(rule) if isinstance(rule, str) else policy_from_tree({"rules": [rule]}, "<rule>")[0]._replace(location=None)
+        for rule in rules
     )
     return (*uses, *of_rules)
 
@@ -296,7 +297,3 @@ def rule_needs(uses: Sequence[RuleUse]) -> DryRunNeeds:
     return DryRunNeeds(
         memory=DryRunNeed.NEEDED if memory else DryRunNeed.NONE, time=DryRunNeed.NEEDED if time else DryRunNeed.NONE
     )
-
-
-def _only(uses: tuple[RuleUse, ...]) -> RuleUse:
-    return uses[0]._replace(location=None)

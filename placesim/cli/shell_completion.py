@@ -248,10 +248,6 @@ def _axes(ctx: click.Context, begun: str) -> Iterable[str]:
     return (*(f"{key}=" for key in KEYS), *(f"{key}:" for key in PREFIXES))
 
 
-def _commands(ctx: click.Context, begun: str) -> Iterable[str]:
-    return COMMANDS
-
-
 def _graph() -> LoadedGraph | None:
     """Return the graph that the command line names; None if there is none.
 
@@ -296,10 +292,6 @@ def _fed(ctx: click.Context, begun: str) -> Iterable[str]:
     return (f"{name}=" for name in names or _names())
 
 
-def _shaped(ctx: click.Context, begun: str) -> Iterable[str]:
-    return (f"{name}=" for name in _names(_is_placeholder))
-
-
 def _is_placeholder(node: Node) -> bool:
     return node.op.startswith("Placeholder")
 
@@ -335,7 +327,7 @@ def _signatures(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 FINDERS: Mapping[str, Finder] = {
-    "commands": _commands,
+    "commands": lambda ctx, begun: COMMANDS,
     "dtypes": _dtypes,
     "examples": _examples,
     "fed nodes": _fed,
@@ -344,7 +336,7 @@ FINDERS: Mapping[str, Finder] = {
     "nodes": _nodes,
     "ops": _ops,
     "placed nodes": _placed,
-    "placeholders": _shaped,
+    "placeholders": lambda ctx, begun: (f"{name}=" for name in _names(_is_placeholder)),
     "rules": _rules,
     "signatures": _signatures,
     "sweep keys": _axes,

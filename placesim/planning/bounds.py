@@ -64,7 +64,7 @@ def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
         yield Bound(window_bound(problem, windows, prices), "work between the longest paths before and after it")
     if problem.objective is Objective.LOAD:
         yield Bound(max(min(row) for row in problem.group_seconds), "largest group")
-    elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
+    elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and all(float(t).is_integer() for t in least):
         slots = _slots(problem, problem.devices[0].kind)
         floor = math.ceil(max(path, sum(least) / slots) - _SLACK)
         yield Bound(interval_bound(before, least, after, slots, floor), "work that must fall in one interval")
@@ -262,7 +262,3 @@ def interval_bound(
         if over <= _SLACK:
             return value
         value += max(1.0, math.ceil(over / slots - _SLACK))
-
-
-def _are_whole(values: Sequence[float]) -> bool:
-    return all(float(value).is_integer() for value in values)

@@ -63,7 +63,9 @@ def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[Coa
     if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
         found.append(middle)
     # a cluster may be too large for any device, or contain groups that must be apart
-    found = [level for level in found if not level.problem.homeless and _is_apart(level.problem)]
+    found = [
+        level for level in found if not level.problem.homeless and all(len(set(row)) == len(row) for row in level.problem.apart)
+    ]
     if not found or len(problem.tasks) <= finest:
         found.append(identity_problem(problem))
     return found
@@ -190,10 +192,6 @@ def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence
     """Return the rows of groups that must be apart. If two of them were merged, their row has the same group twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
-
-
-def _is_apart(problem: PlanningProblem) -> bool:
-    return all(len(set(row)) == len(row) for row in problem.apart)
 
 
 def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[ProblemTensor, ...]:

@@ -39,15 +39,11 @@ def plain_value(array: np.ndarray[Any, Any]) -> Any:
     if kind == "O":
         return _mapped(array.tolist(), _plain_object)
     # bfloat16 and its kin, and the integers of less than a byte, are numpy types of kind V
-    if kind != "f" and not _has_fractions(array):
+    if kind != "f" and array.dtype.name.startswith(("int", "uint")):
         return array.astype("i8").tolist()
     numbers = array.astype("f8")
     # nearly always all are finite, and each need not be looked at
     return numbers.tolist() if (abs(numbers) < math.inf).all() else _mapped(numbers.tolist(), _finite)
-
-
-def _has_fractions(array: np.ndarray[Any, Any]) -> bool:
-    return not array.dtype.name.startswith(("int", "uint"))
 
 
 def _mapped(value: Any, convert: Any) -> Any:

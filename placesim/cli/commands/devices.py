@@ -62,7 +62,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
       placesim devices --scheduler tcp://10.0.0.1:8786
     """
     from placesim.api.runs import devices
-    from placesim.cli.output import complain, write_rows
+    from placesim.cli.output import complain, write, write_rows
 
     connection = take_connection(values)
     if connection.scheduler is not None:
@@ -86,7 +86,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
                 complain(f"{line.text}\n")
     told = [line for line in log if line.severity == "I"]
     if log_creation and form == "text":
-        _write_lines(told)
+        write("".join(f"{escape_line(line.text)}\n" for line in told))
     else:
         write_rows([device.attributes for device in found], "devices", _DEVICE_COLUMNS, form, _more(found, told, log_creation))
     return 0
@@ -110,12 +110,6 @@ def _worker_rows(connection: Connection) -> list[dict[str, Any]]:
     # what differs is what one may be looking for
     with open_cluster(connection, is_checked=False) as cluster:
         return [offer.attributes for offer in cluster.offers]
-
-
-def _write_lines(told: Sequence[GpuLogLine]) -> None:
-    from placesim.cli.output import write
-
-    write("".join(f"{escape_line(line.text)}\n" for line in told))
 
 
 def _model_row(name: str, release: Release) -> dict[str, Any]:

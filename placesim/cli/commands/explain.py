@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,17 +12,8 @@ from placesim.cli.options import given, graph_options, output_option, profile_op
 from placesim.cli.output_forms import Form, form_option, table_forms, table_option, take_target, write_target
 
 if TYPE_CHECKING:
-    from placesim.core.styled_text import StyledText
     from placesim.report.explain_report import ExplainReport
     from placesim.report.text.tables import Tables
-
-
-def _text(report: ExplainReport) -> StyledText:
-    return report.marked()
-
-
-def _json(report: ExplainReport) -> Iterator[str]:
-    return report.json()
 
 
 def _tables(report: ExplainReport) -> Tables:
@@ -33,7 +23,11 @@ def _tables(report: ExplainReport) -> Tables:
     return Tables(TABLES, report.pieces)
 
 
-FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _json, (".json",)), *table_forms(_tables))
+FORMS: tuple[Form[Any], ...] = (
+    Form("text", lambda report: report.marked(), (".txt",)),
+    Form("json", lambda report: report.json(), (".json",)),
+    *table_forms(_tables),
+)
 
 
 @command("explain")

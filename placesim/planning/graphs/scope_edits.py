@@ -382,7 +382,7 @@ class _Choice:
         found = self._known.get(key)
         if found is None:
             entries, alone = [use.entry for use in copy], _Copy(copy, context)
-            words = [ABSENT] if not copy else self._wrapping(self._list_of(copy), [alone])
+            words = [ABSENT] if not copy else self._wrapping(self._texts.list_with(copy[0].entry), [alone])
             costs = [0.0, *([_WRAP] * (len(words) - 1))]
             for number, entry in enumerate(entries):
                 least = min(costs)
@@ -393,9 +393,6 @@ class _Choice:
                     costs[place] += _DEEPER if place else 0
             found = self._known[key] = min(costs)
         return found
-
-    def _list_of(self, copy: list[_Use]) -> list[NodeEntry]:
-        return self._texts.list_with(copy[0].entry)
 
     def _inner(self, entry: NodeEntry, context: _Context, own: Own) -> list[_Context]:
         """Return the requests inside an entry, for each of its copies."""

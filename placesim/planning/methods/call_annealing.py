@@ -21,7 +21,9 @@ def anneal_calls(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     calls = Calls(problem)
     best, value = [ALONE] * len(problem.tasks), math.inf
     for number in range(1 + _ORDERS):
-        found = [ALONE] * len(problem.tasks) if not number else cut_calls(problem, calls, _order(problem, search, number))
+        found = best
+        if number:
+            found = cut_calls(problem, calls, group_order(problem, search if number > 1 else None))
         search.spend(1)
         if (seconds := calls.seconds(found)) < value:
             best, value = found, seconds
@@ -37,10 +39,6 @@ def anneal_calls(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             best, value = found, seconds
             yield calls.plan(best)
         length *= 2
-
-
-def _order(problem: PlanningProblem, search: Search, number: int) -> list[int]:
-    return group_order(problem, search if number > 1 else None)
 
 
 def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> list[int]:

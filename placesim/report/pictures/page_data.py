@@ -9,7 +9,7 @@ it allows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from shlex import quote
 from typing import Any
 
@@ -119,13 +119,11 @@ def _scopes(root: Scope, opened: Set[Scope]) -> dict[str, list[Any]]:
         "folded": [int(scope.is_folded) for scope in scopes],
         "copies": [scope.copies for scope in scopes],
         "bodies": [int(scope.is_body) for scope in scopes],
-        "children": [[_child(child, numbers) for child in scope.children] for scope in scopes],
+        "children": [
+            [-1 - numbers[child] if isinstance(child, Scope) else child for child in scope.children] for scope in scopes
+        ],
         "opened": [number for number, scope in enumerate(scopes) if scope in opened],
     }
-
-
-def _child(child: Scope | int, numbers: dict[Scope, int]) -> int:
-    return -1 - numbers[child] if isinstance(child, Scope) else child
 
 
 def _proofs(picture: Picture) -> dict[str, Any]:
@@ -139,7 +137,7 @@ def _proofs(picture: Picture) -> dict[str, Any]:
         for node_id in range(len(picture.nodes))
     ]
     return {
-        "paragraphs": [_row(paragraph) for paragraph in paragraphs],
+        "paragraphs": [[paragraph.term, paragraph.text, *paragraph.nodes] for paragraph in paragraphs],
         "proofs": [list(p) for p in proofs],
         "of_node": of_node,
     }
@@ -158,7 +156,3 @@ def _explain_command(picture: Picture) -> str:
     if picture.live is None or picture.name.startswith("<"):
         return ""
     return picture.command or f"placesim explain {quote(picture.name)}"
-
-
-def _row(paragraph: Paragraph) -> Sequence[Any]:
-    return [paragraph.term, paragraph.text, *paragraph.nodes]

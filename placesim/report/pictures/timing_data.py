@@ -12,7 +12,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from placesim.core.dtypes import DataType
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
@@ -160,12 +159,10 @@ def _cost(span: StepSpan, devices: dict[str, int]) -> tuple[Any, ...]:
 
 
 def _shapes(span: StepSpan) -> str:
-    taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
+    taken, made = (
+        ", ".join(f"{dtype.name}[{','.join(map(str, dims))}]" for dims, dtype in side) for side in (span.taken, span.made)
+    )
     return " → ".join(filter(None, (taken if span.op else "", made)))
-
-
-def _tensor(dims: Sequence[int], dtype: DataType) -> str:
-    return f"{dtype.name}[{','.join(map(str, dims))}]"
 
 
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -28,17 +29,23 @@ def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
     return [min(width, cap) for width in wanted]
 
 
-def make_console(stream: TextIO, buffer: TextIO) -> Console:
-    """Return a console that writes output for the terminal `stream` into a buffer."""
+def make_console(stream: TextIO) -> Console:
+    """Return a console that collects output for the terminal `stream`; `printed_text` returns the output."""
     seen = Console(file=stream)
     return Console(
-        file=buffer,
+        file=io.StringIO(),
         width=seen.width,
         force_terminal=True,
         no_color=seen.no_color,
         color_system=seen.color_system or None,  # type: ignore[arg-type]
         highlight=False,
     )
+
+
+def printed_text(console: Console) -> str:
+    """Return all output of a console from `make_console`."""
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 def is_wrapping(stream: TextIO) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -13,7 +12,7 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.report.terminal.block_chart import encode_for
-from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped
+from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.planning import fullest_share, summarise_error
 from placesim.report.text.tables import NOTHING
@@ -32,8 +31,7 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
 
     `output` is the file to which the plan is written, or None.
     """
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     for text in _head(study):
         print_wrapped(console, text)
     console.print()
@@ -48,7 +46,7 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     if study.asked:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
-    return encode_for(buffer.getvalue(), stream)
+    return encode_for(printed_text(console), stream)
 
 
 def _asked(study: PlanStudy, output: str | None) -> str:

@@ -53,7 +53,8 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("curve", labels[device.usage.device], " ".join(map(str, device.needed.curve)))
     for device in study.devices:
         for holding in largest_holdings(device.usage.holders, top):
-            yield ("holder", labels[device.usage.device], *_holder_cells(holding))
+            place = labels[device.usage.device], holding.kind, holding.name or "."
+            yield ("holder", *place, holding.number, holding.size, holding.since, holding.until or NOTHING)
     if study.error is not None:
         yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
     for device in study.devices:
@@ -72,10 +73,6 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("assumption", sentence)
     for note in study.notes:
         yield ("note", note)
-
-
-def _holder_cells(holding: Holding) -> Sequence[object]:
-    return holding.kind, holding.name or ".", holding.number, holding.size, holding.since, holding.until or NOTHING
 
 
 def _or_nothing(value: int | None) -> object:

@@ -129,11 +129,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield a table in GitHub's Markdown, line by line."""
     for line in chain((columns, ["---"] * len(columns)), rows):
-        yield "| " + " | ".join(_marked(_plain(cell, _shortened)) for cell in line) + " |\n"
-
-
-def _shortened(number: float) -> str:
-    return f"{number:.6g}"
+        yield "| " + " | ".join(_MEANS_SOMETHING.sub(r"\\\g<0>", _plain(cell, "{:.6g}".format)) for cell in line) + " |\n"
 
 
 def _plain(cell: object, number: Callable[[float], str]) -> str:
@@ -146,7 +142,3 @@ def _plain(cell: object, number: Callable[[float], str]) -> str:
     if isinstance(cell, list | tuple):
         return " ".join(_plain(part, number) for part in cell)
     return escape_line(str(cell))
-
-
-def _marked(text: str) -> str:
-    return _MEANS_SOMETHING.sub(lambda found: f"\\{found[0]}", text)
