@@ -92,6 +92,7 @@ def option(*words: str, folder_values: FolderValues, group: str = OWN, **setting
     return click.option(*words, cls=Option, folder_values=folder_values, group=group, **settings)
 
 
+own_option = partial(option, folder_values="any")
 machine_option = partial(option, group=MACHINE, folder_values="any")
 source_option = partial(option, group=SOURCE, folder_values="any")
 size_option = partial(option, group=SIZES, folder_values="any")
@@ -100,4 +101,4 @@ report_option = partial(option, group=REPORT, folder_values="any")
 cluster_option = partial(option, group=CLUSTER, folder_values="none")
 file_option = partial(option, group=FILE_ACCESS, folder_values="none")
 checkpoint_option = partial(option, group=CHECKPOINTS, folder_values="none")
-"""`option` for each group, with the `folder_values` of most options in it; a row may name others."""
+"""One `option` for each group, with the `folder_values` of most options in the group; a row may give others."""

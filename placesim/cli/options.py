@@ -14,7 +14,7 @@ from placesim.cli.option_types import (
     Word,
     file_option,
     machine_option,
-    option,
+    own_option,
     placement_option,
     report_option,
     size_option,
@@ -224,8 +224,8 @@ def top_option(default: int, what: str) -> Callable[[Command], Command]:
     return report_option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text)
 
 
-steps_option = option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+steps_option = own_option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step."
 )
 profile_option = machine_option(
     "--profile",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import given, graph_options, in_shell
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
@@ -36,16 +36,13 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(_FORMS, "Format of OUT (default: from its extension; YAML for -).")
-@option("--placed", is_flag=True, help="Write each node's assigned device instead of the requested one.", folder_values="any")
-@option(
-    "--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.", folder_values="any"
-)
-@option(
+@own_option("--placed", is_flag=True, help="Write each node's assigned device instead of the requested one.")
+@own_option("--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.")
+@own_option(
     "--scopes",
     "nodes",
     flag_value="scopes",
     help="Write YAML with scopes and variables, even if attrs that have their default value are then left out.",
-    folder_values="any",
 )
 @option(
     "--partitioned",

@@ -10,7 +10,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import own_option
 from placesim.cli.options import given, machine_options, simulated_release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
@@ -39,8 +39,8 @@ EXITS = {
 @simulated_release_option
 @scheduler_options
 @table_format_option
-@option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.", folder_values="any")
-@option("--gpu-models", is_flag=True, help="List the known GPU models instead.", folder_values="any")
+@own_option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.")
+@own_option("--gpu-models", is_flag=True, help="List the known GPU models instead.")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import own_option
 from placesim.cli.options import given, graph_options, output_option, profile_option, size_options
 from placesim.cli.output_forms import Form, form_option, table_forms, table_option, take_target, write_target
 
@@ -34,20 +34,18 @@ FORMS: tuple[Form[Any], ...] = (
 @click.argument("graph")
 @click.argument("nodes", nargs=-1, metavar="[NODE|PATTERN]...")
 @graph_options
-@option(
+@own_option(
     "--edits",
     type=click.IntRange(0),
     default=8,
     metavar="N",
     help="Show at most N edits for a node; 0 tries none (default: 8).",
-    folder_values="any",
 )
-@option(
+@own_option(
     "--cost/--no-cost",
     "cost",
     default=None,
     help="Show the predicted cost of each NODE in a step (default: only if cheap to compute).",
-    folder_values="any",
 )
 @size_options("the cost")
 @profile_option

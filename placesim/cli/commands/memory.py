@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -92,21 +92,16 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @command("memory", exits=EXITS)
 @click.argument("graph")
 @shape_option()
-@option(
+@own_option(
     "--batch",
     type=_Batch(),
     help="Batch size: replaces an unknown first dimension of placeholders; auto: the largest that fits.",
-    folder_values="any",
 )
 @guess_options
 @feed_option
 @option("--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes that result.", folder_values="none")
-@option(
-    "--dump",
-    "dumps",
-    is_flag=True,
-    help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory.",
-    folder_values="any",
+@own_option(
+    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory."
 )
 @top_option(TOP, "tensors and other holders of memory to list for each device")
 @graph_options

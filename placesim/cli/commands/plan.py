@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import Word, option
+from placesim.cli.option_types import Word, option, own_option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -93,40 +93,33 @@ EXITS = {
 @link_option
 @profile_option
 @feed_option
-@option(
+@own_option(
     "--free",
     multiple=True,
     metavar="PATTERN",
     help="Nodes that may leave the device they request: a name, a scope/ or a pattern (repeatable).",
     completes="nodes",
-    folder_values="any",
 )
-@option("--free-all", is_flag=True, help="Let all nodes leave the device they request.", folder_values="any")
-@option(
+@own_option("--free-all", is_flag=True, help="Let all nodes leave the device they request.")
+@own_option(
     "--objective",
     type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
     help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
-    folder_values="any",
 )
-@option(
+@own_option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
     help="Keep all colocation groups with nodes that match PATTERN, a name, a scope/ or a pattern, on different devices "
     "(repeatable).",
     completes="nodes",
-    folder_values="any",
 )
-@option(
-    "--contiguous",
-    "needs_contiguous",
-    is_flag=True,
-    help="For throughput: no path may leave a device and return to it.",
-    folder_values="any",
+@own_option(
+    "--contiguous", "needs_contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it."
 )
-@option(
+@own_option(
     "--method",
     default=AUTO,
     show_default=True,
@@ -134,33 +127,23 @@ EXITS = {
     help="The only method to use; for latency: list, dispatch, move or exact; for throughput: cut, closed-sets, anneal or "
     "exact; for memory: anneal or exact.",
     completes="methods",
-    folder_values="any",
 )
-@option("--explain", "explains", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
-@option(
+@own_option("--explain", "explains", is_flag=True, help="Show the gain of each moved group.")
+@own_option(
     "--seconds",
     type=click.FloatRange(0, 86400, min_open=True),
     metavar="SECONDS",
     default=SECONDS,
     show_default=True,
     help="Time limit of the search.",
-    folder_values="any",
 )
-@option(
+@own_option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
     help="Stop each process after N evaluations, not after --seconds, so that the same --seed gives the same plan.",
-    folder_values="any",
 )
-@option(
-    "--seed",
-    type=click.IntRange(0, (1 << 31) - 1),
-    default=0,
-    metavar="N",
-    help="Random seed (default: 0).",
-    folder_values="any",
-)
+@own_option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Random seed (default: 0).")
 @option(
     "--jobs",
     type=click.IntRange(1, 256),

@@ -19,7 +19,7 @@ from placesim.cli.option_types import (
     checkpoint_option,
     cluster_option,
     machine_option,
-    option,
+    own_option,
     report_option,
 )
 from placesim.cli.options import feed_option, file_access_options, given, graph_options, in_shell, report_options, trace_option
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Write Dask's performance report as an HTML page; needs Bokeh.",
 )
-@option("--no-execute", is_flag=True, help="Stop after placement.", folder_values="any")
+@own_option("--no-execute", is_flag=True, help="Stop after placement.")
 def run_command(
     graph: str,
     form: str,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command, same_setting
-from placesim.cli.option_types import option
+from placesim.cli.option_types import own_option
 from placesim.cli.options import given, graph_options, in_shell, memory_option, output_option, size_options
 from placesim.cli.output_forms import (
     OPENED,
@@ -97,10 +97,10 @@ FORMS: tuple[Form[Any], ...] = (
 @command("show")
 @click.argument("graph")
 @graph_options
-@option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to level N.", folder_values="any")
+@own_option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to level N.")
 @memory_option("Show the peak memory of each device (default: in html, svg, png and json, if cheap to compute).")
 @size_options("memory")
-@option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.", folder_values="any")
+@own_option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.")
 @form_option(FORMS, "Output format (default: text, or from the extension of --output).")
 @table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()

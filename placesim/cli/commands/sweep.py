@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import (
     Command,
     feed_option,
@@ -88,7 +88,7 @@ EXITS = {
 
 
 def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Command]:
-    return option(name, metavar="LIST", help=text, completes=completes, folder_values="any")
+    return own_option(name, metavar="LIST", help=text, completes=completes)
 
 
 @command("sweep", exits=EXITS)
@@ -106,12 +106,8 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     completes="sweep keys",
     folder_values="none",
 )
-@option(
-    "--examples",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Examples per step, for throughput (default: the batch size).",
-    folder_values="any",
+@own_option(
+    "--examples", type=click.IntRange(1), metavar="N", help="Examples per step, for throughput (default: the batch size)."
 )
 @option(
     "--jobs",
