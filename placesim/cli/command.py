@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -26,6 +27,7 @@ COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
 COLORS = ("auto", "always", "never")
 
 
+@dataclass(slots=True)
 class CommandSettings:
     """Settings of the whole command line.
 
@@ -33,13 +35,10 @@ class CommandSettings:
     environment.
     """
 
-    __slots__ = ("debug", "from_environment", "quiet", "script_arguments")
-
-    def __init__(self) -> None:
-        self.debug = False
-        self.quiet = False
-        self.script_arguments: tuple[str, ...] = ()
-        self.from_environment: frozenset[str] = frozenset()
+    debug: bool = False
+    quiet: bool = False
+    script_arguments: tuple[str, ...] = ()
+    from_environment: frozenset[str] = frozenset()
 
 
 def current_settings() -> CommandSettings:

@@ -325,7 +325,7 @@ class _Json:
     tells_annotations = False
 
     def __init__(self, graph: str | None, with_summary: bool) -> None:
-        self._graph = graph
+        self._named = {} if graph is None else {"graph": graph}
         self._with_summary = with_summary
         self._before = ""
 
@@ -338,8 +338,7 @@ class _Json:
     def head(self, report: Report) -> Iterator[str]:
         from placesim.report.document import json_pieces
 
-        named = {} if self._graph is None else {"graph": self._graph}
-        yield from json_pieces({**named, **report.document_head()}, is_open=True)
+        yield from json_pieces({**self._named, **report.document_head()}, is_open=True)
         yield ',"results":['
 
     def growth(self, report: Report) -> Iterator[str]:
@@ -368,7 +367,7 @@ class _JsonLines:
     tells_annotations = False
 
     def __init__(self, graph: str | None, with_summary: bool) -> None:
-        self._graph = graph
+        self._named = {} if graph is None else {"graph": graph}
         self._with_summary = with_summary
         self._told: dict[str, int] = {}
 
@@ -391,13 +390,13 @@ class _JsonLines:
             self._told[key] = self._told.get(key, 0) + len(rows)
         if is_first or any(new.values()):
             shown = {key: iter(rows) for key, rows in new.items() if rows or is_first}
-            yield from json_text({**self._named("placed"), **shown})
+            yield from json_text({"kind": "placed", **self._named, **shown})
 
     def rows(self, rows: Sequence[Result]) -> Iterator[str]:
         from placesim.report.document import json_pieces, result_pieces
 
         if rows:
-            yield from json_pieces(self._named("step") | {"step": rows[0].step}, is_open=True)
+            yield from json_pieces({"kind": "step", **self._named, "step": rows[0].step}, is_open=True)
             before = ',"results":['
             for row in rows:
                 yield before
@@ -409,10 +408,7 @@ class _JsonLines:
         from placesim.report.document import json_text
 
         yield from self.growth(report)
-        yield from json_text({**self._named("end"), **_tail_document(report, self._with_summary)})
-
-    def _named(self, kind: str) -> dict[str, Any]:
-        return {"kind": kind} if self._graph is None else {"kind": kind, "graph": self._graph}
+        yield from json_text({"kind": "end", **self._named, **_tail_document(report, self._with_summary)})
 
 
 def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:

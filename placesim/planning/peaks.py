@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -117,14 +118,11 @@ def least_peak(problem: PlanningProblem) -> float:
     return max([*alone, *problem.held, shared_peak(len(problem.devices), pieces, rows)], default=0.0)
 
 
-class MemoryPiece:
+class MemoryPiece(NamedTuple):
     """A piece of memory with a size, which is on one of the devices `homes`."""
 
-    __slots__ = ("homes", "size")
-
-    def __init__(self, size: float, homes: frozenset[int]) -> None:
-        self.size = size
-        self.homes = homes
+    size: float
+    homes: frozenset[int]
 
 
 def tensor_homes(problem: PlanningProblem, task: int, readers: Sequence[int]) -> frozenset[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -86,10 +86,8 @@ class Effort:
         return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 
-class SearchLane(NamedTuple):
-    """A lane: methods that run one after another, each with its share of the remaining budget."""
-
-    methods: tuple[tuple[str, float], ...]
+SearchLane = tuple[tuple[str, float], ...]
+"""A lane: names of methods that run one after another, each with its share of the remaining budget."""
 
 
 METHODS: dict[str, Method] = {
@@ -119,27 +117,27 @@ MANY_TASKS = 200_000
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     """Return the search lanes for a problem, which can run in parallel."""
     if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
-        return SearchLane((("anneal", 1.0),)), SearchLane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
+        return (("anneal", 1.0),), (("exact", _EXACT_SHARE), ("anneal", 1.0))
     if problem.objective is Objective.LOAD:
         return (
-            SearchLane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
-            SearchLane((("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0))),
+            (("cut", _ORDERS_SHARE), ("anneal", 1.0)),
+            (("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0)),
         )
     if problem.objective is Objective.CALLS:
-        return SearchLane((("calls", 1.0),)), SearchLane((("calls", 1.0),))
+        return (("calls", 1.0),), (("calls", 1.0),)
     if _is_scheduling(problem):
-        return SearchLane((("anneal-ranks", 1.0),)), SearchLane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
+        return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
     # a move costs a simulation, and a pass over all tasks not much more
     first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
-        SearchLane((("dispatch", first), ("move", 1.0))),
-        SearchLane((("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0))),
+        (("dispatch", first), ("move", 1.0)),
+        (("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),
     )
 
 
 def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
     """Return the names of the methods that fit a problem."""
-    return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
+    return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane)]))
 
 
 def check_method(name: str, problem: PlanningProblem | None = None) -> None:
@@ -258,7 +256,7 @@ class LaneNews(NamedTuple):
 
 def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, search: Search) -> None:
     is_large = len(problem.tasks) > MANY_TASKS
-    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (SearchLane(((effort.method, 1.0),)),)
+    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (((effort.method, 1.0),),)
     # a lane does not depend on the number of processes, so that with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
@@ -266,7 +264,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
     ]
     if is_large or effort.needs_no_process:
         for stage, own in waiting:
-            for told in run_stage(problem, stage.methods, own):
+            for told in run_stage(problem, stage, own):
                 best.hear(told)
         return
     news: SimpleQueue[_Said] = SimpleQueue()
@@ -313,7 +311,7 @@ class LaneTask(NamedTuple):
         """Run the methods of the lane, each starting from the best plan so far, and yield their messages."""
         # the clocks of two processes may differ
         deadline = math.inf if self.seconds is None else time.monotonic() + self.seconds
-        return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
+        return run_stage(self.problem, self.lane, replace(self.search, deadline=deadline))
 
 
 class _LaneEnd(NamedTuple):
@@ -336,10 +334,10 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
         news.put(_LaneEnd(lane))
 
 
-def run_stage(problem: PlanningProblem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[LaneNews]:
+def run_stage(problem: PlanningProblem, lane: SearchLane, search: Search) -> Iterator[LaneNews]:
     """Run methods one after another, each starting from the best plan so far, and yield their messages."""
     best = search.start
-    for name, share in methods:
+    for name, share in lane:
         part = search.share(share)
         part.start = best
         spent = part.evaluations_left

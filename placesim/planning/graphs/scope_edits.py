@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
@@ -68,20 +69,18 @@ class _Copy(NamedTuple):
     context: _Context
 
 
+@dataclass(eq=False, slots=True)
 class _Use:
     """One use of an entry; an alias or a list of devices uses an entry several times.
 
     `nodes` are those that the entry itself makes.  `copies` are the uses of a scope's contents, one for each device of a list.
     """
 
-    __slots__ = ("copies", "depth", "entry", "nodes", "wanted")
-
-    def __init__(self, entry: NodeEntry, nodes: tuple[Node, ...], copies: list[list[_Use]], depth: int) -> None:
-        self.entry = entry
-        self.nodes = nodes
-        self.copies = copies
-        self.depth = depth
-        self.wanted: frozenset[str] = frozenset()
+    entry: NodeEntry
+    nodes: tuple[Node, ...]
+    copies: list[list[_Use]]
+    depth: int
+    wanted: frozenset[str] = frozenset()
 
 
 class _Rules(NamedTuple):
@@ -238,16 +237,14 @@ class _Choice:
     def _use(self, entry: NodeEntry, depth: int) -> _Use:
         if entry.children is None:
             nodes = tuple(node for node in self._made(entry) if node.name in self._rules.target)
-            use = _Use(entry, nodes, [], depth)
-            use.wanted = frozenset(self._rules.target[node.name] for node in nodes if not _follows(node))
-            return use
+            wanted = frozenset(self._rules.target[node.name] for node in nodes if not _follows(node))
+            return _Use(entry, nodes, [], depth, wanted)
         times = len(entry.own) if isinstance(entry.own, list) else 1
         scopes = self._scopes_of.setdefault(id(entry.children), [])
         if entry not in scopes:
             scopes.append(entry)
-        use = _Use(entry, (), [self._used(entry.children, depth + 1) for _ in range(times)], depth)
-        use.wanted = frozenset(device for copy in use.copies for below in copy for device in below.wanted)
-        return use
+        copies = [self._used(entry.children, depth + 1) for _ in range(times)]
+        return _Use(entry, (), copies, depth, frozenset(device for copy in copies for use in copy for device in use.wanted))
 
     def _made(self, entry: NodeEntry) -> tuple[Node, ...]:
         """Return the nodes of an entry. Nodes of literals and variables that it reads come first, with its location or none."""

@@ -16,7 +16,7 @@ from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
 from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES
-from placesim.report.text.planning import placement_document, summarise_error
+from placesim.report.text.planning import placement_document, plan_document, summarise_error
 
 SHELL = Shell(
     kind="timing comparison",
@@ -30,6 +30,8 @@ SHELL = Shell(
     buttons=BUTTONS,
     has_keys=True,
 )
+_FACTS = ("objective", "value", "bound", "gap", "is_optimal", "is_interrupted", "method", "ways_out")
+"""Keys of a plan's JSON object that the page needs."""
 
 
 class Comparison(NamedTuple):
@@ -106,21 +108,15 @@ def _document(comparison: Comparison, texts: Texts, steps: dict[str, str]) -> di
 
 def _plan(comparison: Comparison, study: PlanStudy, texts: Texts) -> dict[str, Any]:
     before, after = comparison.placements[comparison.before], comparison.placements[comparison.after]
+    facts = plan_document(study)
     is_told = after is study.plan and before.label in (ANNOTATED, DEFAULT)
     return {
         "index": comparison.after if study.plan is not None else None,
         # moves are told against the graph's own placement
         "moves_from": comparison.before if is_told else None,
-        "objective": study.sought.value,
-        "value": None if study.plan is None else study.value,
-        "bound": study.bound._asdict(),
-        "gap": study.gap,
-        "is_optimal": study.is_optimal,
-        "is_interrupted": study.is_interrupted,
-        "method": study.method,
+        **{key: facts[key] for key in _FACTS},
         "movable": study.movable,
         "asked": len(study.asked),
-        "ways_out": list(study.ways_out),
         "moves": [
             {
                 "nodes": [texts.names.number(escape_line(name)) for name in move.nodes],
