@@ -40,7 +40,7 @@ def assert_placement(
     """
     from placesim.core.errors import UsageError
 
-    __tracebackhide__ = True  # pytest then shows the caller's line
+    __tracebackhide__ = True  # so that pytest shows the caller's line
     if not rules and policy is None:
         raise UsageError("nothing to check: got no rule, expected rules, or a policy")
     report = check(source, *rules, policy=policy, **options)

@@ -55,7 +55,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return run_shell(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:  # the shell itself has failed, be it in its imports
+    except Exception as error:  # an error outside the commands, such as a failed import
         text = ascii(str(error))[1:-1]
         if sys.stderr is not None:
             sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a bug in placesim\n")

@@ -132,7 +132,7 @@ def _options(command: click.Command) -> dict[str, Words]:
         on, off = ([word[2:] for word in words if word.startswith("--")] for words in (param.opts, param.secondary_opts))
         flags: Mapping[str, Any] | None = None
         if param.is_flag:
-            is_switch = not isinstance(param.flag_value, str)  # click leaves it open where there is no default
+            is_switch = not isinstance(param.flag_value, str)  # without a default, it may be unset
             values = (True, False) if is_switch else (param.flag_value, None)
             flags = dict.fromkeys(on, values) | dict.fromkeys(off, values[::-1])
         found.update((word, Words(param, flags)) for word in (*on, *off))
@@ -154,7 +154,7 @@ def _stays_inside(param: Option, text: str, folder: Path) -> bool:
     """Whether all files named by a value lie in a folder."""
     try:
         return all(is_inside(Path(path), folder) for path in param.files(text))
-    except UsageError:  # the command says what is wrong with it
+    except UsageError:  # the command reports the error
         return True
 
 
@@ -308,7 +308,7 @@ def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
     Commands are imported one by one until `variable` is found; the later ones are missing.
     """
     known = {CONFIG}
-    # the one that it names first
+    # the command that the variable names comes first
     for name in sorted(commands, key=lambda name: not variable.startswith(f"{PREFIX}{_variable(name)}_")):
         known |= _variables(command_named(name), name)
         if variable in known:
@@ -337,7 +337,7 @@ def _line_of(text: str, keys: Sequence[str]) -> int | None:
         try:
             table: Any = tomllib.loads("\n".join(lines[:number]))
         except ValueError:
-            continue  # within a value of several lines
+            continue  # the lines end within a value
         for depth, key in enumerate(keys, 1):
             if not isinstance(table, dict) or key not in table:
                 break

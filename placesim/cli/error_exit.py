@@ -60,7 +60,7 @@ def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
         return end.exit_code
     except click.ClickException as error:
         raise _usage_error(error) from error
-    except OSError as error:  # of what click or an op printed; commands print by `write_result`
+    except OSError as error:  # from output of click or of an op; commands print with `write_result`
         check_lost_output(error)
         return 0
 

@@ -145,7 +145,7 @@ def _fed_files(text: str) -> Iterator[str]:
     value = parse_feed(text)[1]
     path = file_of_feed(value)
     if path is not None:
-        # a path in YAML is relative to the graph, wherever that is
+        # a path in YAML is relative to the graph, which may be anywhere
         yield path if isinstance(value, FileFeed) else f"/{path}"
 
 

@@ -86,7 +86,7 @@ def check_writable(path: Path) -> None:
     """Raise UsageError for an output file that can't be written. Called before the work begins."""
     try:
         if path.exists() and not path.is_file():
-            return  # a pipe is not to be opened twice
+            return  # a pipe must not be opened twice
         with WholeFiles() as files:
             files.open(path)
             raise _WriteTrialEnd

@@ -302,7 +302,7 @@ class _Text:
         return format_step(rows, self._is_classic)
 
     def growth(self, report: Report) -> Iterator[str]:
-        if report is self._told:  # a log of a million lines takes its time
+        if report is self._told:  # making a log of a million lines takes long
             return
         log, self._told = report.log(), report
         if self._log is not None and log.startswith(self._log):

@@ -63,7 +63,8 @@ class _Bash(BashComplete):
     _begun = ""
 
     def source(self) -> str:
-        return self.source_template % self.source_vars()  # an old bash is asked by the script itself
+        # click would refuse an old bash, which the script itself allows for
+        return self.source_template % self.source_vars()
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ.get("COMP_WORDS", "")
@@ -159,7 +160,7 @@ class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic on
         if self._find is None:
             return [CompletionItem(incomplete, type="file")]
         words = self._find(ctx, incomplete)
-        # a line end would begin another answer, and a shell shows them as they are
+        # a line end would begin another answer, and a shell would show control characters unescaped
         found = [word for word in words if word.startswith(incomplete) and escape_line(word) == word]
         return [CompletionItem(word) for word in found[:MAX_NAMES]]
 
@@ -258,7 +259,7 @@ def _graph() -> LoadedGraph | None:
     from placesim.formats.recognition import is_script
     from placesim.machine.options import make_options
 
-    # click keeps no arguments of a line that ends in an option without its value
+    # if the line ends in an option without a value, click keeps none of its arguments
     for word in _words()[1:]:
         data = os.path.join(word, "saved_model.pb") if os.path.isdir(word) else word
         if os.path.isfile(data):

@@ -127,7 +127,7 @@ def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
         return (("calls", 1.0),), (("calls", 1.0),)
     if _is_scheduling(problem):
         return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
-    # a move costs a simulation, and a pass over all tasks not much more
+    # a move costs one simulation, and a pass over all tasks costs not much more
     first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
         (("dispatch", first), ("move", 1.0)),
@@ -227,7 +227,7 @@ class _Incumbent:
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
             return
-        # of equal plans, the same one is kept whichever lane is faster
+        # of equal plans, the same one is kept, no matter which lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
@@ -328,7 +328,7 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
         while (said := lane.answer()) is not DONE:
             news.put(said)
         news.put(_LaneEnd(lane))
-    except UnavailableError as error:  # no process for lanes is available any more
+    except UnavailableError as error:  # no more process can be started
         news.put(error)
     except Exception:  # the process has ended or was stopped, and the search must learn of it
         news.put(_LaneEnd(lane))

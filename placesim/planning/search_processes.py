@@ -75,7 +75,7 @@ class _ProcessLoan:
 
     def close(self) -> None:
         if self._is_given_back:
-            return  # another user may have it by now
+            return  # another user may have the process by now
         if self._is_idle:
             self._is_given_back = True
             self._give_back(self._process)

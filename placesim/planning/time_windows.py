@@ -79,7 +79,7 @@ class Windows:
                     moved = arrived[source]
                 else:
                     moved = arrived[source] = (ends[:, None] + self._moved(source)).min(axis=0)
-                # inputs from other devices arrive before the launch; for inputs of its own, a stream keeps the order
+                # inputs from other devices must arrive before the launch; a stream keeps the order of its own tasks
                 np.maximum(there, np.minimum(ends, moved + self.launches[task]), out=there)
                 np.maximum(may_launch, np.minimum(launched[source], moved), out=may_launch)
             may_launch += self.launches[task]

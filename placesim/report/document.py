@@ -38,11 +38,11 @@ def plain_value(array: np.ndarray[Any, Any]) -> Any:
         return _mapped(array.tolist(), lambda number: [_finite(number.real), _finite(number.imag)])
     if kind == "O":
         return _mapped(array.tolist(), _plain_object)
-    # bfloat16 and its kin, and the integers of less than a byte, are numpy types of kind V
+    # ml_dtypes' types, such as bfloat16 and int4, are numpy types of kind V
     if kind != "f" and array.dtype.name.startswith(("int", "uint")):
         return array.astype("i8").tolist()
     numbers = array.astype("f8")
-    # nearly always all are finite, and each need not be looked at
+    # nearly always all numbers are finite, so that none needs a conversion
     return numbers.tolist() if (abs(numbers) < math.inf).all() else _mapped(numbers.tolist(), _finite)
 
 

@@ -137,4 +137,4 @@ def _print(content: Iterator[bytes], form: str) -> None:
     if sys.stdout.isatty() and form in ("pb", "onnx"):
         what = "a binary GraphDef" if form == "pb" else "an ONNX model"
         raise UsageError(f"cannot print {what} to a terminal: got -, expected a file, a pipe, or --format pbtxt")
-    all(map(write_result, content))  # as far as it is read
+    all(map(write_result, content))  # until the reader has gone

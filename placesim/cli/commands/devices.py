@@ -107,7 +107,7 @@ def _allocator_row(device: Device) -> dict[str, Any]:
 def _worker_rows(connection: Connection) -> list[dict[str, Any]]:
     from placesim.runtime.cluster.cluster_setup import open_cluster
 
-    # what differs is what one may be looking for
+    # differences between the workers must be shown, not refused
     with open_cluster(connection, is_checked=False) as cluster:
         return [offer.attributes for offer in cluster.offers]
 

@@ -211,7 +211,7 @@ def plan_command(
     loaded = load_graph(graph, options)
     if output is not None:
         check_source(loaded, Path(output))
-    # what was found until Ctrl-C is told, and written
+    # after Ctrl-C, the best plan so far is reported and written
     with spread(effort, connection) as effort, InterruptGrace():
         limit = effort.seconds if effort.evaluations is None else None
         try:

@@ -180,7 +180,7 @@ def sweep_command(
         max_combinations or MOST_COMBINATIONS,
     )
     options = given(values | {"environment": shell_environment()})
-    data = read_once(graph, make_options(options))  # what is wrong with them is wrong with every row
+    data = read_once(graph, make_options(options))  # wrong options would fail in every row
     keys = tuple(axis.key for axis in axes)
     job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
     identity = identity_of(job, axes, __version__)
@@ -216,10 +216,10 @@ class _RowOutput:
         self.path = None if output is None else Path(output)
         self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
         self.is_stream = form == "text" and output is None and not self.is_table
-        # what is no ordinary file, such as a pipe, is written once
+        # a pipe or a device is written only once
         self._is_kept = self.path is not None and form != "text" and (self.path.is_file() or not self.path.exists())
         self._next = time.monotonic() + WRITING_SECONDS
-        self._told()  # what it imports is there before the time is short, at an interrupt
+        self._told()  # this imports the format's modules, for which there is no time after an interrupt
 
     def keep(self) -> None:
         """Write the file, unless it was written a moment ago."""
@@ -311,7 +311,7 @@ def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
         is_read = True
         while is_read and at in run.rows and not run.is_in_vain:
             head = "" if at else head_line(run.job.keys)
-            # in one piece: Ctrl-C between them would leave a head without a row
+            # head and first row together: Ctrl-C between them would leave a head without a row
             is_read = write(head + row_line(run.rows[at]))
             sys.stdout.flush()
             at += 1

@@ -235,7 +235,7 @@ class _Finder:
         for step in dict.fromkeys(place.step for place in holders):
             reads = self._readers([place for place in holders if place.step == step], None)
             if reads:
-                # it is sent as early as possible
+                # the copy is made as early as possible
                 first = self._first_runs[step].get(task, self._steps[step].end)
                 self._append(buffer, task, min([first, *(at for _, at in reads)]), reads, is_kept=True)
 

@@ -67,7 +67,7 @@ def _losses(
         times = (seconds for task in problem.groups[group] for seconds in problem.tasks[task].seconds)
         return sum(seconds for seconds in times if math.isfinite(seconds))
 
-    # a group cannot go back to a device that it may no longer use
+    # a group cannot stay on a device that is no longer among its choices
     able = [group for group in moved if before[problem.groups[group][0]] in drawn.groups[group].choices]
     size = max(1, len(problem.tasks))
     able = sorted(able, key=work, reverse=True)[: MEASURED_TASKS // size]

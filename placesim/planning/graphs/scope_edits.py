@@ -139,7 +139,7 @@ class _ScopeEditor:
     def written(self) -> str | None:
         """Return the text, checked by placing it; None if no attempt succeeds."""
         if self._wrong(self._place(self._graph)) == []:
-            return self._text  # fewer devices might suffice, but edits would change a text that its author knows
+            return self._text  # fewer requests might suffice, but the author knows this text, so it is not edited
         for _ in range(_ROUNDS):
             edited = self._edited()
             wrong = self._wrong(self._place(self._read(edited)))

@@ -191,10 +191,11 @@ class _Pass:
         self.left = [device.capacity for device in problem.devices]
         self.devices = [_NONE] * count
         self.joined, self.ends = [0.0] * count, [0.0] * count
-        # tensors that a decided task waits for; tasks that wait for a task's end, or (below 0) devices that get its output
+        # the number of inputs that a decided task waits for
         self.missing = [0] * count
+        # by task: tasks that wait for its end; a number below 0 stands for a device that gets its output (-1 - device)
         self.after: dict[int, list[int]] = {}
-        # by task and device: None if the output is there, else the tasks that wait for it
+        # by task and device: None if the task's output is on the device, else the tasks that wait for it there
         self.moves: dict[tuple[int, int], list[int] | None] = {}
         self.free, self.pending = [0.0] * resources, [0.0] * resources
         self.threads = [threads for threads, _ in machine.room]
@@ -401,7 +402,7 @@ class _Pass:
         self.joined[task] = now
         self.ends[task] = end = now + takes * slower
         heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
-        # its readers are decided now
+        # its readers get their devices now
         heappush(self.events, (now, machine.rank[task], _BEGUN, task, device))
 
     def _release(self, host: int, cores: float) -> None:

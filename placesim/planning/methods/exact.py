@@ -185,7 +185,7 @@ def _presence(
             last[group] = max(at, last.get(group, at), tensor.made)
     later: Any = 0
     until: int | None = None
-    # one of the later readers keeps the tensor there; the latest comes first
+    # a later reader on the device keeps the tensor there; the latest comes first
     for at in sorted(set(last.values()), reverse=True):
         needing = [choice for group, moment in last.items() if moment == at and not _is_never(choice := on[group][device])]
         if until is not None and not _is_never(later):
@@ -355,7 +355,7 @@ class _Makespan:
             return
         ways, launches = self._windows.ways.seconds(problem.tasks[source].sent), self._windows.launches
         senders = [device for device in self._devices if not _is_never(source_on[device])]
-        later, waits = begin - there, dict[int, Any]()  # most transfers take equal time
+        later, waits = begin - there, dict[int, Any]()  # one constraint for all transfers that take equal time
         for target in self._devices:
             if _is_never(on[target]):
                 continue
@@ -484,7 +484,7 @@ def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
     else:
         parameters.max_deterministic_time = search.evaluations_left * _DETERMINISTIC_PER_EVALUATION
         parameters.num_workers = 1
-    parameters.catch_sigint_signal = False  # else Python would lose its own handler
+    parameters.catch_sigint_signal = False  # otherwise Python would lose its own handler
     # the solver does not return to Python on Ctrl-C, but waiting for a thread does
     with ThreadPoolExecutor(1) as threads:
         try:

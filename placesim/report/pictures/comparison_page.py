@@ -112,7 +112,7 @@ def _plan(comparison: Comparison, study: PlanStudy, texts: Texts) -> dict[str, A
     is_told = after is study.plan and before.label in (ANNOTATED, DEFAULT)
     return {
         "index": comparison.after if study.plan is not None else None,
-        # moves are told against the graph's own placement
+        # moves are relative to the graph's own placement
         "moves_from": comparison.before if is_told else None,
         **{key: facts[key] for key in _FACTS},
         "movable": study.movable,

@@ -88,7 +88,7 @@ def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
     ]
     order = sorted(range(len(drawn.spans)), key=lambda number: (drawn.spans[number].start, number))
     tick = _tick(study.step.seconds)
-    # what the columns hold needs no rows beside them
+    # the columns have these rows
     facts = time_document(replace(study, nodes=(), transfers=(), critical_path=(), memory=()))
     return facts | {
         "graph": escape_line(study.name),
@@ -131,7 +131,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
         "lanes": [lanes.number((*span.lanes, -1 - span.host_lane)) for span in spans],
         "start": _differences(starts),
         "ticks": [max(0, round(span.end / tick) - start) for span, start in zip(spans, starts, strict=True)],
-        # a launch lies before the run, and often ends as that begins
+        # a launch comes before the run, and often ends when the run begins
         "launch_gap": [start - round(span.launch_end / tick) for span, start in zip(spans, starts, strict=True)],
         "launch_ticks": [round(span.launch_end / tick) - round(span.launch_start / tick) for span in spans],
         "cost": [costs.number(_cost(span, devices)) for span in spans],

@@ -363,7 +363,7 @@ _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     Proof: _same("node", "op", "location", "device", "body", "lowered_from")
     | {"reason": brief_reason}
     | _same("requested", "origins", "kernels")
-    | {"group": lambda proof: None}  # by its number, which only the whole document knows
+    | {"group": lambda proof: None}  # `_node_document` adds the group's number
     | _same("held_to", "types", "overridden", "ignored_labels", "soft_steps", "candidates", "rule", "followed"),
     CalledBody: {"path": attrgetter("path")}
     | _same("function", "call", "op", "device")

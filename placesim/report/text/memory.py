@@ -38,7 +38,7 @@ def device_labels(study: MemoryStudy) -> dict[str, str]:
 def format_lines(study: MemoryStudy, top: int) -> str:
     """Return all lines; each device has at most `top` rows of holders."""
     labels = device_labels(study)
-    # a dump has tabs of its own
+    # dumps contain tabs, which must not be escaped
     dumps = (f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump)
     return "".join(chain(tab_lines(_rows(study, top)), dumps))
 

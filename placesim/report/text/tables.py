@@ -78,7 +78,7 @@ def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]
     if not path:
         yield rows
         return
-    inner = rows[-1].get(path[0])  # what a report was written with before may not be there
+    inner = rows[-1].get(path[0])  # a report of an older version may lack the key
     for row in () if inner is None else (inner,) if isinstance(inner, Mapping) else inner:
         yield from _walked([*rows, row], path[1:])
 
