@@ -69,14 +69,10 @@ def same_setting(name: str, argument: str) -> str:
     return shlex.join(words)
 
 
-def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+def _set_flag(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Set the settings' field with the option's name."""
     if value:
-        ctx.ensure_object(CommandSettings).debug = True
-
-
-def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.ensure_object(CommandSettings).quiet = True
+        setattr(ctx.ensure_object(CommandSettings), str(param.name), True)
 
 
 def _set_color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -92,14 +88,7 @@ def _general(*words: str, **settings: Any) -> Option:
 
 
 GENERAL_OPTIONS = (
-    _general(
-        "--quiet",
-        "-q",
-        is_flag=True,
-        callback=_set_quiet,
-        help="Print only results and errors.",
-        folder_values="none",
-    ),
+    _general("--quiet", "-q", is_flag=True, callback=_set_flag, help="Print only results and errors.", folder_values="none"),
     _general(
         "--color",
         type=Word(COLORS),
@@ -107,7 +96,7 @@ GENERAL_OPTIONS = (
         help="Use of colour; auto: only on a terminal (default: auto).",
         folder_values="any",
     ),
-    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error.", folder_values="none"),
+    _general("--debug", is_flag=True, callback=_set_flag, help="Show a traceback with an error.", folder_values="none"),
 )
 """Options of every command, and of `placesim` itself."""
 

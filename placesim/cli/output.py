@@ -17,7 +17,6 @@ from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
-    from placesim.runtime.sessions.outcome import Outcome
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -155,12 +154,6 @@ def write_creation(report: Report) -> None:
     """Print the log that TensorFlow writes about the GPUs when it creates a session."""
     for line in report.creation:
         tell(f"{escape_line(line)}\n")
-
-
-def write_memory_log(outcome: Outcome) -> None:
-    """Print the log that TensorFlow writes when a device runs out of memory: the allocator's dump and the lines after it."""
-    for line in outcome.memory_log:
-        tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 
 def write_traceback(error: BaseException) -> None:

@@ -11,13 +11,7 @@ from itertools import groupby, islice
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
-from placesim.cli.output import (
-    complain,
-    is_terminal,
-    write,
-    write_error_text,
-    write_traceback,
-)
+from placesim.cli.output import complain, is_terminal, write, write_error_text, write_traceback
 from placesim.cli.standard_streams import reader_is_gone
 from placesim.core.errors import Interruption, UsageError
 from placesim.core.escaping import escape_line
@@ -42,11 +36,7 @@ beyond this size in a temporary file.
 
 
 def write_report(
-    report: Report,
-    form: str = "text",
-    graph: str | None = None,
-    with_summary: bool = False,
-    log_filters: tuple[str, ...] = (),
+    report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False, log_filters: tuple[str, ...] = ()
 ) -> bool:
     """Write a report as text or as one line of JSON. Returns False if the reader of the output has gone.
 

@@ -119,13 +119,7 @@ EXITS = {
 @graph_options
 @form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()
-def check_command(
-    graphs: tuple[str, ...],
-    policy: str | None,
-    rules: tuple[str, ...],
-    lists_rules: bool,
-    **values: Any,
-) -> int:
+def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str, ...], lists_rules: bool, **values: Any) -> int:
     """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
     GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one such report per line.

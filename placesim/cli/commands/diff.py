@@ -98,14 +98,7 @@ def _side_options(side: str) -> Iterator[Callable[[Command], Command]]:
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()
 @page_option("Write an HTML page that compares both steps: timelines, memory and moved nodes.")
-def diff_command(
-    a: str,
-    b: str | None,
-    memory: bool | None,
-    time: bool | None,
-    html: str | None,
-    **values: Any,
-) -> int:
+def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, html: str | None, **values: Any) -> int:
     """Compare two placements: moved, added and removed nodes, transfers, peak memory, step time and errors.
 
     A and B are graphs that `run` reads, or reports written by `--format json` (those of `simulate` include times).  Without

@@ -52,13 +52,7 @@ FORMS: tuple[Form[Any], ...] = (
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "edits", "elsewhere", "kernels")
 @output_option()
-def explain_command(
-    graph: str,
-    nodes: tuple[str, ...],
-    edits: int,
-    cost: bool | None,
-    **values: Any,
-) -> int:
+def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, **values: Any) -> int:
     """Explain why nodes are on their devices, and which edits would move them.
 
     GRAPH is any graph that `run` reads, or a report written by `--format json`.  A report has the requested devices, but not

@@ -110,13 +110,7 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @table_option("devices", "holders")
 @output_option()
 @open_option
-def memory_command(
-    graph: str,
-    batch: int | str | None,
-    execute: bool,
-    top: int,
-    **values: Any,
-) -> int:
+def memory_command(graph: str, batch: int | str | None, execute: bool, top: int, **values: Any) -> int:
     """Report the memory that each device needs during a graph's steps, and whether it fits.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set

@@ -164,7 +164,7 @@ def run_command(
         if is_live(graph, form, values, summary=summary, log_memory=log_memory, trace=trace):
             return run_live(graph, given(values), log_filters, log_creation=log_creation)
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import complain, write_creation, write_memory_log
+    from placesim.cli.output import complain, tell, write_creation
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
@@ -196,8 +196,8 @@ def run_command(
             tell=lambda line: complain(f"{escape_line(line)}\n"),
         )
         progress.close()
-        if log_memory:
-            write_memory_log(outcome)
+        for line in outcome.memory_log if log_memory else ():
+            tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
         writer.finish(Report.of(outcome))
     return outcome.error.exit_code if outcome.error is not None else 0
 

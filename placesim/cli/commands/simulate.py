@@ -95,21 +95,13 @@ EXITS = {
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option(
-    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps"),
-    more="; helps: possible speedups",
+    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps"), more="; helps: possible speedups"
 )
 @output_option()
 @open_option
 @trace_option("simulated step")
 @collector_paused()
-def simulate_command(
-    graph: str,
-    execute: bool,
-    steps: int | None,
-    top: int,
-    trace: str | None,
-    **values: Any,
-) -> int:
+def simulate_command(graph: str, execute: bool, steps: int | None, top: int, trace: str | None, **values: Any) -> int:
     """Predict the time of a graph's step on a machine, and show its bottlenecks.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set

@@ -34,24 +34,15 @@ _HINTS = (
         r"\.data-\d{5}-of-\d{5}:[\d:]* not (UTF-8|valid)",
         "a checkpoint holds values, not a graph; load it with --checkpoint PREFIX",
     ),
-    (
-        r"[`'][^`'{}]*\{\w*\}[^`']*[`'] is not a valid",
-        "in quotes, '{i}' is the copy's index in a scope with a list of devices",
-    ),
+    (r"[`'][^`'{}]*\{\w*\}[^`']*[`'] is not a valid", "in quotes, '{i}' is the copy's index in a scope with a list of devices"),
     (r"type attr not found: (\w+)", r"the call must set it: f: {func: NAME, attrs: {\1: float}}"),
     (r"pred must not be a Python bool", "pred must be a tensor, evaluated at run time: {op: Const, name: p, value: true}"),
     (r"No devices are registered", "add devices with `devices` in the file, or with --cpu and --gpu"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
-    (
-        r"not valid YAML while parsing a block",
-        "entries of one list, and keys of one mapping, must start in the same column",
-    ),
-    (
-        r"not valid YAML while parsing a flow",
-        "close each { and [, and quote strings that contain any of {}[],",
-    ),
+    (r"not valid YAML while parsing a block", "entries of one list, and keys of one mapping, must start in the same column"),
+    (r"not valid YAML while parsing a flow", "close each { and [, and quote strings that contain any of {}[],"),
     (
         r"mapping values are not allowed",
         "keys of one mapping must start in the same column, and strings that contain ': ' need quotes",
