@@ -243,10 +243,7 @@ def _snapshot(
     partitioned: bool = True,
     name: str | None = None,
 ) -> Snapshot:
-    """Place a graph, or take the placement of a report, and return it as a snapshot.
-
-    The options do not apply to a report.
-    """
+    """Place a graph, or take the placement of a report, and return it as a snapshot. The options do not apply to a report."""
     if hasattr(source, "snapshot"):
         found: Snapshot = source.snapshot()
         needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]

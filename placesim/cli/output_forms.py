@@ -40,6 +40,11 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
     return Form("csv", tables, (".csv",)), Form("markdown", tables, (".md",))
 
 
+def document_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
+    """Return the formats JSON, CSV and Markdown of a report whose tables have all of its JSON object."""
+    return Form("json", tables, (".json",)), *table_forms(tables)
+
+
 def table_option(*names: str, more: str = "") -> Callable[[Any], Any]:
     """Return the option `--table`, which selects one of a report's tables; CSV writes the first by default.
 
@@ -125,9 +130,10 @@ def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> N
     """Write the subject in the format and to the destination of `target`."""
     from placesim.cli.output import write_content, write_styled
     from placesim.cli.progress import show_stages
+    from placesim.report.text.tables import Tables
 
     made = find_form(forms, target.form).write(*subject)
-    content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
+    content = made.text(target.form, target.table) if isinstance(made, Tables) else made
     if isinstance(content, str) and target.form == "text" and target.output is None:
         write_styled(content)
     elif target.output is None:

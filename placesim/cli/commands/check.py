@@ -30,13 +30,6 @@ def _text(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> str:
     return format_findings(_findings(checked))
 
 
-def _json(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
-    from placesim.report.document import json_text
-    from placesim.report.text.findings import findings_document
-
-    return json_text(findings_document(_findings(checked)))
-
-
 def _sarif(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
     from placesim.core.version import __version__
     from placesim.report.document import json_text
@@ -76,7 +69,7 @@ def _tables(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Tables:
 
 FORMS: tuple[Form[Callable[[Sequence[CheckResult], Sequence[RuleUse]], Any]], ...] = (
     Form("text", _text, (".txt",)),
-    Form("json", _json, (".json",)),
+    Form("json", _tables, (".json",)),
     Form("jsonl", _json_lines, (".jsonl",)),
     Form("sarif", _sarif, (".sarif",)),
     Form("github", _github),

@@ -9,7 +9,7 @@ import click
 from placesim.cli.command import command
 from placesim.cli.option_types import own_option
 from placesim.cli.options import given, graph_options, output_option, profile_option, size_options
-from placesim.cli.output_forms import Form, form_option, table_forms, table_option, take_target, write_target
+from placesim.cli.output_forms import Form, document_forms, form_option, table_option, take_target, write_target
 
 if TYPE_CHECKING:
     from placesim.report.explain_report import ExplainReport
@@ -25,8 +25,7 @@ def _tables(report: ExplainReport) -> Tables:
 
 FORMS: tuple[Form[Any], ...] = (
     Form("text", lambda report: report.marked(), (".txt",)),
-    Form("json", lambda report: report.json(), (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
 )
 
 

@@ -21,7 +21,7 @@ from placesim.cli.options import (
     take_record,
     top_option,
 )
-from placesim.cli.output_forms import Form, form_option, open_option, table_forms, table_option, take_target, write_target
+from placesim.cli.output_forms import Form, document_forms, form_option, open_option, table_option, take_target, write_target
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_requirements import MemoryStudy
@@ -36,13 +36,6 @@ def _text(study: MemoryStudy, top: int) -> str:
     from placesim.report.text.memory import format_lines
 
     return format_lines(study, top)
-
-
-def _json(study: MemoryStudy, top: int) -> str:
-    from placesim.report.document import json_line
-    from placesim.report.text.memory import memory_document
-
-    return json_line(memory_document(study, top))
 
 
 def _tables(study: MemoryStudy, top: int) -> Tables:
@@ -61,8 +54,7 @@ def _html(study: MemoryStudy, top: int) -> str:
 
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
-    Form("json", _json, (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
     Form("html", _html, (".html", ".htm")),
 )
 EXITS = {

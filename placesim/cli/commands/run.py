@@ -221,10 +221,7 @@ def _check_without_cluster() -> None:
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """Return a factory of sessions on a cluster.
-
-    It prints each device that is on another worker than requested.
-    """
+    """Return a factory of sessions on a cluster. It prints each device that is on another worker than requested."""
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -239,10 +236,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """Measure the run inside the block.
-
-    The measurements are written even if the run fails, if at least one step began.
-    """
+    """Measure the run inside the block. The measurements are written even if the run fails, if at least one step began."""
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

@@ -16,10 +16,10 @@ from placesim.cli.output_forms import (
     OPENED,
     ROW_FORMS,
     Form,
+    document_forms,
     find_target,
     form_option,
     open_option,
-    table_forms,
     table_option,
     write_target,
 )
@@ -35,13 +35,6 @@ def _text(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.text.scopes import format_lines
 
     return format_lines(picture, depth)
-
-
-def _json(picture: Picture, depth: int | None) -> Iterator[str]:
-    from placesim.report.document import json_text
-    from placesim.report.text.scopes import scopes_document
-
-    return json_text(scopes_document(picture, depth))
 
 
 def _tables(picture: Picture, depth: int | None) -> Tables:
@@ -84,8 +77,7 @@ def _png(picture: Picture, depth: int | None) -> bytes:
 
 FORMS: tuple[Form[Any], ...] = (
     Form("text", _text, (".txt", ".tsv")),
-    Form("json", _json, (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
     Form("html", _html, (".html", ".htm")),

@@ -25,7 +25,7 @@ from placesim.cli.options import (
     top_option,
     trace_option,
 )
-from placesim.cli.output_forms import Form, form_option, open_option, table_forms, table_option, take_target, write_target
+from placesim.cli.output_forms import Form, document_forms, form_option, open_option, table_option, take_target, write_target
 from placesim.core.process.gc_pause import collector_paused
 
 if TYPE_CHECKING:
@@ -40,13 +40,6 @@ def _text(study: TimeStudy, top: int) -> str:
     from placesim.report.text.timing import format_lines
 
     return format_lines(study, top)
-
-
-def _json(study: TimeStudy, top: int) -> str:
-    from placesim.report.document import json_line
-    from placesim.report.text.timing import time_document
-
-    return json_line(time_document(study))
 
 
 def _tables(study: TimeStudy, top: int) -> Tables:
@@ -65,8 +58,7 @@ def _html(study: TimeStudy, top: int) -> str:
 
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
-    Form("json", _json, (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
     Form("html", _html, (".html", ".htm")),
 )
 EXITS = {

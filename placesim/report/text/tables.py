@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from placesim.core.escaping import escape_line
+from placesim.report.document import json_text
 
 NOTHING = "-"
 """A missing value in lines for a pipe."""
@@ -44,7 +45,9 @@ class Tables(NamedTuple):
     limit: int | None = None
 
     def text(self, form: str, name: str | None = None) -> Iterator[str]:
-        """Return the text. `csv`: the main table or the one named; `markdown`: that table, or all that have rows."""
+        """Return the text: the JSON object (`json`), the named or the main table (`csv`), or that table or all with rows."""
+        if form == "json":
+            return json_text(self.read())
         named = next((kind for kind in self.kinds if kind.name == name), None)
         if form == "csv":
             kind = named or self.kinds[0]
