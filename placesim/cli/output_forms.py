@@ -123,7 +123,9 @@ def find_target(
 
 def take_target(forms: Sequence[Form[Any]], values: dict[str, Any]) -> Target:
     """Remove the options of `find_target` from `values`, and return the target that they describe."""
-    return find_target(forms, values.pop("form"), values.pop("output"), values.pop("opens", False), values.pop("table", None))
+    return find_target(
+        forms, values.pop("form"), values.pop("output", None), values.pop("opens", False), values.pop("table", None)
+    )
 
 
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:

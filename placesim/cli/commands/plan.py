@@ -33,10 +33,10 @@ from placesim.cli.output_forms import (
     Form,
     Target,
     check_page_file,
-    find_target,
     form_option,
     table_forms,
     table_option,
+    take_target,
     write_target,
 )
 from placesim.cli.progress import close_bar, show_stages
@@ -167,8 +167,6 @@ def plan_command(
     free_all: bool,
     objective: str,
     top: int,
-    form: str | None,
-    table: str | None,
     output: str | None,
     html: str | None,
     **values: Any,
@@ -201,12 +199,12 @@ def plan_command(
     connection = take_connection(values)
     if output is not None:
         check_ending(Path(output))
+    target = take_target(FORMS, values)
     effort = take_record(values, Effort)
     aim = take_record(values, Aim, sought=PlanMeasure(objective), is_traced=html is not None)
     options = in_shell(given(values))
     check_method(effort.method)
     check_page_file("--html", html)
-    target = find_target(FORMS, form, None, table=table)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)
     if output is not None:

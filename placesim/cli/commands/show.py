@@ -17,10 +17,10 @@ from placesim.cli.output_forms import (
     ROW_FORMS,
     Form,
     document_forms,
-    find_target,
     form_option,
     open_option,
     table_option,
+    take_target,
     write_target,
 )
 from placesim.core.errors import UsageError
@@ -102,10 +102,6 @@ def show_command(
     depth: int | None,
     memory: bool | None,
     signatures: bool,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    opens: bool,
     **values: Any,
 ) -> int:
     """Show a placement: its name scopes by device, and the copies between devices.
@@ -133,8 +129,8 @@ def show_command(
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     if signatures:
-        return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
-    target = find_target(FORMS, form, output, opens, table)
+        return _show_signatures(graph, values)
+    target = take_target(FORMS, values)
     wish = DryRunNeed.of(memory, values, by_itself=target.form in ("json", *OPENED))
     costs = wish if target.form in OPENED else DryRunNeed.NONE
     snapshot = open_subject(graph, given(values), wishes=DryRunNeeds(memory=wish, costs=costs))
@@ -152,7 +148,7 @@ def show_command(
     return 1 if picture.error else 0
 
 
-def _show_signatures(graph: str, form: str, output: str | None, values: dict[str, Any]) -> int:
+def _show_signatures(graph: str, values: dict[str, Any]) -> int:
     """Print the signatures of a graph, and return the exit code.
 
     Raises UsageError for a graph without signatures, and for a format without tables.
@@ -161,7 +157,9 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     from placesim.cli.output import write_rows
     from placesim.report.text.signatures import COLUMNS, signature_rows
 
-    if form not in ROW_FORMS or output is not None:
+    form, *others = (values.pop(name) for name in ("form", "output", "opens", "table"))
+    form = form or "text"
+    if form not in ROW_FORMS or any(others):
         raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
     loaded = load_graph(graph, in_shell(given(values)))
     if loaded.error is not None:
