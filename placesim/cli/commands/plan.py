@@ -45,7 +45,7 @@ from placesim.core.process.interrupts import InterruptGrace
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.planning.graphs.plan_comparison import PlanStudy
+    from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy
     from placesim.planning.portfolio import PlanResult
     from placesim.report.text.tables import Tables
 
@@ -213,7 +213,7 @@ def plan_command(
     with spread(effort, connection) as effort, InterruptGrace():
         limit = effort.seconds if effort.evaluations is None else None
         try:
-            with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
+            with _BestPlanLine(limit, aim.sought) as best, show_stages("building the problem"):
                 study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
         except KeyboardInterrupt:
             tell(f"interrupted: no plan was found yet, {_unwritten(output, html)}\n")
@@ -259,9 +259,9 @@ class _BestPlanLine:
     in seconds.
     """
 
-    def __init__(self, limit: float | None, *, is_bytes: bool) -> None:
+    def __init__(self, limit: float | None, sought: PlanMeasure) -> None:
         self._limit = limit
-        self._is_bytes = is_bytes
+        self._sought = sought
         self._is_shown = sys.stderr.isatty() and not current_settings().quiet
         self._text = ""
         self._began = 0.0
@@ -279,7 +279,9 @@ class _BestPlanLine:
         """Show the best plan. The search calls this with each better plan and each better bound."""
         if planned.plan is None or not self._is_shown:
             return
-        best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
+        from placesim.report.text.planning import readable_value
+
+        best, bound = (readable_value(self._sought, value) for value in (planned.plan.value, planned.bound.value))
         self._text = f"best {best} by {planned.method}, lower bound {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
         if not self._began:
             close_bar()
@@ -297,11 +299,6 @@ class _BestPlanLine:
         gone = time.monotonic() - self._began
         left = "" if self._limit is None else f", {readable_time(max(0.0, self._limit - gone))} left"
         self._write(f"{readable_time(gone)}{left}: {self._text}")
-
-    def _readable(self, value: float) -> str:
-        from placesim.report.text.amounts import readable_seconds, readable_size
-
-        return readable_size(round(value)) if self._is_bytes else readable_seconds(value)
 
     def _write(self, text: str) -> None:
         # a line that is wider than the terminal could not be erased

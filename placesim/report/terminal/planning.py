@@ -14,7 +14,7 @@ from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, Sim
 from placesim.report.terminal.block_chart import encode_for
 from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.planning import fullest_share, summarise_error
+from placesim.report.text.planning import fullest_share, readable_value, summarise_error
 from placesim.report.text.tables import NOTHING
 
 _WHAT = {
@@ -62,11 +62,13 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     if study.plan is None:
         yield Text("no plan fits", "bold red")
         return
-    head = Text(f"{_WHAT[study.sought]} ").append(_readable(study, study.value), "bold")
+    head = Text(f"{_WHAT[study.sought]} ").append(readable_value(study.sought, study.value), "bold")
     before = study.before
     if before is not None and before is not study.plan:
         was = before.value(study.sought)
-        head.append(f" ({escape_line(study.plan.label)}), {_readable(study, was)} before ({escape_line(before.label)})")
+        head.append(
+            f" ({escape_line(study.plan.label)}), {readable_value(study.sought, was)} before ({escape_line(before.label)})"
+        )
         if was and study.value < was:
             head.append(f": {1 - study.value / was:.0%} less", "green")
         if study.sought is PlanMeasure.LATENCY and _is_unsure(before, study.plan):
@@ -75,7 +77,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     if study.is_optimal:
         yield Text(f"optimal, by the lower bound: {study.bound.why}")
     else:
-        yield Text(f"lower bound {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
+        yield Text(f"lower bound {readable_value(study.sought, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
     if study.is_interrupted:
         yield Text("search interrupted; this is the best plan so far", "yellow")
 
@@ -84,10 +86,6 @@ def _is_unsure(before: SimulatedPlacement, after: SimulatedPlacement) -> bool:
     if before.study is None or after.study is None:
         return False
     return before.study.step.low <= after.study.step.high and after.study.step.low <= before.study.step.high
-
-
-def _readable(study: PlanStudy, value: float) -> str:
-    return readable_size(round(value)) if study.sought is PlanMeasure.MEMORY else readable_seconds(value)
 
 
 def _placements(study: PlanStudy, width: int) -> Table:
@@ -131,4 +129,4 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
 
 def _signed(study: PlanStudy, loss: float) -> str:
     """Return a group's loss with its sign, which may be negative because groups move together."""
-    return f"-{_readable(study, -loss)}" if loss < 0 else _readable(study, loss)
+    return f"-{readable_value(study.sought, -loss)}" if loss < 0 else readable_value(study.sought, loss)

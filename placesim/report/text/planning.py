@@ -19,7 +19,7 @@ from typing import Any
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
 from placesim.report.document import error_document
-from placesim.report.text.amounts import readable_size
+from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
@@ -65,6 +65,11 @@ def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
         NOTHING if fullest is None else f"{fullest:.4f}",
         "fits" if placed.fits else summarise_error(placed),
     )
+
+
+def readable_value(sought: PlanMeasure, value: float) -> str:
+    """Return the value of a measure with its unit."""
+    return readable_size(round(value)) if sought is PlanMeasure.MEMORY else readable_seconds(value)
 
 
 def fullest_share(placed: SimulatedPlacement) -> float | None:
