@@ -174,7 +174,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
         )
         for cluster, rows in enumerate(members)
     )
-    groups = _joined_groups(problem, cluster_of, len(clusters))
+    groups = _joined_groups(problem, cluster_of)
     return CoarseProblem(
         replace(
             problem,
@@ -189,7 +189,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the rows of groups that must be apart. If two of them were merged, their row has the same group twice."""
+    """Return the rows of groups that must be apart. If groups of a row were merged, the row has the merged group twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
 
@@ -222,8 +222,8 @@ def _host_work(tasks: Sequence[ProblemTask]) -> tuple[tuple[float, ...], tuple[i
     return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))
 
 
-def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of clusters; groups that share a cluster become one."""
+def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of clusters. Groups that share a cluster become one."""
     unit_of = join_groups(problem, cluster_of)
     found: dict[int, dict[int, None]] = {}
     for task, cluster in enumerate(cluster_of):

@@ -63,7 +63,7 @@ def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
 
 
 def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
-    """Return the lifetimes in the steps.
+    """Return the lifetimes of all memory in the steps.
 
     `constants` has the tasks of constants by name; their buffers are allocated before any step.
     """

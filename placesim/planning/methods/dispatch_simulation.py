@@ -431,7 +431,7 @@ class _Pass:
         self._serve(ports[0])
 
     def _serve(self, port: int) -> None:
-        """Start transfers that are first in the queues of all their ports."""
+        """Start the transfers at a port that come first in the queues of all their ports."""
         queue, busy, sending = self.sending[port], self.busy, self.sending
         while queue and not busy[port]:
             source, device = first = queue[0]

@@ -31,7 +31,7 @@ class LineEnd(NamedTuple):
 
 
 LogLine = tuple[str, LineEnd]
-"""A node's name, and the end of its line, which nodes may share."""
+"""A node's name, and the end of its line. Nodes with equal ends share the object."""
 
 
 class _LineEnds(dict[tuple[Signature, str], LineEnd]):
