@@ -59,7 +59,7 @@ class Calls:
     def _units(self, calls: Sequence[int]) -> tuple[list[float], list[list[int]], list[int], list[bool]]:
         """Return units: each one's duration, the units after it, the number of units before it, and whether it is used.
 
-        Units are the tasks, for those that run individually, followed by the calls.
+        The units are all tasks, of which only those that run individually are used, followed by the calls.
         """
         count = 1 + max(calls, default=ALONE)
         readers, makes = self.problem.readers, self._makes

@@ -54,7 +54,7 @@ class ExplainReport(Reading):
 
     @property
     def error(self) -> ExplainedError | ReportedError | None:
-        """The explained placement error. For a written report, the error is not explained."""
+        """The explained placement error. For a written report, the error without an explanation."""
         return self._error if self._is_live else self._failure
 
     def __repr__(self) -> str:

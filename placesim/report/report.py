@@ -112,7 +112,7 @@ class Report(Reading, Outcome):
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:
-        """The shown nodes in log order: those of the graph, then those of called bodies."""
+        """The shown nodes in log order: first the graph's nodes, then the nodes of called function bodies."""
         shows = self.shows_node
         rows = (row for placement in self.placed_graphs for row in _placement_rows(placement))
         if shows is None:

@@ -187,7 +187,7 @@ class _Finder:
         return list(dict.fromkeys(place for place in held if place is not None))
 
     def _is_over(self, end: JournalEntry) -> bool:
-        """Return whether the buffer was freed by the end of the step."""
+        """Return whether a buffer was freed by the end of the step, and not by a node."""
         step = bisect_right(self._firsts, end.moment) - 1
         return end.moment >= self._steps[step].end
 

@@ -120,13 +120,13 @@ def share_effort(effort: Effort, share: float) -> Effort:
 
 
 def has_room_for_all(problem: PlanningProblem) -> bool:
-    """Return whether any device has room for all groups, so that no capacity matters."""
+    """Return whether each device has room for all groups, so that no capacity matters."""
     total = math.fsum(problem.held)
     return all(total <= device.capacity for device in problem.devices)
 
 
 def tighten_capacities(drawn: GraphProblem, devices: Sequence[int], placed: SimulatedPlacement) -> GraphProblem:
-    """Reduce the capacity of each device whose peak exceeded its limit, by the excess."""
+    """Reduce the capacity of each device whose peak exceeded its limit, in proportion to the excess."""
     held = [0.0] * len(drawn.devices)
     for task, device in enumerate(devices):
         held[device] += drawn.problem.tasks[task].holds

@@ -209,7 +209,7 @@ def _presence(
 
 
 def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
-    """Add the times of incoming and outgoing transfers to the terms of each device."""
+    """Add the times of incoming and outgoing transfers to the terms of each device's load."""
     devices = range(len(problem.devices))
     ways = LinkTimes(problem)
     for task, readers in enumerate(problem.readers):
