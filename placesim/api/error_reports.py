@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 def with_error_reports(function: Callable[Parameters, Found]) -> Callable[Parameters, Found]:
-    """Decorate a function so that an error of placesim has a `report` with the results up to the error."""
+    """Decorate a function so that its errors have a `report`, with the results up to the error."""
 
     @wraps(function)
     def called(*args: Parameters.args, **options: Parameters.kwargs) -> Found:

@@ -105,13 +105,13 @@ def plan(
 ) -> PlanReport:
     """Search for the best placement of a graph, and compare it with simple placements.
 
-    These are TensorFlow's own placement, the annotations, single devices and round robin. `objective` is `latency` (seconds of
-    a step), `throughput` (seconds of the busiest device) or `memory` (highest peak in bytes). Requests of nodes that match a
-    pattern in `free` are dropped (`*`: all).
+    The simple placements are TensorFlow's with and without the graph's device requests, all nodes on one device, and round
+    robin. `objective` is `latency` (seconds of a step), `throughput` (seconds of the busiest device) or `memory` (highest peak
+    in bytes). Requests of nodes that match a pattern in `free` are dropped (`*`: all).
 
     The search takes `seconds`, or `evaluations` for each of its parallel parts. With `evaluations`, a `seed` always gives the
-    same plan. `jobs` processes search, on the Dask cluster at the address `scheduler` if given. They do not import the caller's
-    script. With `page`, the report has an HTML page.
+    same plan. It uses `jobs` processes, which run on the Dask cluster at the address `scheduler` if that is given. They do not
+    import the caller's script. With `page`, the report has an HTML page.
 
     Raises the errors of the command line. These include ResourceExhaustedError if nothing fits, with remedies in its `report`,
     and UsageError for an invalid value.

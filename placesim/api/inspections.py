@@ -41,7 +41,7 @@ def explain(
     limits the edits per node (0: none). `cost` adds each node's predicted time; None adds it only if it is cheap to compute. If
     the graph can't be placed, the report's `error` has the conflict and possible fixes.
 
-    Raises UsageError for an unknown node, with the nearest name, and the errors of the graph and the options.
+    Raises UsageError for an unknown node, with the nearest name, and an error if the graph or an option is wrong.
     """
     from placesim.report.explain_report import explain_snapshot
 
@@ -73,13 +73,9 @@ def check(
     from placesim.inspection.checking.rules import check_snapshot
     from placesim.report.inspection_reports import CheckReport
 
-    uses = _rule_uses(rules, policy)
-    wishes = DryRunNeeds(
-        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
-        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
-    )
+    uses = read_rules(rules, policy)
     chosen = make_options(options)
-    snapshot = _snapshot(source, chosen, wishes)
+    snapshot = _snapshot(source, chosen, rule_needs(uses))
     return CheckReport(snapshot.name, run_within(chosen.timeout, lambda: check_snapshot(snapshot, uses)), uses, __version__)
 
 
@@ -102,8 +98,8 @@ def diff(
     side, and override `options`. `memory` and `time` enable these comparisons; None enables them only if they are cheap. With
     `page`, the steps of both graphs are simulated, and the report has an HTML page, which a notebook shows.
 
-    Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises the errors of
-    the graphs and the options.
+    Raises UsageError if there is nothing to compare, or if a page is wanted and a side has no steps. Also raises an error if a
+    graph or an option is wrong.
     """
     from placesim.inspection.difference import compare
     from placesim.report.inspection_reports import DiffReport
@@ -129,21 +125,16 @@ def diff(
 
 def _comparison(sources: Sequence[Any], sides: Sequence[dict[str, Any]], labels: Sequence[str], names: Sequence[str]) -> str:
     """Return an HTML page that compares the steps of two graphs. Raises UsageError for a report, which has no steps."""
-    from placesim.planning.graphs.plan_comparison import SimulatedPlacement
-    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.report.pictures.comparison_page import difference_page
     from placesim.studies.time_study import study_time
 
     if any(hasattr(source, "snapshot") for source in sources):
         raise UsageError("cannot make a page from a report: got a report, expected the graph, to simulate its steps")
-    found = []
-    for source, side, label, name in zip(sources, sides, labels, names, strict=True):
-        options = make_options(side)
-        study = study_time(_load_again(source, options), options, name, is_traced=True)
-        if names[0] == names[1]:
-            # the graph stands in the title
-            label = label.removeprefix(f"{name} (").removesuffix(")")
-        found.append(SimulatedPlacement(label, study, study.error))
-    return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), found, 0, 1))
+    studies = [
+        study_time(_load_again(source, options), options, name, is_traced=True)
+        for source, options, name in zip(sources, map(make_options, sides), names, strict=True)
+    ]
+    return difference_page(names, labels, studies)
 
 
 @with_options
@@ -155,7 +146,7 @@ def show(
 
     A notebook shows the report's page, which needs no network. The report also has `text`, `svg`, `png`, `dot`, `mermaid` and
     `document`, with scopes open down to `depth`. `memory` adds memory use to the page; None adds it only if it is cheap to
-    compute. Raises the errors of the graph and the options. A graph that can't be placed is shown as far as it was placed.
+    compute. Raises an error if the graph or an option is wrong. A graph that can't be placed is shown as far as it was placed.
     """
     from placesim.inspection.picturing.picture import picture_of
     from placesim.report.inspection_reports import ShowReport
@@ -207,7 +198,7 @@ def convert(
     and `scopes` always uses scopes, even if attrs equal to their defaults are lost. With `placed`, nodes request the devices on
     which they were placed.
 
-    Raises UsageError for an invalid format or path, and the errors of the graph and the options.
+    Raises UsageError for an invalid format or path, and an error if the graph or an option is wrong.
     """
     from placesim.core.files.writer import WholeFiles
     from placesim.formats.graph_file.writing.raw_writer import with_feeds_from
@@ -252,10 +243,7 @@ def _snapshot(
     partitioned: bool = True,
     name: str | None = None,
 ) -> Snapshot:
-    """Place a graph, or take the placement of a report, and return it as a snapshot.
-
-    The options do not apply to a report.
-    """
+    """Place a graph, or take the placement of a report, and return it as a snapshot. The options do not apply to a report."""
     if hasattr(source, "snapshot"):
         found: Snapshot = source.snapshot()
         needed = [what for what, wish in wishes._asdict().items() if wish is DryRunNeed.NEEDED]
@@ -285,18 +273,24 @@ def _label(name: str, side: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     return f"{name} ({own})" if own else name
 
 
-def _rule_uses(rules: tuple[Rule, ...], policy: str | PurePath | Mapping[str, Any] | None) -> tuple[RuleUse, ...]:
+def read_rules(rules: Sequence[Rule], policy: str | PurePath | Mapping[str, Any] | None) -> tuple[RuleUse, ...]:
+    """Return the rules of a policy, then the given rules. Raises GraphFileError or UsageError if one is invalid."""
     from placesim.inspection.checking.policy import policy_from_tree, read_policy, read_rule
 
     if isinstance(policy, Mapping):
         uses = policy_from_tree(dict(policy))
     else:
-        uses = () if policy is None else read_policy(read_bytes(Path(policy)), str(policy))
+        uses = () if policy is None else read_policy(read_bytes(Path(policy), "policy"), str(policy))
     of_rules = (
-        read_rule(rule) if isinstance(rule, str) else _only(policy_from_tree({"rules": [rule]}, "<rule>")) for rule in rules
+        read_rule(rule) if isinstance(rule, str) else policy_from_tree({"rules": [rule]}, "<rule>")[0]._replace(location=None)
+        for rule in rules
     )
     return (*uses, *of_rules)
 
 
-def _only(uses: tuple[RuleUse, ...]) -> RuleUse:
-    return uses[0]._replace(location=None)
+def rule_needs(uses: Sequence[RuleUse]) -> DryRunNeeds:
+    """Return what the rules need of a dry run."""
+    memory, time = (any(use.rule.needs_memory for use in uses), any(use.rule.needs_time for use in uses))
+    return DryRunNeeds(
+        memory=DryRunNeed.NEEDED if memory else DryRunNeed.NONE, time=DryRunNeed.NEEDED if time else DryRunNeed.NONE
+    )

@@ -6,7 +6,8 @@
     def test_the_towers_stay_on_their_gpus(holds_placement):
         holds_placement("towers.yaml", "no-soft-fallback", {"max-transfers": 4}, gpu=4)
 
-It is no entry point of pytest's: every run of pytest in your environment would import this package.
+This module is not registered as a plugin of pytest; otherwise every run of pytest in your environment would
+import this package.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def assert_placement(
     """
     from placesim.core.errors import UsageError
 
-    __tracebackhide__ = True  # pytest then shows the caller's line
+    __tracebackhide__ = True  # so that pytest shows the caller's line
     if not rules and policy is None:
         raise UsageError("nothing to check: got no rule, expected rules, or a policy")
     report = check(source, *rules, policy=policy, **options)

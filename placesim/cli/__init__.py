@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The code is 0 for success, 1 for an error that TensorFlow would raise, and 2 for invalid input. It is 70 for a bug in
     placesim, and 130 on Ctrl-C.
     """
-    # numpy's warnings tell of its own arithmetic, not of the graph
+    # numpy's warnings are about its own arithmetic, not about the graph
     if not sys.warnoptions:
         warnings.simplefilter("ignore")
     if arguments is not None or not is_own_process():
@@ -55,7 +55,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         return run_shell(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except Exception as error:  # the shell itself has failed, be it in its imports
+    except Exception as error:  # an error outside the commands, such as a failed import
         text = ascii(str(error))[1:-1]
         if sys.stderr is not None:
             sys.stderr.write(f"InternalError: {type(error).__name__}: {text}\n  this is a bug in placesim\n")

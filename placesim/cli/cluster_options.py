@@ -1,4 +1,4 @@
-"""Options of commands that may use a Dask cluster, and the connection made of them."""
+"""Options of commands that may use a Dask cluster, and their conversion to a connection."""
 
 from __future__ import annotations
 
@@ -6,74 +6,41 @@ from typing import Any
 
 import click
 
-from placesim.cli.option_types import CLUSTER, Word, option
+from placesim.cli.option_types import Word, cluster_option
 from placesim.cli.options import take_record, together
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import CONNECT_SECONDS, PER, Connection, Tls
 
 scheduler_options = together(
-    option(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="Address of a running Dask scheduler: tcp://HOST:PORT.",
-        group=CLUSTER,
-        folder_values="none",
-    ),
-    option(
+    cluster_option("--scheduler", metavar="ADDRESS", help="Address of a running Dask scheduler: tcp://HOST:PORT."),
+    cluster_option(
         "--scheduler-timeout",
         type=click.FloatRange(0, 86400, min_open=True),
         metavar="SECONDS",
         default=CONNECT_SECONDS,
         show_default=True,
         help="Time to wait for the scheduler and its workers.",
-        group=CLUSTER,
-        folder_values="none",
     ),
-    option(
-        "--tls-ca-file",
-        "ca_file",
-        metavar="FILE",
-        help="CA certificate file for tls:// (PEM).",
-        group=CLUSTER,
-        folder_values="none",
-    ),
-    option(
-        "--tls-cert",
-        "cert",
-        metavar="FILE",
-        help="Client certificate file for tls:// (PEM).",
-        group=CLUSTER,
-        folder_values="none",
-    ),
-    option(
-        "--tls-key",
-        "key",
-        metavar="FILE",
-        help="Private key file for tls:// (PEM).",
-        group=CLUSTER,
-        folder_values="none",
-    ),
+    cluster_option("--tls-ca-file", "ca_file", metavar="FILE", help="CA certificate file for tls:// (PEM)."),
+    cluster_option("--tls-cert", "cert", metavar="FILE", help="Client certificate file for tls:// (PEM)."),
+    cluster_option("--tls-key", "key", metavar="FILE", help="Private key file for tls:// (PEM)."),
 )
 """Options that choose a cluster."""
 worker_options = together(
-    option(
+    cluster_option(
         "--worker",
         "workers",
         multiple=True,
         metavar="DEVICE=ADDRESS",
         help="Assign DEVICE (or a job: /job:ps) to the worker with this address, name or host (repeatable).",
-        group=CLUSTER,
-        folder_values="none",
     ),
-    option(
+    cluster_option(
         "--worker-per",
         "per",
         type=Word(PER),
         default=PER[0],
         show_default=True,
         help="Start one worker per task or per device.",
-        group=CLUSTER,
-        folder_values="none",
     ),
 )
 """Options that assign devices to workers."""

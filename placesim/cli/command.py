@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -26,6 +27,7 @@ COLOR_VARIABLES = ("FORCE_COLOR", "NO_COLOR")
 COLORS = ("auto", "always", "never")
 
 
+@dataclass(slots=True)
 class CommandSettings:
     """Settings of the whole command line.
 
@@ -33,13 +35,10 @@ class CommandSettings:
     environment.
     """
 
-    __slots__ = ("debug", "from_environment", "quiet", "script_arguments")
-
-    def __init__(self) -> None:
-        self.debug = False
-        self.quiet = False
-        self.script_arguments: tuple[str, ...] = ()
-        self.from_environment: frozenset[str] = frozenset()
+    debug: bool = False
+    quiet: bool = False
+    script_arguments: tuple[str, ...] = ()
+    from_environment: frozenset[str] = frozenset()
 
 
 def current_settings() -> CommandSettings:
@@ -50,7 +49,7 @@ def current_settings() -> CommandSettings:
 
 
 def same_setting(name: str, argument: str) -> str:
-    """Return the command line of another command for the same graph and machine.
+    """Return the command line of the command `name` for the same graph and machine as the running command.
 
     It is empty for a script with its own arguments, as no options can follow these.
     """
@@ -70,14 +69,10 @@ def same_setting(name: str, argument: str) -> str:
     return shlex.join(words)
 
 
-def _set_debug(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+def _set_flag(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    """Set the settings' field with the option's name."""
     if value:
-        ctx.ensure_object(CommandSettings).debug = True
-
-
-def _set_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value:
-        ctx.ensure_object(CommandSettings).quiet = True
+        setattr(ctx.ensure_object(CommandSettings), str(param.name), True)
 
 
 def _set_color(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -93,14 +88,7 @@ def _general(*words: str, **settings: Any) -> Option:
 
 
 GENERAL_OPTIONS = (
-    _general(
-        "--quiet",
-        "-q",
-        is_flag=True,
-        callback=_set_quiet,
-        help="Print only results and errors.",
-        folder_values="none",
-    ),
+    _general("--quiet", "-q", is_flag=True, callback=_set_flag, help="Print only results and errors.", folder_values="none"),
     _general(
         "--color",
         type=Word(COLORS),
@@ -108,13 +96,13 @@ GENERAL_OPTIONS = (
         help="Use of colour; auto: only on a terminal (default: auto).",
         folder_values="any",
     ),
-    _general("--debug", is_flag=True, callback=_set_debug, help="Show a traceback with an error.", folder_values="none"),
+    _general("--debug", is_flag=True, callback=_set_flag, help="Show a traceback with an error.", folder_values="none"),
 )
 """Options of every command, and of `placesim` itself."""
 
 
 class Command(click.Command):
-    """A command whose help lists the options in groups, and the exit codes."""
+    """A command whose help lists the options in groups, then the exit codes."""
 
     def __init__(self, *arguments: Any, exits: Mapping[int, str] = EXITS, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -130,7 +118,7 @@ class Command(click.Command):
         """
         if parent is None or info_name is None or not isinstance(parent.command, click.Group) or _HELP & set(args):
             return super().make_context(info_name, args, parent, **extra)
-        if extra.get("resilient_parsing"):  # a shell asks how a word ends: what is wrong elsewhere is not said there
+        if extra.get("resilient_parsing"):  # a completion must not fail because of a wrong setting
             return super().make_context(info_name, args, parent, **extra)
         from placesim.cli.defaults import defaults_of, unknown_variables
 
@@ -176,10 +164,7 @@ class Command(click.Command):
 
 
 def _say_default(text: str) -> str:
-    """Return the help of an option with its default as part of the sentence.
-
-    click appends it as `[default: 3; x>=1]`.
-    """
+    """Return the help of an option, with the default in parentheses; click appends `[default: 3; x>=1]` instead."""
     text, found, extra = text.partition("  [default: ")
     if not found:
         return text

@@ -40,7 +40,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 class SettingsFile(NamedTuple):
     """A settings file: its path, its table, its text, and the keys that lead to the table.
 
-    `is_found` says that it was found in the current directory or above it, and that the user did not name it.
+    `is_found` is set if it was found in the current directory or above, and was not named by the user.
     """
 
     path: Path
@@ -94,7 +94,7 @@ class Default(NamedTuple):
 
 
 class Defaults(NamedTuple):
-    """Default values by parameter, and a message for each key of a found file that was ignored."""
+    """Default values by parameter, and a message for each ignored key of a settings file that was found in a folder."""
 
     values: Mapping[str, Default]
     ignored: Sequence[str]
@@ -132,7 +132,7 @@ def _options(command: click.Command) -> dict[str, Words]:
         on, off = ([word[2:] for word in words if word.startswith("--")] for words in (param.opts, param.secondary_opts))
         flags: Mapping[str, Any] | None = None
         if param.is_flag:
-            is_switch = not isinstance(param.flag_value, str)  # click leaves it open where there is no default
+            is_switch = not isinstance(param.flag_value, str)  # without a default, it may be unset
             values = (True, False) if is_switch else (param.flag_value, None)
             flags = dict.fromkeys(on, values) | dict.fromkeys(off, values[::-1])
         found.update((word, Words(param, flags)) for word in (*on, *off))
@@ -154,7 +154,7 @@ def _stays_inside(param: Option, text: str, folder: Path) -> bool:
     """Whether all files named by a value lie in a folder."""
     try:
         return all(is_inside(Path(path), folder) for path in param.files(text))
-    except UsageError:  # the command says what is wrong with it
+    except UsageError:  # the command reports the error
         return True
 
 
@@ -163,7 +163,9 @@ def _variable(key: str) -> str:
 
 
 def _of_environment(name: str, options: Mapping[str, Words]) -> Iterator[tuple[str, Any, DefaultOrigin]]:
-    """Yield the values of environment variables; a variable of the command overrides one of all commands."""
+    """Yield the values of environment variables. A variable for the command comes after, and so overrides, one for all
+    commands.
+    """
     if not any(variable.startswith(PREFIX) for variable in os.environ):
         return
     for key in options:
@@ -266,10 +268,7 @@ _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
 def _no_toml(path: Path, data: bytes, error: Exception) -> UsageError:
-    """Return the error for a file that is not TOML.
-
-    The place is taken from tomllib's message, or from the error of the decoder.
-    """
+    """Return the error for a file that is not TOML, with the place from the error of tomllib or of the decoder."""
     said = str(error)
     lines = data.splitlines() or [b""]
     line, column = len(lines), len(lines[-1]) + 1
@@ -309,7 +308,7 @@ def _variables_of_all(variable: str, commands: Sequence[str]) -> set[str]:
     Commands are imported one by one until `variable` is found; the later ones are missing.
     """
     known = {CONFIG}
-    # the one that it names first
+    # the command that the variable names comes first
     for name in sorted(commands, key=lambda name: not variable.startswith(f"{PREFIX}{_variable(name)}_")):
         known |= _variables(command_named(name), name)
         if variable in known:
@@ -338,7 +337,7 @@ def _line_of(text: str, keys: Sequence[str]) -> int | None:
         try:
             table: Any = tomllib.loads("\n".join(lines[:number]))
         except ValueError:
-            continue  # within a value of several lines
+            continue  # the lines end within a value
         for depth, key in enumerate(keys, 1):
             if not isinstance(table, dict) or key not in table:
                 break
@@ -359,10 +358,7 @@ def _unknown(file: SettingsFile, keys: Sequence[str], known: Sequence[str], what
 
 
 def _value(param: click.Option, flags: Mapping[str, Any] | None, key: str, value: Any, source: DefaultOrigin) -> Any:
-    """Convert a default to the form that click takes.
-
-    This is a flag's value, a list of texts for a repeatable option, or a text.
-    """
+    """Convert a default to the form that click takes: a flag's value, a text, or a list of texts for a repeatable option."""
     if flags is not None:
         return flags[key][0 if _truth(key, value, source) else 1]
     if param.multiple:

@@ -1,4 +1,4 @@
-"""Execution of a command: an error is printed on standard error, and gives the exit code. No other module prints errors."""
+"""Execution of a command. An error is printed on standard error and determines the exit code. No other module prints errors."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from placesim.cli.standard_streams import check_lost_output, open_streams, settl
 from placesim.core.errors import PlacesimError, UsageError
 from placesim.core.escaping import escape
 from placesim.core.process.interrupts import INTERRUPTED, was_interrupted
+from placesim.core.suggestions import did_you_mean
 
 DEFECT = 70
 """Exit code of a bug in placesim (EX_SOFTWARE of sysexits.h)."""
@@ -59,7 +60,7 @@ def _invoke(arguments: Sequence[str], settings: CommandSettings) -> int:
         return end.exit_code
     except click.ClickException as error:
         raise _usage_error(error) from error
-    except OSError as error:  # of what click or an op printed; commands print by `write_result`
+    except OSError as error:  # from output of click or of an op; commands print with `write_result`
         check_lost_output(error)
         return 0
 
@@ -91,8 +92,13 @@ def _flushed(code: int) -> int:
 
 
 def _usage_error(error: click.ClickException) -> UsageError:
-    found = UsageError(" ".join(error.format_message().split()))
-    context = getattr(error, "ctx", None)
+    context: click.Context | None = getattr(error, "ctx", None)
+    message = error.format_message()
+    if isinstance(error, click.NoSuchOption) and context is not None:  # click suggests options that are hardly similar
+        known = [word for param in context.command.get_params(context) for word in (*param.opts, *param.secondary_opts)]
+        near = did_you_mean(error.option_name, known)
+        message = f"no such option: got {error.option_name}, expected an option of `{context.command_path}`{near}"
+    found = UsageError(" ".join(message.split()))
     if context is not None:
         found.help = (f"see `{context.command_path} --help`",)
     return found

@@ -1,6 +1,6 @@
 """Conversion of the GRAPH arguments of commands to loaded graph files, or to snapshots.
 
-A snapshot is of a graph that is placed now, or of an existing report.
+A snapshot is made from a graph, which is placed, or from an existing report.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _scripts: dict[str, tuple[SimulationOptions, ScriptGraph]] = {}
 
 
 def _built(graph: str, options: SimulationOptions) -> ScriptGraph | None:
-    """Return the graph built by a Python script, which a command runs once, with a note; None for any other source."""
+    """Return the graph that a Python script builds; None for any other source. A command runs each script once, and prints a
+    note.
+    """
     from placesim.formats.recognition import is_script
 
     if not is_script(graph):
@@ -93,7 +95,7 @@ def open_subject(
     wishes: DryRunNeeds = NO_WISHES,
     takes_prediction: bool = False,
 ) -> Snapshot:
-    """Return the snapshot of a path, or of `-` for standard input, as `snapshots.open_snapshot` does.
+    """Return the snapshot of a path, or of standard input for `-`, as `snapshots.open_snapshot` does.
 
     `values` are the options.
     """

@@ -10,7 +10,7 @@ from placesim.core.suggestions import SIMILAR_AMONG_FEW, did_you_mean
 
 
 class LazyGroup(Command, click.Group):
-    """A group that knows its commands from a table with their lines of help, and imports a command only when it is called."""
+    """A group that reads its commands and their lines of help from a table, and imports a command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -51,13 +51,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.option(
-    "--version",
-    "-V",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="Show the version and exit.",
+    "--version", "-V", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Show the version."
 )
 @click.pass_context
 def placesim(ctx: click.Context) -> int:

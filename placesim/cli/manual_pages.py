@@ -18,8 +18,8 @@ _RULE = re.compile(r"( *)(- )?\*\*([0-9]+\.[0-9][^*]*)\*\*")
 class Part(NamedTuple):
     """A heading or a numbered rule of a page, with the range of its lines.
 
-    `number` is that of the heading or rule, in lower case without blanks; "" for a heading without one. `title` is the
-    heading's text; "" for a rule. `level` is the heading's number of `#`; 0 for a rule.
+    `number` is the number of the heading or rule, in lower case without blanks; "" if it has none. `title` is the heading's
+    text; "" for a rule. `level` is the heading's number of `#`; 0 for a rule.
     """
 
     number: str
@@ -83,7 +83,7 @@ def page_pieces(topic: str) -> Iterator[str]:
 
 
 def read_sections(topic: str, wanted: str) -> str:
-    """Return the sections of a page that `find_sections` finds. Of a generated page, only these are generated."""
+    """Return the sections of a page that `find_sections` finds. In a generated page, only these sections are generated."""
     if topic in MADE:
         sections = MADE[topic].sections()
         return "".join(_filled(find_sections(_outline(topic, sections), wanted), sections))

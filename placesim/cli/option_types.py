@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import click
@@ -89,3 +90,15 @@ class OutputFile(click.Path):
 def option(*words: str, folder_values: FolderValues, group: str = OWN, **settings: Any) -> Callable[[Any], Any]:
     """Return `click.option` with a group, and the values that a settings file found in a folder may give."""
     return click.option(*words, cls=Option, folder_values=folder_values, group=group, **settings)
+
+
+own_option = partial(option, folder_values="any")
+machine_option = partial(option, group=MACHINE, folder_values="any")
+source_option = partial(option, group=SOURCE, folder_values="any")
+size_option = partial(option, group=SIZES, folder_values="any")
+placement_option = partial(option, group=PLACEMENT, folder_values="any")
+report_option = partial(option, group=REPORT, folder_values="any")
+cluster_option = partial(option, group=CLUSTER, folder_values="none")
+file_option = partial(option, group=FILE_ACCESS, folder_values="none")
+checkpoint_option = partial(option, group=CHECKPOINTS, folder_values="none")
+"""One `option` for each group, with the `folder_values` of most options in the group; a row may give others."""

@@ -9,7 +9,17 @@ from typing import Any, TypeVar
 import click
 
 from placesim.cli.command import current_settings
-from placesim.cli.option_types import FILE_ACCESS, MACHINE, PLACEMENT, REPORT, SIZES, SOURCE, OutputFile, Word, option
+from placesim.cli.option_types import (
+    OutputFile,
+    Word,
+    file_option,
+    machine_option,
+    own_option,
+    placement_option,
+    report_option,
+    size_option,
+    source_option,
+)
 from placesim.cli.output_forms import ROW_FORMS
 from placesim.core.releases import RELEASES
 from placesim.machine.gpu_options import shell_environment
@@ -20,7 +30,7 @@ Record = TypeVar("Record")
 
 
 def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Combine several options into one decorator, in order."""
+    """Return one decorator that adds several options, in order."""
 
     def decorate(command: Command) -> Command:
         for add in reversed(options):
@@ -32,149 +42,93 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 def _format_option(words: Sequence[str]) -> Callable[[Command], Command]:
     text = "Output format (default: text)."
-    return option("--format", "form", type=Word(words), default="text", help=text, group=REPORT, folder_values="any")
+    return report_option("--format", "form", type=Word(words), default="text", help=text)
 
 
 format_option = _format_option(("text", "json"))
 table_format_option = _format_option(ROW_FORMS)
-inventory_option = option(
-    "--inventory",
-    metavar="FILE",
-    help="YAML file that describes the machine (`devices:`).",
-    group=MACHINE,
-    folder_values="own files",
+inventory_option = machine_option(
+    "--inventory", metavar="FILE", help="YAML file that describes the machine (`devices:`).", folder_values="own files"
 )
 machine_options = together(
-    option(
-        "--cpu",
-        type=int,
-        metavar="N",
-        help="Number of CPU devices (default: the graph's, else 1).",
-        group=MACHINE,
-        folder_values="any",
-    ),
-    option(
-        "--gpu",
-        type=int,
-        metavar="N",
-        help="Number of GPUs (default: the graph's, else 0).",
-        group=MACHINE,
-        folder_values="any",
-    ),
-    option(
-        "--gpu-model",
-        metavar="NAME",
-        help="GPU model; `devices --gpu-models` lists them.",
-        completes="gpu models",
-        group=MACHINE,
-        folder_values="any",
-    ),
+    machine_option("--cpu", type=int, metavar="N", help="Number of CPU devices (default: the graph's, else 1)."),
+    machine_option("--gpu", type=int, metavar="N", help="Number of GPUs (default: the graph's, else 0)."),
+    machine_option("--gpu-model", metavar="NAME", help="GPU model; `devices --gpu-models` lists them.", completes="gpu models"),
     inventory_option,
 )
-link_option = option(
+link_option = machine_option(
     "--link",
     multiple=True,
     metavar="A-B=25GB/s@2us",
     help="Bandwidth and latency of the link between A and B; overrides the inventory (repeatable).",
-    group=MACHINE,
-    folder_values="any",
 )
-release_option = option(
-    "--tensorflow",
-    type=Word(tuple(sorted(RELEASES))),
-    help="TensorFlow release to simulate (default: the file's, else 2.21).",
-    group=SOURCE,
-    folder_values="any",
-)
+
+
+def release_option(text: str) -> Callable[[Command], Command]:
+    """Return the option `--tensorflow`, with its help text."""
+    return source_option("--tensorflow", type=Word(tuple(sorted(RELEASES))), help=text)
+
+
+simulated_release_option = release_option("TensorFlow release to simulate (default: the file's, else 2.21).")
 source_options = together(
-    release_option,
-    option(
+    simulated_release_option,
+    source_option(
         "--tag",
         multiple=True,
         metavar="TAG",
         help="Tag of the SavedModel's MetaGraph (repeatable; default: the only MetaGraph, else serve).",
-        group=SOURCE,
-        folder_values="any",
     ),
-    option(
+    source_option(
         "--signature",
         metavar="NAME",
         help="Signature of the SavedModel to run (default: serving_default).",
         completes="signatures",
-        group=SOURCE,
-        folder_values="any",
     ),
-    option(
-        "--checkpoint",
-        metavar="PREFIX",
-        help="Checkpoint to restore variables from, or its directory.",
-        group=SOURCE,
-        folder_values="none",
+    source_option(
+        "--checkpoint", metavar="PREFIX", help="Checkpoint to restore variables from, or its directory.", folder_values="none"
     ),
-    option(
-        "--clear-devices",
-        is_flag=True,
-        help="Ignore the devices that nodes request.",
-        group=SOURCE,
-        folder_values="any",
-    ),
-    option(
+    source_option("--clear-devices", is_flag=True, help="Ignore the devices that nodes request."),
+    source_option(
         "--device",
         multiple=True,
         metavar="PATTERN=DEVICE",
         help="Request DEVICE for nodes whose name matches PATTERN (repeatable).",
         completes="placed nodes",
-        group=SOURCE,
-        folder_values="any",
     ),
-    option(
+    source_option(
         "--layer-assignment",
         metavar="RULES",
         default="",
-        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)'; NAME is a prefix, =NAME the whole name.",
-        group=SOURCE,
-        folder_values="any",
+        help="Devices of an ONNX model's layers: 'gpu:1(encoder); cpu(=head)' matches names that begin with encoder, and "
+        "the name head.",
     ),
-    option(
+    source_option(
         "--allow-unknown",
         metavar="DEVICES",
         default="",
-        help="Assume that unsupported ONNX ops have kernels for these device types: `cpu,gpu`.",
-        group=SOURCE,
-        folder_values="any",
+        help="Assume that unsupported ONNX ops have kernels for the device types DEVICES, e.g. `cpu,gpu`.",
     ),
-    option(
+    source_option(
         "--until",
         type=Word(UNTIL),
         help="Stop a Python script before its first step, or at its end (default: first-run); its arguments follow `--`.",
-        group=SOURCE,
-        folder_values="any",
     ),
 )
-"""Options that select parts of the file."""
+"""Options for reading a source, and for changing its device requests."""
 placement_options = together(
-    option(
+    placement_option(
         "--soft-placement/--no-soft-placement",
         default=None,
         help="Fall back to another device if the requested one is missing or has no kernel (default: the file's, else off).",
-        group=PLACEMENT,
-        folder_values="any",
     ),
-    option(
-        "--fetch",
-        multiple=True,
-        metavar="NAME",
-        help="Tensor to fetch or op to run (repeatable).",
-        completes="nodes",
-        group=PLACEMENT,
-        folder_values="any",
+    placement_option(
+        "--fetch", multiple=True, metavar="NAME", help="Tensor to fetch or op to run (repeatable).", completes="nodes"
     ),
-    option(
+    placement_option(
         "--timeout",
         type=float,
         metavar="SECONDS",
         help="Time limit for reading, for placement, and for each step.",
-        group=PLACEMENT,
         folder_values="none",
     ),
 )
@@ -191,169 +145,116 @@ def _fed_files(text: str) -> Iterator[str]:
     value = parse_feed(text)[1]
     path = file_of_feed(value)
     if path is not None:
-        # a path in YAML is relative to the graph, wherever that is
+        # a path in YAML is relative to the graph, which may be anywhere
         yield path if isinstance(value, FileFeed) else f"/{path}"
 
 
-feed_option = option(
+feed_option = source_option(
     "--feed",
     "feeds",
     multiple=True,
     metavar="NAME=VALUE",
     help="Value to feed: a YAML literal or @FILE.npy (repeatable).",
     completes="fed nodes",
-    group=SOURCE,
     folder_values="own files",
     files=_fed_files,
 )
 file_access_options = together(
-    option(
-        "--allow-read",
-        multiple=True,
-        metavar="DIR",
-        help="Folder or file that the graph may read (repeatable).",
-        group=FILE_ACCESS,
-        folder_values="none",
-    ),
-    option(
-        "--allow-write",
-        multiple=True,
-        metavar="DIR",
-        help="Folder or file that the graph may write (repeatable).",
-        group=FILE_ACCESS,
-        folder_values="none",
-    ),
-    option(
-        "--allow-all-files",
-        is_flag=True,
-        help="Let the graph read and write any file.",
-        group=FILE_ACCESS,
-        folder_values="none",
-    ),
+    file_option("--allow-read", multiple=True, metavar="DIR", help="Folder or file that the graph may read (repeatable)."),
+    file_option("--allow-write", multiple=True, metavar="DIR", help="Folder or file that the graph may write (repeatable)."),
+    file_option("--allow-all-files", is_flag=True, help="Let the graph read and write any file."),
 )
 """Options for the graph's access to files."""
 report_options = together(
-    option(
+    report_option(
         "--log-style",
         type=Word(("modern", "classic")),
         default="modern",
         help="Log format: that of TensorFlow 2 or TensorFlow 1 (default: modern).",
-        group=REPORT,
-        folder_values="any",
     ),
-    option(
-        "--summary",
-        is_flag=True,
-        help="Print a table of nodes, variables, constants, transfers and peak memory per device.",
-        group=REPORT,
-        folder_values="any",
+    report_option(
+        "--summary", is_flag=True, help="Print a table of nodes, variables, constants, transfers and peak memory per device."
     ),
-    option(
+    report_option(
         "--log-filter",
         "log_filters",
         multiple=True,
         metavar="PATTERN",
-        help="Log only nodes whose name matches (`conv1/*`) or that are in a scope (`conv1/`) (repeatable).",
+        help="Log only nodes whose name matches, e.g. `conv1/*`, or that are in a scope, e.g. `conv1/` (repeatable).",
         completes="nodes",
-        group=REPORT,
-        folder_values="any",
     ),
 )
 """Options for the output of `run` and `place`."""
 
 
 def shape_option(purpose: str = "") -> Callable[[Command], Command]:
-    """Return the option `--shape`; `purpose` says what it affects."""
-    text = _for(purpose, "Shape of a placeholder whose shape is unknown (repeatable).")
-    return option(
-        "--shape", multiple=True, metavar="NAME=1,2,3", help=text, group=SIZES, completes="placeholders", folder_values="any"
-    )
+    """Return the option `--shape`; `purpose` names the results that it affects."""
+    text = f"Shape of a placeholder whose shape is unknown{_used_for(purpose)} (repeatable)."
+    return size_option("--shape", multiple=True, metavar="NAME=1,2,3", help=text, completes="placeholders")
 
 
 def size_options(purpose: str = "") -> Callable[[Command], Command]:
-    """Return the options `--shape` and `--batch`; `purpose` says what they affect."""
-    text = _for(purpose, "Batch size: the first dimension of placeholders, if unknown.")
-    batch = option("--batch", type=click.IntRange(1), metavar="N", help=text, group=SIZES, folder_values="any")
+    """Return the options `--shape` and `--batch`; `purpose` names the results that they affect."""
+    text = f"Batch size: replaces an unknown first dimension of placeholders{_used_for(purpose)}."
+    batch = size_option("--batch", type=click.IntRange(1), metavar="N", help=text)
     return together(shape_option(purpose), batch)
 
 
 guess_options = together(
-    option(
+    size_option(
         "--iterations",
         multiple=True,
         metavar="NAME=N",
         help="Number of iterations of a loop, if unknown; NAME is its While node or frame (repeatable; default: 1).",
-        group=SIZES,
-        folder_values="any",
     ),
-    option(
-        "--assume-unknown",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Size to assume for every other unknown dimension.",
-        group=SIZES,
-        folder_values="any",
+    size_option(
+        "--assume-unknown", type=click.IntRange(1), metavar="N", help="Size to assume for every other unknown dimension."
     ),
 )
-"""Options for values that nothing else determines."""
+"""Options for values that a dry run cannot determine."""
 
 
-def _for(purpose: str, text: str) -> str:
-    return f"{text.removesuffix('.')} (for {purpose})." if purpose else text
+def _used_for(purpose: str) -> str:
+    return f"; used for {purpose}" if purpose else ""
 
 
 def top_option(default: int, what: str) -> Callable[[Command], Command]:
     """Return the option `--top`, the number of listed items."""
     text = f"Maximum number of {what}."
-    return option(
-        "--top",
-        type=click.IntRange(1),
-        metavar="N",
-        default=default,
-        show_default=True,
-        help=text,
-        group=REPORT,
-        folder_values="any",
-    )
+    return report_option("--top", type=click.IntRange(1), metavar="N", default=default, show_default=True, help=text)
 
 
-steps_option = option(
-    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step.", folder_values="any"
+steps_option = own_option(
+    "--steps", type=click.IntRange(1, MAX_STEPS), metavar="N", help="Number of times to run the last step."
 )
-profile_option = option(
+profile_option = machine_option(
     "--profile",
     multiple=True,
     metavar="FILE",
     help="Measured speeds of a host (from `calibrate`) or of a GPU model (repeatable).",
-    group=MACHINE,
     folder_values="own files",
 )
 
 
 def output_option(text: str = "Output file; its extension selects the format.") -> Callable[[Command], Command]:
     """Return the option `--output`, with its help text."""
-    return option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
+    return report_option("--output", "-o", type=OutputFile(), metavar="FILE", help=text, folder_values="none")
 
 
 def page_option(text: str) -> Callable[[Command], Command]:
     """Return the option `--html`; `text` describes the page."""
-    return option("--html", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
+    return report_option("--html", type=OutputFile(), metavar="FILE", help=text, folder_values="none")
 
 
 def trace_option(what: str) -> Callable[[Command], Command]:
     """Return the option `--trace`; `what` names its content."""
     text = f"Write a trace of the {what} for Perfetto or chrome://tracing."
-    return option("--trace", type=OutputFile(), metavar="FILE", help=text, group=REPORT, folder_values="none")
+    return report_option("--trace", type=OutputFile(), metavar="FILE", help=text, folder_values="none")
 
 
 def memory_option(text: str) -> Callable[[Command], Command]:
     """Return the options `--memory` and `--no-memory`."""
-    return option("--memory/--no-memory", "memory", default=None, help=text, group=REPORT, folder_values="any")
-
-
-def time_option(text: str) -> Callable[[Command], Command]:
-    """Return the options `--time` and `--no-time`."""
-    return option("--time/--no-time", "time", default=None, help=text, group=REPORT, folder_values="any")
+    return report_option("--memory/--no-memory", "memory", default=None, help=text)
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -376,6 +277,6 @@ def in_shell(options: Mapping[str, Any]) -> SimulationOptions:
 
 
 def take_record(values: dict[str, Any], kind: Callable[..., Record], **known: Any) -> Record:
-    """Return a record whose fields are options, and remove their values from `values`."""
+    """Return a record of the type `kind`. Values for its fields are removed from `values`; `known` has other fields."""
     named = [name for name in signature(kind).parameters if name in values and name not in known]
     return kind(**{name: values.pop(name) for name in named}, **known)

@@ -17,7 +17,6 @@ from placesim.core.styled_text import StyledText
 
 if TYPE_CHECKING:
     from placesim.report.report import Report
-    from placesim.runtime.sessions.outcome import Outcome
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -31,9 +30,7 @@ def write(text: str, is_styled: bool = False) -> bool:
 
 
 def write_pieces(pieces: Iterable[str]) -> bool:
-    """Print a long result, or one for a program, piece by piece. Returns False if the reader has gone; the rest is then not
-    generated.
-    """
+    """Print a result piece by piece. Returns False if the reader has gone; the remaining pieces are then not generated."""
     return all(write_result(escape_data(text)) for text in join_pieces(pieces))
 
 
@@ -88,7 +85,7 @@ def check_writable(path: Path) -> None:
     """Raise UsageError for an output file that can't be written. Called before the work begins."""
     try:
         if path.exists() and not path.is_file():
-            return  # a pipe is not to be opened twice
+            return  # a pipe must not be opened twice
         with WholeFiles() as files:
             files.open(path)
             raise _WriteTrialEnd
@@ -99,7 +96,7 @@ def check_writable(path: Path) -> None:
 
 
 class _WriteTrialEnd(Exception):
-    """Ends the trial of `check_writable` before the file gets its name."""
+    """Ends the trial of `check_writable` before the temporary file replaces the real one."""
 
 
 def write_trace(path: Path, events: Iterable[dict[str, Any]]) -> None:
@@ -148,19 +145,15 @@ def write_rows(
 
         write(table(columns, [tuple(map(str, row.values())) for row in rows], sys.stdout), is_styled=True)
     else:
-        write("".join("\t".join(escape_line(str(cell)) for cell in row.values()) + "\n" for row in rows))
+        from placesim.report.text.tables import tab_lines
+
+        write("".join(tab_lines(row.values() for row in rows)))
 
 
 def write_creation(report: Report) -> None:
     """Print the log that TensorFlow writes about the GPUs when it creates a session."""
     for line in report.creation:
         tell(f"{escape_line(line)}\n")
-
-
-def write_memory_log(outcome: Outcome) -> None:
-    """Print the log that TensorFlow writes when a device runs out of memory: the allocator's dump and the lines after it."""
-    for line in outcome.memory_log:
-        tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
 
 
 def write_traceback(error: BaseException) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from placesim.cli.option_types import REPORT, Word, option
+from placesim.cli.option_types import Word, report_option
 from placesim.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,15 +26,7 @@ class Form(NamedTuple, Generic[Writer]):
 
 def form_option(forms: Sequence[Form[Any]], help: str, default: str | None = None) -> Callable[[Any], Any]:
     """Return the option `--format`, whose values are a command's formats."""
-    return option(
-        "--format",
-        "form",
-        type=Word([form.name for form in forms]),
-        default=default,
-        help=help,
-        group=REPORT,
-        folder_values="any",
-    )
+    return report_option("--format", "form", type=Word([form.name for form in forms]), default=default, help=help)
 
 
 TABLE_FORMS = ("csv", "markdown")
@@ -48,10 +40,18 @@ def table_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
     return Form("csv", tables, (".csv",)), Form("markdown", tables, (".md",))
 
 
-def table_option(*names: str) -> Callable[[Any], Any]:
-    """Return the option `--table`, which selects one of a report's tables; CSV writes the first by default."""
-    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown)."
-    return option("--table", type=Word(names), help=text, group=REPORT, folder_values="any")
+def document_forms(tables: Callable[..., Tables]) -> tuple[Form[Any], ...]:
+    """Return the formats JSON, CSV and Markdown of a report whose tables have all of its JSON object."""
+    return Form("json", tables, (".json",)), *table_forms(tables)
+
+
+def table_option(*names: str, more: str = "") -> Callable[[Any], Any]:
+    """Return the option `--table`, which selects one of a report's tables; CSV writes the first by default.
+
+    `more` is added to the help.
+    """
+    text = f"Write only this table as csv or markdown (default: {names[0]} for csv, all for markdown){more}."
+    return report_option("--table", type=Word(names), help=text)
 
 
 def find_form(forms: Iterable[Form[Writer]], name: str) -> Form[Writer]:
@@ -86,12 +86,11 @@ class Target(NamedTuple):
 
 OPENED = ("html", "svg", "png")
 """Formats that a browser shows."""
-open_option = option(
+open_option = report_option(
     "--open",
     "opens",
     is_flag=True,
     help="Open the page in a browser; without --output it is written to a temporary file.",
-    group=REPORT,
     folder_values="none",
 )
 
@@ -122,13 +121,21 @@ def find_target(
     return Target(form, output, opens, table)
 
 
+def take_target(forms: Sequence[Form[Any]], values: dict[str, Any]) -> Target:
+    """Remove the options of `find_target` from `values`, and return the target that they describe."""
+    return find_target(
+        forms, values.pop("form"), values.pop("output", None), values.pop("opens", False), values.pop("table", None)
+    )
+
+
 def write_target(forms: Iterable[Form[Any]], target: Target, *subject: Any) -> None:
     """Write the subject in the format and to the destination of `target`."""
     from placesim.cli.output import write_content, write_styled
     from placesim.cli.progress import show_stages
+    from placesim.report.text.tables import Tables
 
     made = find_form(forms, target.form).write(*subject)
-    content = made.text(target.form, target.table) if target.form in TABLE_FORMS else made
+    content = made.text(target.form, target.table) if isinstance(made, Tables) else made
     if isinstance(content, str) and target.form == "text" and target.output is None:
         write_styled(content)
     elif target.output is None:

@@ -60,7 +60,7 @@ class TerminalProgress:
     def clear(self) -> None:
         """Remove the bar. An update, or the next tick, shows it again."""
         if self._ended is not None:
-            with InterruptDelay(), self._lock:  # a bar that is half taken down leaves the terminal without its cursor
+            with InterruptDelay(), self._lock:  # a bar that is only partly removed leaves the terminal without a cursor
                 self._take_down()
 
     @contextmanager

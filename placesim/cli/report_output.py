@@ -11,13 +11,7 @@ from itertools import groupby, islice
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any
 
-from placesim.cli.output import (
-    complain,
-    is_terminal,
-    write,
-    write_error_text,
-    write_traceback,
-)
+from placesim.cli.output import complain, is_terminal, write, write_error_text, write_traceback
 from placesim.cli.standard_streams import reader_is_gone
 from placesim.core.errors import Interruption, UsageError
 from placesim.core.escaping import escape_line
@@ -36,16 +30,13 @@ PATIENCE_SECONDS = 0.2
 MAX_WAITING = 1 << 20
 """Maximum number of characters of results that wait in memory.
 
-Text output waits until the log is complete, but no further than this. JSON waits as long as needed, in a file beyond that size.
+In text output, results wait until the log is complete, or until they exceed this size. In JSON they wait as long as needed,
+beyond this size in a temporary file.
 """
 
 
 def write_report(
-    report: Report,
-    form: str = "text",
-    graph: str | None = None,
-    with_summary: bool = False,
-    log_filters: tuple[str, ...] = (),
+    report: Report, form: str = "text", graph: str | None = None, with_summary: bool = False, log_filters: tuple[str, ...] = ()
 ) -> bool:
     """Write a report as text or as one line of JSON. Returns False if the reader of the output has gone.
 
@@ -56,7 +47,7 @@ def write_report(
 
 
 class ReportWriter:
-    """Writer of a report. Results are written when a step ends, after the parts before them, once these are final.
+    """Writer of a report. The results of a step are written when it ends, unless parts that come before them may still change.
 
     A `progress` bar is removed before something is written. `opening` is called before all output.
     """
@@ -116,13 +107,6 @@ class ReportWriter:
 
         return filter_log(report, self._filters)
 
-    def _unmet(self, report: Report) -> Iterator[str]:
-        if not self._filters:
-            return iter(())
-        from placesim.report.log_filter import find_unmatched_patterns
-
-        return find_unmatched_patterns(report, self._filters)
-
     def leave(self, outcome: Outcome) -> None:
         """Write the end of the report like `finish`, while a kernel blocks the main thread."""
         self._out.end()
@@ -142,11 +126,12 @@ class ReportWriter:
             self._out.add(self._format.rows(list(rows)))
         self._out.add(self._format.tail(report))
         self._out.flush()
-        for pattern in self._unmet(report):
-            complain(
-                f"no node matches --log-filter: got '{pattern}', "
-                "expected a node's name or id, a pattern or a scope that ends in '/'\n"
-            )
+        if self._filters:
+            from placesim.report.log_filter import find_unmatched_patterns
+
+            expected = "a node's name or id, a pattern or a scope that ends in '/'"
+            for pattern in find_unmatched_patterns(report, self._filters):
+                complain(f"no node matches --log-filter: got '{pattern}', expected {expected}\n")
         if report.annotations is not None and self._format.tells_annotations:
             complain(_annotations_line(report.annotations))
         for message in report.warnings:
@@ -172,7 +157,7 @@ def _read(outcome: Outcome) -> Report:
 
 
 class _PendingTexts:
-    """Texts that can't be written yet. They are in memory while they are short, then in a file."""
+    """Texts that can't be written yet: in memory while they are short, then in a file."""
 
     def __init__(self) -> None:
         self.letters = 0
@@ -307,7 +292,7 @@ class _Text:
         return format_step(rows, self._is_classic)
 
     def growth(self, report: Report) -> Iterator[str]:
-        if report is self._told:  # a log of a million lines takes its time
+        if report is self._told:  # making a log of a million lines takes long
             return
         log, self._told = report.log(), report
         if self._log is not None and log.startswith(self._log):
@@ -330,7 +315,7 @@ class _Json:
     tells_annotations = False
 
     def __init__(self, graph: str | None, with_summary: bool) -> None:
-        self._graph = graph
+        self._named = {} if graph is None else {"graph": graph}
         self._with_summary = with_summary
         self._before = ""
 
@@ -343,8 +328,7 @@ class _Json:
     def head(self, report: Report) -> Iterator[str]:
         from placesim.report.document import json_pieces
 
-        named = {} if self._graph is None else {"graph": self._graph}
-        yield from json_pieces({**named, **report.document_head()}, is_open=True)
+        yield from json_pieces({**self._named, **report.document_head()}, is_open=True)
         yield ',"results":['
 
     def growth(self, report: Report) -> Iterator[str]:
@@ -373,7 +357,7 @@ class _JsonLines:
     tells_annotations = False
 
     def __init__(self, graph: str | None, with_summary: bool) -> None:
-        self._graph = graph
+        self._named = {} if graph is None else {"graph": graph}
         self._with_summary = with_summary
         self._told: dict[str, int] = {}
 
@@ -388,7 +372,7 @@ class _JsonLines:
         return self._placed(report, is_first=False)
 
     def _placed(self, report: Report, is_first: bool) -> Iterator[str]:
-        """Yield the line with new rows since the last such line; the first line has all keys."""
+        """Yield a line with the rows that are new since the previous such line. The first line has all keys."""
         from placesim.report.document import json_text
 
         new = {key: list(islice(rows, self._told.get(key, 0), None)) for key, rows in report.document_head().items()}
@@ -396,13 +380,13 @@ class _JsonLines:
             self._told[key] = self._told.get(key, 0) + len(rows)
         if is_first or any(new.values()):
             shown = {key: iter(rows) for key, rows in new.items() if rows or is_first}
-            yield from json_text({**self._named("placed"), **shown})
+            yield from json_text({"kind": "placed", **self._named, **shown})
 
     def rows(self, rows: Sequence[Result]) -> Iterator[str]:
         from placesim.report.document import json_pieces, result_pieces
 
         if rows:
-            yield from json_pieces(self._named("step") | {"step": rows[0].step}, is_open=True)
+            yield from json_pieces({"kind": "step", **self._named, "step": rows[0].step}, is_open=True)
             before = ',"results":['
             for row in rows:
                 yield before
@@ -414,10 +398,7 @@ class _JsonLines:
         from placesim.report.document import json_text
 
         yield from self.growth(report)
-        yield from json_text({**self._named("end"), **_tail_document(report, self._with_summary)})
-
-    def _named(self, kind: str) -> dict[str, Any]:
-        return {"kind": kind} if self._graph is None else {"kind": kind, "graph": self._graph}
+        yield from json_text({"kind": "end", **self._named, **_tail_document(report, self._with_summary)})
 
 
 def _tail_document(report: Report, with_summary: bool) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _OF_GRAPHS = (
     "feeds",
     "until",
 )
-"""Options that select or change parts of a graph; with one of them, a script's graph is extracted and then run."""
+"""Options that select or change parts of a graph. With any of them, `run` takes the script's graph and executes that."""
 
 
 def is_live(graph: str, form: str, values: Mapping[str, Any], **wanted: Any) -> bool:

@@ -63,7 +63,8 @@ class _Bash(BashComplete):
     _begun = ""
 
     def source(self) -> str:
-        return self.source_template % self.source_vars()  # an old bash is asked by the script itself
+        # click would refuse an old bash, which the script itself allows for
+        return self.source_template % self.source_vars()
 
     def get_completion_args(self) -> tuple[list[str], str]:
         line = os.environ.get("COMP_WORDS", "")
@@ -145,9 +146,9 @@ def answer_completion(instruction: str) -> int:
 
 
 class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter type with completions."""
+    """A parameter type with completions: the words that `find` returns; without `find`, files."""
 
-    def __init__(self, kind: click.ParamType, find: Finder) -> None:  # type: ignore[type-arg]
+    def __init__(self, kind: click.ParamType, find: Finder | None) -> None:  # type: ignore[type-arg]
         self.name = kind.name
         self._kind = kind
         self._find = find
@@ -156,24 +157,12 @@ class _CompletableType(click.ParamType):  # type: ignore[type-arg]  # generic on
         return self._kind.convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
+        if self._find is None:
+            return [CompletionItem(incomplete, type="file")]
         words = self._find(ctx, incomplete)
-        # a line end would begin another answer, and a shell shows them as they are
+        # a line end would begin another answer, and a shell would show control characters unescaped
         found = [word for word in words if word.startswith(incomplete) and escape_line(word) == word]
         return [CompletionItem(word) for word in found[:MAX_NAMES]]
-
-
-class _File(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.2 on
-    """A parameter type for files."""
-
-    def __init__(self, kind: click.ParamType) -> None:  # type: ignore[type-arg]
-        self.name = kind.name
-        self._kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return self._kind.convert(value, param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[Any]]:
-        return [CompletionItem(incomplete, type="file")]
 
 
 def _teach(command: click.Command) -> None:
@@ -185,7 +174,7 @@ def _teach(command: click.Command) -> None:
         elif words:
             param.type = _CompletableType(kind, FINDERS[words])
         elif param.metavar in _FILES or (isinstance(param, click.Argument) and param.name in _FILE_ARGUMENTS):
-            param.type = _File(kind)
+            param.type = _CompletableType(kind, None)
 
 
 def _completed_words(command: click.Command, param: click.Parameter) -> str:
@@ -202,7 +191,7 @@ _ARGUMENTS = {
     "new name": "examples",
     "ops name": "ops",
 }
-"""Kinds of words of arguments."""
+"""The kind of words of each argument, a key of `FINDERS`."""
 
 
 def _words() -> list[str]:
@@ -260,10 +249,6 @@ def _axes(ctx: click.Context, begun: str) -> Iterable[str]:
     return (*(f"{key}=" for key in KEYS), *(f"{key}:" for key in PREFIXES))
 
 
-def _commands(ctx: click.Context, begun: str) -> Iterable[str]:
-    return COMMANDS
-
-
 def _graph() -> LoadedGraph | None:
     """Return the graph that the command line names; None if there is none.
 
@@ -274,7 +259,7 @@ def _graph() -> LoadedGraph | None:
     from placesim.formats.recognition import is_script
     from placesim.machine.options import make_options
 
-    # click keeps no arguments of a line that ends in an option without its value
+    # if the line ends in an option without a value, click keeps none of its arguments
     for word in _words()[1:]:
         data = os.path.join(word, "saved_model.pb") if os.path.isdir(word) else word
         if os.path.isfile(data):
@@ -293,7 +278,7 @@ def _names(keeps: Callable[[Node], bool] = lambda node: True) -> Iterable[str]:
 
 
 def _nodes(ctx: click.Context, begun: str) -> Iterable[str]:
-    """Return matching node names; for several names with a common scope, the next scope."""
+    """Return matching node names. If several names share the next scope, the scope is returned instead."""
     found: dict[str, list[str]] = {}
     for name in _names():
         if name.startswith(begun):
@@ -306,10 +291,6 @@ def _fed(ctx: click.Context, begun: str) -> Iterable[str]:
     """Return matching placeholders; if there are none, other nodes, which may be fed too."""
     names = [name for name in _names(_is_placeholder) if name.startswith(begun)]
     return (f"{name}=" for name in names or _names())
-
-
-def _shaped(ctx: click.Context, begun: str) -> Iterable[str]:
-    return (f"{name}=" for name in _names(_is_placeholder))
 
 
 def _is_placeholder(node: Node) -> bool:
@@ -347,7 +328,7 @@ def _signatures(ctx: click.Context, begun: str) -> Iterable[str]:
 
 
 FINDERS: Mapping[str, Finder] = {
-    "commands": _commands,
+    "commands": lambda ctx, begun: COMMANDS,
     "dtypes": _dtypes,
     "examples": _examples,
     "fed nodes": _fed,
@@ -356,7 +337,7 @@ FINDERS: Mapping[str, Finder] = {
     "nodes": _nodes,
     "ops": _ops,
     "placed nodes": _placed,
-    "placeholders": _shaped,
+    "placeholders": lambda ctx, begun: (f"{name}=" for name in _names(_is_placeholder)),
     "rules": _rules,
     "signatures": _signatures,
     "sweep keys": _axes,

@@ -1,7 +1,7 @@
-"""The three standard streams: prepared for any text before a command runs, and silenced after they fail.
+"""The three standard streams: made usable for any text before a command runs, and silenced if writing to them fails.
 
-If nobody reads a result (a closed pipe), it is dropped, and nothing else changes. If a result can't be written (a full disk, a
-closed stream), that is an error. Warnings and errors that can't be written are dropped.
+If nobody reads a result (a closed pipe), the result is dropped, and nothing else changes. If a result can't be written (a full
+disk, a closed stream), that is an error. Warnings and errors that can't be written are dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def open_streams() -> None:
     Characters missing in the encoding are escaped, and a closed stream fails only when it is used.
     """
     codecs.register_error(_ESCAPES, _escaped)
-    _open_closed("stdin", 0, os.O_WRONLY, "r")  # the wrong way round, so that reading and writing fail
+    _open_closed("stdin", 0, os.O_WRONLY, "r")  # opened for the other direction, so that reading fails
     _open_closed("stdout", 1, os.O_RDONLY, "w")
     _open_closed("stderr", 2, os.O_RDWR, "w")
     for stream in (sys.stdout, sys.stderr):

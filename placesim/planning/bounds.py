@@ -24,7 +24,9 @@ MAX_INTERVAL_TASKS = 500
 MAX_WINDOW_POINTS = 400
 """Maximum number of window start times that are tried."""
 MAX_RELAXED = 50_000
-"""Maximum number of groups whose relaxation HiGHS solves; it would take gigabytes for more, for which prices alone are used."""
+"""Maximum number of groups whose relaxation HiGHS solves. For more, it would take gigabytes, and `_priced_work` is used
+instead.
+"""
 _PRICE_STEPS, _PRICE_ROUNDS = 40, 2
 _SLACK = 1e-9
 
@@ -34,6 +36,10 @@ class Bound(NamedTuple):
 
     value: float
     why: str
+
+    def gap(self, value: float) -> float:
+        """Return the largest possible improvement of a value, as a share of the value."""
+        return max(0.0, 1 - self.value / value) if value else 0.0
 
 
 def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
@@ -58,7 +64,7 @@ def lower_bounds(problem: PlanningProblem) -> Iterator[Bound]:
         yield Bound(window_bound(problem, windows, prices), "work between the longest paths before and after it")
     if problem.objective is Objective.LOAD:
         yield Bound(max(min(row) for row in problem.group_seconds), "largest group")
-    elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and _are_whole(least):
+    elif problem.are_devices_alike and len(problem.tasks) <= MAX_INTERVAL_TASKS and all(float(t).is_integer() for t in least):
         slots = _slots(problem, problem.devices[0].kind)
         floor = math.ceil(max(path, sum(least) / slots) - _SLACK)
         yield Bound(interval_bound(before, least, after, slots, floor), "work that must fall in one interval")
@@ -70,10 +76,12 @@ def best_bound(problem: PlanningProblem) -> Bound:
 
 
 def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
-    """Return the value of the linear relaxation, and the price per second of a slot of each device kind.
+    """Return the optimum of the linear relaxation, and for each kind of device the dual price of one second on one of its
+    slots.
 
-    In the relaxation, groups may be divided among device kinds, whose slots all work at once within the total capacity of each
-    kind.  HiGHS solves it; its dual value is the certain one.  The prices of all slots sum to 1.
+    In the relaxation, a group may be divided among kinds of devices. All slots of a kind work in parallel and share the kind's
+    total memory. HiGHS solves it. The returned optimum is the dual value, because only this is certain to be a lower bound. The
+    prices of all slots sum to 1.
     """
     kinds = [devices for devices in problem.kinds if devices]
     of_kind = [problem.devices[devices[0]].kind for devices in kinds]
@@ -101,9 +109,10 @@ def relaxed_work(problem: PlanningProblem) -> tuple[float, dict[int, float]]:
 def _solved_relaxation(
     seconds: np.ndarray, slots: Sequence[float], capacity: np.ndarray, held: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
-    """Return the least possible load of the slots, and the value of a second on each kind; None if HiGHS finds no solution.
+    """Return the least possible time of the busiest slot, and the dual price of a second on each kind of device.
 
-    `seconds` has the time of each group on each kind, infinite if the kind cannot run it.
+    Return None if HiGHS finds no solution. `seconds` is `[groups, kinds]`, infinite if the kind cannot run the group. `held`
+    has the memory of each group.
     """
     count, kinds = seconds.shape
     can = np.isfinite(seconds)
@@ -146,9 +155,11 @@ def _solved_relaxation(
 
 
 def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int, float]) -> float:
-    """Return the bound from time windows: the work after some path and before another, shared among all slots.
+    """Return a lower bound of the makespan from time windows.
 
-    Seconds of each device kind are weighted by prices; any prices that sum to 1 over all slots give a valid bound.
+    Take all tasks that start at `begin` or later, and are followed by paths of at least `after` seconds. The makespan is at
+    least `begin`, plus their work shared among all slots, plus `after`. `prices` weights the seconds of each device kind; any
+    prices that sum to 1 over all slots give a valid bound.
     """
     kinds = [device.kind for device in problem.devices]
     work = np.array([[task.work_seconds[kind] for kind in kinds] for task in problem.tasks], float)
@@ -166,10 +177,10 @@ def window_bound(problem: PlanningProblem, windows: Windows, prices: Mapping[int
 
 
 def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return the total cost of the work if each group takes the cheapest kind, and the prices; `seconds` is `[groups, kinds]`.
+    """Return the total cost if each group runs on its cheapest kind, and the price of a second on each kind.
 
-    For any prices that sum to 1 over all slots, the total is at most the value of the relaxation.  Without capacities, it
-    equals that value at the best prices.  The search moves price between pairs of kinds.
+    `seconds` is `[groups, kinds]`. For any prices that sum to 1 over all slots, the total is at most the optimum of the
+    relaxation. Without capacities, it equals the optimum at the best prices. The search moves price between pairs of kinds.
     """
     finite = np.where(np.isfinite(seconds), seconds, 0.0)
 
@@ -198,7 +209,7 @@ def _priced_work(seconds: np.ndarray, slots: np.ndarray) -> tuple[float, np.ndar
 
 
 def _slots(problem: PlanningProblem, kind: int) -> int:
-    """Return the number of tasks that the devices of a kind run at once; with a layout, some may share their cores."""
+    """Return the number of tasks that the devices of a kind run at once. Cores that several devices share count once."""
     devices = problem.kinds[kind]
     if problem.layout is None:
         return sum(problem.devices[n].slots for n in devices)
@@ -251,7 +262,3 @@ def interval_bound(
         if over <= _SLACK:
             return value
         value += max(1.0, math.ceil(over / slots - _SLACK))
-
-
-def _are_whole(values: Sequence[float]) -> bool:
-    return all(float(value).is_integer() for value in values)

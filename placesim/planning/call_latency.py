@@ -19,7 +19,7 @@ ALONE = -1
 class Calls:
     """Evaluates assignments of tasks to calls; call n runs on paying device `n % devices`, after that device's previous call.
 
-    Contiguity needs no check, since calls of a part that is not contiguous wait for each other in a cycle.
+    Contiguity needs no check: if a part is not contiguous, its calls wait for each other in a cycle and never end.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -35,17 +35,39 @@ class Calls:
     def seconds(self, calls: Sequence[int]) -> float:
         """Return the end of the last task; infinity if calls wait for each other.
 
-        `calls` has the call of each task, or ALONE.
+        `calls` has, for each task, the number of the call that runs it, or ALONE.
         """
-        problem, count = self.problem, 1 + max(calls, default=ALONE)
-        readers, makes = problem.readers, self._makes
+        duration, after, waiting, used = self._units(calls)
+        ready = [number for number, is_used in enumerate(used) if is_used and not waiting[number]]
+        begins = [0.0] * len(used)
+        left = sum(used)
+        last = 0.0
+        while ready:
+            number = ready.pop()
+            left -= 1
+            end = begins[number] + duration[number]
+            if end > last:
+                last = end
+            for other in after[number]:
+                if end > begins[other]:
+                    begins[other] = end
+                waiting[other] -= 1
+                if not waiting[other]:
+                    ready.append(other)
+        return math.inf if left else last
+
+    def _units(self, calls: Sequence[int]) -> tuple[list[float], list[list[int]], list[int], list[bool]]:
+        """Return units: each one's duration, the units after it, the number of units before it, and whether it is used.
+
+        The units are all tasks, of which only those that run individually are used, followed by the calls.
+        """
+        count = 1 + max(calls, default=ALONE)
+        readers, makes = self.problem.readers, self._makes
         size, devices = len(calls), max(1, len(self.paying))
-        # units are the tasks that run individually, by their numbers, followed by the calls
         unit = [task if call == ALONE else size + call for task, call in enumerate(calls)]
         waiting = [0] * (size + count)
         after: list[list[int]] = [[] for _ in range(size + count)]
         duration = [0.0] * (size + count)
-        begins = [0.0] * (size + count)
         moved_in: set[tuple[int, int]] = set()
         used = [False] * (size + count)
         for task in range(size):
@@ -70,22 +92,7 @@ class Calls:
                 if later is not None:
                     after[size + call].append(size + later)
                     waiting[size + later] += 1
-        ready = [number for number in range(size + count) if used[number] and not waiting[number]]
-        left = sum(used)
-        last = 0.0
-        while ready:
-            number = ready.pop()
-            left -= 1
-            end = begins[number] + duration[number]
-            if end > last:
-                last = end
-            for other in after[number]:
-                if end > begins[other]:
-                    begins[other] = end
-                waiting[other] -= 1
-                if not waiting[other]:
-                    ready.append(other)
-        return math.inf if left else last
+        return duration, after, waiting, used
 
     def plan(self, calls: Sequence[int]) -> Plan:
         """Return the plan for an assignment of tasks to calls."""

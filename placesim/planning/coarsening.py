@@ -31,7 +31,7 @@ class CoarseProblem:
         return tuple(devices[cluster] for cluster in self.cluster_of)
 
     def contract(self, devices: Sequence[int]) -> tuple[int, ...]:
-        """Convert devices of tasks to devices of clusters: those of the first task of each group of clusters."""
+        """Convert devices of tasks to devices of clusters. Each group of clusters gets the device of its first task."""
         first: dict[int, int] = {}
         for task, cluster in enumerate(self.cluster_of):
             first.setdefault(self.problem.group_of[cluster], devices[task])
@@ -51,8 +51,8 @@ def coarsen(problem: PlanningProblem, most: int) -> CoarseProblem:
 def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[CoarseProblem]:
     """Return coarse problems from coarsest to finest.
 
-    These are whole chains, about `most` tasks, and the problem itself if it has at most `finest` tasks.  One move in a coarse
-    problem replaces many moves of single tasks.
+    The first has chains as tasks, the next about `most` tasks. The last is the problem itself, if it has at most `finest`
+    tasks. One move in a coarse problem replaces many moves of single tasks.
     """
     found = []
     if len(problem.tasks) > FEW:
@@ -63,7 +63,9 @@ def coarsen_levels(problem: PlanningProblem, most: int, finest: int) -> list[Coa
     if middle.problem is not problem and (not found or len(found[0].problem.tasks) <= len(middle.problem.tasks) // 2):
         found.append(middle)
     # a cluster may be too large for any device, or contain groups that must be apart
-    found = [level for level in found if not level.problem.homeless and _is_apart(level.problem)]
+    found = [
+        level for level in found if not level.problem.homeless and all(len(set(row)) == len(row) for row in level.problem.apart)
+    ]
     if not found or len(problem.tasks) <= finest:
         found.append(identity_problem(problem))
     return found
@@ -95,8 +97,8 @@ def _join_single_readers(problem: PlanningProblem) -> list[int]:
 def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
     """Merge like `_join_single_readers`, but not if that delays other tasks.
 
-    A task with inputs is not merged with a reader that also reads another such task.  No chain has more work than one of
-    `parts` equal parts of the total.
+    If a reader reads several tasks that have inputs, none of these is merged with it. No chain has more work than the total
+    divided by `parts`.
     """
     waits = [sum(1 for source in sources if problem.inputs[source]) > 1 for sources in problem.inputs]
     work = [min(task.seconds) for task in problem.tasks]
@@ -111,7 +113,9 @@ def _join_chains(problem: PlanningProblem, parts: int) -> list[int]:
 
 
 def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
-    """Yield tasks with a single reader that runs on the same kinds of devices, with that reader; the last task comes first."""
+    """Yield each task with a single reader, and this reader, if both run on the same kinds of devices. The last task comes
+    first.
+    """
     kinds = [tuple(map(math.isfinite, seconds)) for seconds in problem.group_seconds]
     for task in reversed(problem.order):
         readers = problem.readers[task]
@@ -120,7 +124,7 @@ def _only_readers(problem: PlanningProblem) -> Iterator[tuple[int, int]]:
 
 
 def _cut_order(problem: PlanningProblem, most: int) -> list[int]:
-    """Return the cluster of each task after dividing one order into runs with about the same work."""
+    """Return the cluster of each task after cutting an order of all tasks into segments with about the same work."""
     place = {group: at for at, group in enumerate(group_order(problem))}
     # a topological order of all tasks, close to the order of the groups
     rank = [0] * len(problem.tasks)
@@ -170,7 +174,7 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
         )
         for cluster, rows in enumerate(members)
     )
-    groups = _joined_groups(problem, cluster_of, len(clusters))
+    groups = _joined_groups(problem, cluster_of)
     return CoarseProblem(
         replace(
             problem,
@@ -185,13 +189,9 @@ def _contract(problem: PlanningProblem, leader: Sequence[int]) -> CoarseProblem:
 
 
 def _apart(problem: PlanningProblem, cluster_of: Sequence[int], groups: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
-    """Return the rows of groups that must be apart; merging two of them puts the same group into a row twice."""
+    """Return the rows of groups that must be apart. If groups of a row were merged, the row has the merged group twice."""
     group_of = {cluster: number for number, members in enumerate(groups) for cluster in members}
     return tuple(tuple(group_of[cluster_of[problem.groups[group][0]]] for group in row) for row in problem.apart)
-
-
-def _is_apart(problem: PlanningProblem) -> bool:
-    return all(len(set(row)) == len(row) for row in problem.apart)
 
 
 def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[ProblemTensor, ...]:
@@ -204,21 +204,26 @@ def _tensors(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[Probl
 
 
 def _seconds(tasks: Sequence[ProblemTask]) -> tuple[float, ...]:
-    """Return the seconds of tasks in sequence on each kind of device; they are no faster than their launches."""
+    """Return the seconds of a sequence of tasks on each kind of device: all tasks, or all launches but the first if these take
+    longer.
+    """
     found = [math.fsum(parts) for parts in zip(*(task.seconds for task in tasks), strict=True)]
     launching = [math.fsum(parts) for parts in zip(*(task.launches for task in tasks[1:]), strict=True)] or [0.0] * len(found)
     return tuple(max(pair) for pair in zip(found, launching, strict=True))
 
 
 def _host_work(tasks: Sequence[ProblemTask]) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """Return the first task's launch times, since other launches overlap with the device's work, and the most cores."""
+    """Return the launch times of the first task and the most cores of any task, by device kind.
+
+    The other launches overlap with the device's work.
+    """
     if not tasks[0].launches:
         return (), ()
     return tasks[0].launches, tuple(max(row) for row in zip(*(task.cores for task in tasks), strict=True))
 
 
-def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int], count: int) -> tuple[tuple[int, ...], ...]:
-    """Return the groups of clusters; groups that share a cluster become one."""
+def _joined_groups(problem: PlanningProblem, cluster_of: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the groups of clusters. Groups that share a cluster become one."""
     unit_of = join_groups(problem, cluster_of)
     found: dict[int, dict[int, None]] = {}
     for task, cluster in enumerate(cluster_of):

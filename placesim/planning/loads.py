@@ -12,7 +12,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 
 
 class Loads:
-    """The loads of an assignment, which are updated when groups move; every group has a device from the beginning."""
+    """The loads of an assignment of all groups. Moving a group updates them."""
 
     def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
@@ -71,7 +71,7 @@ class Loads:
                 loads[own] += sign * leaving
 
     def has_room(self, group: int, device: int) -> bool:
-        """Return whether a device without the group could run and hold it."""
+        """Return whether another device can run a group and has room for it."""
         fits = self.held[device] + self.problem.held[group] <= self.capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False

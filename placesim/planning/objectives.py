@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from placesim.planning.loads import load_plan
 from placesim.planning.peaks import peak_plan
@@ -18,13 +18,14 @@ class PlanEvaluator(Protocol):
         """Return the plan for an assignment, with its value and, for schedules, its start times."""
 
 
-class _SumEvaluator:
-    def __init__(self, problem: PlanningProblem, sums: Callable[[PlanningProblem, Sequence[int]], Plan]) -> None:
-        self._problem = problem
-        self._sums = sums
+class _SumEvaluator(NamedTuple):
+    """Evaluator whose plans have no start times, for the objectives LOAD and PEAK."""
+
+    problem: PlanningProblem
+    sums: Callable[[PlanningProblem, Sequence[int]], Plan]
 
     def plan(self, devices: Sequence[int]) -> Plan:
-        return self._sums(self._problem, devices)
+        return self.sums(self.problem, devices)
 
 
 def measure(problem: PlanningProblem) -> PlanEvaluator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ _Array = np.ndarray
 
 
 class Peaks:
-    """The peaks of an assignment, which are updated when groups move; every group has a device from the beginning."""
+    """The peaks of an assignment of all groups. Moving a group updates them."""
 
     def __init__(self, problem: PlanningProblem, devices: Sequence[int]) -> None:
         self.problem = problem
@@ -56,7 +57,7 @@ class Peaks:
             self.live[device, made : max(until, made) + 1] += size
 
     def has_room(self, group: int, device: int) -> bool:
-        """Return whether a device could run an additional group and hold its permanent memory."""
+        """Return whether another device can run a group and has room for its permanent memory."""
         fits = self.held[device] + self.problem.held[group] <= self._capacities[device]
         if self.problem.apart and any(self.of_group[rival] == device for rival in self.problem.rivals[group]):
             return False
@@ -117,14 +118,11 @@ def least_peak(problem: PlanningProblem) -> float:
     return max([*alone, *problem.held, shared_peak(len(problem.devices), pieces, rows)], default=0.0)
 
 
-class MemoryPiece:
+class MemoryPiece(NamedTuple):
     """A piece of memory with a size, which is on one of the devices `homes`."""
 
-    __slots__ = ("homes", "size")
-
-    def __init__(self, size: float, homes: frozenset[int]) -> None:
-        self.size = size
-        self.homes = homes
+    size: float
+    homes: frozenset[int]
 
 
 def tensor_homes(problem: PlanningProblem, task: int, readers: Sequence[int]) -> frozenset[int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -51,9 +51,7 @@ class PlanResult(NamedTuple):
     @property
     def gap(self) -> float:
         """Largest possible improvement of the plan, as a share of its value."""
-        if self.plan is None or not self.plan.value:
-            return 0.0
-        return max(0.0, 1 - self.bound.value / self.plan.value)
+        return 0.0 if self.plan is None else self.bound.gap(self.plan.value)
 
     @property
     def is_optimal(self) -> bool:
@@ -84,14 +82,12 @@ class Effort:
 
     @property
     def needs_no_process(self) -> bool:
-        """Whether lanes run here, one after another; lanes with a deadline need a process that can be stopped."""
+        """Whether lanes run in this process, one after another. Lanes with a deadline need a process that can be stopped."""
         return self.open is None and self.jobs == 1 and self.evaluations is not None
 
 
-class SearchLane(NamedTuple):
-    """A lane: methods that run one after another, each with its share of the remaining budget."""
-
-    methods: tuple[tuple[str, float], ...]
+SearchLane = tuple[tuple[str, float], ...]
+"""A lane: names of methods that run one after another, each with its share of the remaining budget."""
 
 
 METHODS: dict[str, Method] = {
@@ -115,33 +111,33 @@ FEW_TASKS = 1000
 """Maximum number of tasks for which moves of single groups get most of the time."""
 _FEW_SHARES, _MANY_SHARES = (0.5, 0.15), (0.9, 0.9)
 MANY_TASKS = 200_000
-"""Maximum number of tasks for other processes; sending a larger problem takes as long as a search, and as much memory again."""
+"""Maximum number of tasks for other processes: sending a larger problem takes as long as a search, and doubles its memory."""
 
 
 def lanes(problem: PlanningProblem) -> tuple[SearchLane, ...]:
     """Return the search lanes for a problem, which can run in parallel."""
     if problem.objective is Objective.PEAK or (problem.objective is Objective.LOAD and problem.apart):
-        return SearchLane((("anneal", 1.0),)), SearchLane((("exact", _EXACT_SHARE), ("anneal", 1.0)))
+        return (("anneal", 1.0),), (("exact", _EXACT_SHARE), ("anneal", 1.0))
     if problem.objective is Objective.LOAD:
         return (
-            SearchLane((("cut", _ORDERS_SHARE), ("anneal", 1.0))),
-            SearchLane((("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0))),
+            (("cut", _ORDERS_SHARE), ("anneal", 1.0)),
+            (("closed-sets", _SETS_SHARE), ("exact", _EXACT_SHARE), ("anneal", 1.0)),
         )
     if problem.objective is Objective.CALLS:
-        return SearchLane((("calls", 1.0),)), SearchLane((("calls", 1.0),))
+        return (("calls", 1.0),), (("calls", 1.0),)
     if _is_scheduling(problem):
-        return SearchLane((("anneal-ranks", 1.0),)), SearchLane((("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0)))
-    # a move costs a simulation, and a pass over all tasks not much more
+        return (("anneal-ranks", 1.0),), (("exact-schedule", _EXACT_SHARE), ("anneal-ranks", 1.0))
+    # a move costs one simulation, and a pass over all tasks costs not much more
     first, second = _FEW_SHARES if len(problem.tasks) <= FEW_TASKS else _MANY_SHARES
     return (
-        SearchLane((("dispatch", first), ("move", 1.0))),
-        SearchLane((("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0))),
+        (("dispatch", first), ("move", 1.0)),
+        (("dispatch", second), ("exact", _EXACT_SHARE), ("move", 1.0)),
     )
 
 
 def find_methods(problem: PlanningProblem) -> tuple[str, ...]:
     """Return the names of the methods that fit a problem."""
-    return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane.methods)]))
+    return tuple(dict.fromkeys([*find_quick_methods(problem), *(name for lane in lanes(problem) for name, _ in lane)]))
 
 
 def check_method(name: str, problem: PlanningProblem | None = None) -> None:
@@ -162,7 +158,9 @@ def check_method(name: str, problem: PlanningProblem | None = None) -> None:
 
 
 def _is_scheduling(problem: PlanningProblem) -> bool:
-    """Return whether only an order is sought: devices are alike, no tensors or memory count, and each task is a group."""
+    """Return whether only an order of tasks is sought: devices are alike, nothing takes memory or is moved, and groups are
+    tasks.
+    """
     if problem.layout is not None or problem.apart:
         return False
     is_free = all(not task.makes and not task.holds for task in problem.tasks)
@@ -184,7 +182,8 @@ def plan_problem(
     tell: Callable[[PlanResult], None] = lambda planned: None,
     start: Plan | None = None,
 ) -> PlanResult:
-    """Return the best plan found within the effort, no worse than `start`; `tell` is called with each better one.
+    """Return the best plan found within the effort, no worse than `start`. The search calls `tell` with each better plan or
+    bound.
 
     Raise the errors of `PlanningProblem.check` and `check_method`.
     """
@@ -228,7 +227,7 @@ class _Incumbent:
     def take(self, plan: Plan, method: str) -> None:
         if not are_apart(self._problem, plan.devices):
             return
-        # of equal plans, the same one is kept whichever lane is faster
+        # of equal plans, the same one is kept, no matter which lane is faster
         if self.plan is None or (plan.value, plan.devices) < (self.plan.value, self.plan.devices):
             self.plan, self._method, self._seconds = plan, method, time.monotonic() - self._began
             self._tell(self.planned)
@@ -257,7 +256,7 @@ class LaneNews(NamedTuple):
 
 def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, search: Search) -> None:
     is_large = len(problem.tasks) > MANY_TASKS
-    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (SearchLane(((effort.method, 1.0),)),)
+    stages = lanes(problem)[: 1 if is_large else None] if effort.method == AUTO else (((effort.method, 1.0),),)
     # a lane does not depend on the number of processes, so that with counted work one seed gives one plan
     waiting = [
         (stage, replace(search, seed=effort.seed * len(stages) + number, start=best.plan, target=best.bound.value))
@@ -265,7 +264,7 @@ def _run_lanes(problem: PlanningProblem, effort: Effort, best: _Incumbent, searc
     ]
     if is_large or effort.needs_no_process:
         for stage, own in waiting:
-            for told in run_stage(problem, stage.methods, own):
+            for told in run_stage(problem, stage, own):
                 best.hear(told)
         return
     news: SimpleQueue[_Said] = SimpleQueue()
@@ -312,7 +311,7 @@ class LaneTask(NamedTuple):
         """Run the methods of the lane, each starting from the best plan so far, and yield their messages."""
         # the clocks of two processes may differ
         deadline = math.inf if self.seconds is None else time.monotonic() + self.seconds
-        return run_stage(self.problem, self.lane.methods, replace(self.search, deadline=deadline))
+        return run_stage(self.problem, self.lane, replace(self.search, deadline=deadline))
 
 
 class _LaneEnd(NamedTuple):
@@ -329,16 +328,16 @@ def _listen(lane: Process, task: LaneTask, news: SimpleQueue[_Said]) -> None:
         while (said := lane.answer()) is not DONE:
             news.put(said)
         news.put(_LaneEnd(lane))
-    except UnavailableError as error:  # no process for lanes is available any more
+    except UnavailableError as error:  # no more process can be started
         news.put(error)
     except Exception:  # the process has ended or was stopped, and the search must learn of it
         news.put(_LaneEnd(lane))
 
 
-def run_stage(problem: PlanningProblem, methods: Sequence[tuple[str, float]], search: Search) -> Iterator[LaneNews]:
+def run_stage(problem: PlanningProblem, lane: SearchLane, search: Search) -> Iterator[LaneNews]:
     """Run methods one after another, each starting from the best plan so far, and yield their messages."""
     best = search.start
-    for name, share in methods:
+    for name, share in lane:
         part = search.share(share)
         part.start = best
         spent = part.evaluations_left

@@ -1,7 +1,6 @@
-"""Planning problem, as values: tasks that move in groups, devices, and the objective.
+"""A planning problem as values: tasks that move in groups, devices, and the objective.
 
-Times and sizes are in seconds and bytes for graphs, and in other units for published problems.  Nothing here depends on the
-units.
+For graphs, times are in seconds and sizes in bytes. Published problems have other units; nothing here depends on the units.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ class ProblemTask(NamedTuple):
     - `makes`: the size of its output, which is moved to each other device that reads it.
     - `launches`, `cores`: with a layout, the host's seconds before the task and the number of cores it requests, by device
       kind.
-    - `path`, `work`: for a task that stands for several, which may take less than their sum, the times that bounds may rely on.
+    - `path`, `work`: for a task that stands for several nodes, the time from its start to its end, and the busy time of a slot.
+      Bounds use these, because nodes that overlap take less than the sum of their times.
     - `sends`: the part of `makes` that is certainly moved to another device that reads it (None: all; UNSURE: maybe nothing).
     - `is_divided`: whether other tasks may run between its parts.
     """
@@ -93,16 +93,15 @@ class ProblemDevice(NamedTuple):
 
 
 UNSURE = -1.0
-"""Marks an unknown size; it is less than 0, since even an empty transfer takes the delay of a link."""
+"""Marks an unknown size. It is less than 0, because even an empty transfer takes the delay of a link."""
 
 
 class ProblemTensor(NamedTuple):
-    """A tensor that a task makes at a moment; `reads` has its readers, by task number, and their moments.
+    """A tensor that a task makes at the moment `made`; `reads` has its readers, by task number, with their moments.
 
-    It occupies its task's device until its last reader there has run.  From the same moment on, it occupies each other device
-    with readers until the last of them has run.
-    If `is_kept` is set, it is part of its task's `holds`, and only copies count in addition.  If `only_on` names devices, it
-    exists only if its task is on one of them.
+    It occupies its task's device until the last reader on that device has run. From `made` on, it also occupies each other
+    device with readers until the last of them has run. If `is_kept` is set, it is part of its task's `holds`, and only copies
+    count in addition. If `only_on` names devices, it exists only if its task is on one of them.
     """
 
     size: float
@@ -232,16 +231,12 @@ class PlanningProblem:
 
     @cached_property
     def rivals(self) -> tuple[tuple[int, ...], ...]:
-        """Groups that may not share a device with each group."""
+        """For each group, the groups that may not share its device."""
         found: list[set[int]] = [set() for _ in self.groups]
         for row in self.apart:
             for group in row:
                 found[group].update(row)
         return tuple(tuple(sorted(others - {group})) for group, others in enumerate(found))
-
-    def are_apart_on(self, of_group: Sequence[int]) -> bool:
-        """Return whether groups that must be apart are on different devices."""
-        return all(len({of_group[group] for group in row}) == len(row) for row in self.apart)
 
     def way(self, source: int, target: int) -> DeviceLink:
         """Return the link from one device to another."""
@@ -300,7 +295,7 @@ class PlanningProblem:
                 raise UsageError(f"{named}: got a tensor of size {tensor.size:g}, expected 0 or more, from an existing task")
 
     def _without_device(self, row: Sequence[int]) -> bool:
-        """Return whether groups cannot have a device each, by a bipartite matching with augmenting paths."""
+        """Return whether it is impossible to give each group its own device, by a bipartite matching with augmenting paths."""
         group_on: dict[int, int] = {}
 
         def takes_one(group: int, tried: set[int]) -> bool:
@@ -341,8 +336,8 @@ def _named(names: Iterable[str]) -> str:
 class Plan(NamedTuple):
     """A plan: the device of each task, by number, and the objective's value.
 
-    `starts` are the start times of tasks for a makespan.  `calls` are the numbers of the tasks' calls on their devices for the
-    objective CALLS.
+    For a makespan, `starts` are the start times of tasks. For the objective CALLS, `calls` has for each task the number of its
+    call on its device.
     """
 
     value: float
@@ -361,7 +356,7 @@ def find_overfull_devices(problem: PlanningProblem, devices: Sequence[int]) -> l
 
 def are_apart(problem: PlanningProblem, devices: Sequence[int]) -> bool:
     """Return whether groups that must be apart are on different devices."""
-    return not problem.apart or problem.are_apart_on([devices[members[0]] for members in problem.groups])
+    return all(len({devices[problem.groups[group][0]] for group in row}) == len(row) for row in problem.apart)
 
 
 def can_run_all(problem: PlanningProblem, devices: Sequence[int]) -> bool:

@@ -40,7 +40,7 @@ class PrioritySchedules:
         self._waiting = [len(sources) for sources in problem.inputs]
 
     def starts(self, order: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return the start of each task, and the last ends of tasks, at most one per device.
+        """Return the start of each task, and the last end times of tasks, at most one per device.
 
         `order` has all tasks; the one with the highest rank comes first.
         """
@@ -103,7 +103,7 @@ class SimulatedSchedule:
         return Plan(timeline.seconds, tuple(devices), tuple(timeline.starts[number] for number in numbers))
 
     def _plan(self, devices: Sequence[int]) -> tuple[SimulatedPlan, list[int]]:
-        """Return the compiled simulation of an assignment, and the number in it of each of the problem's tasks."""
+        """Return the compiled simulation of an assignment, and each task's number in the simulation."""
         problem, layout, kinds = self.problem, self.problem.layout, self._kinds
         assert layout is not None
         work: list[SimulatedTask | LinkTransfer] = []

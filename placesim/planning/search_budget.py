@@ -74,9 +74,9 @@ class Search:
         return Search(self.random.randrange(1 << 30), deadline, left, self.target, self.start)
 
     def is_met(self, value: float) -> bool:
-        """Return whether a value equals the bound, except for rounding: sums in another order differ in their last bits."""
+        """Return whether a value equals the bound, except for rounding errors, which depend on the order of summation."""
         return value <= self.target * (1 + 1e-9)
 
 
 Method = Callable[[PlanningProblem, Search], Iterator[Plan]]
-"""A planning method, which yields plans, each better than the last, until it or the search ends."""
+"""A planning method. It yields plans, each better than the previous one, until it has no better one or the search ends."""

@@ -17,7 +17,10 @@ from placesim.runtime.cluster.connection_settings import Connection
 
 @contextmanager
 def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
-    """Yield the effort with processes on the connection.  Raise the errors of `open_cluster`."""
+    """Yield the effort with a function that opens processes: on the connection's cluster, else on this machine.
+
+    Raise the errors of `open_cluster`.
+    """
     if connection.scheduler is None and effort.needs_no_process:
         yield effort
     elif connection.scheduler is None:
@@ -35,14 +38,14 @@ def spread(effort: Effort, connection: Connection) -> Iterator[Effort]:
 
 
 class SpareProcesses:
-    """Pool of processes started by `start`; one that has finished its answers is reused by the next `open`."""
+    """Pool of processes that `start` starts. The next `open` reuses a process that has finished its answers."""
 
     def __init__(self, start: Callable[[], Process]) -> None:
         self._start = start
         self._spare: list[Process] = []
 
     def open(self) -> Process:
-        """Return a process.  Raise the errors of starting one."""
+        """Return a process. Raise an error if it cannot be started."""
         return _ProcessLoan(self._spare.pop() if self._spare else self._start(), self._spare.append)
 
     def close(self) -> None:
@@ -72,7 +75,7 @@ class _ProcessLoan:
 
     def close(self) -> None:
         if self._is_given_back:
-            return  # another user may have it by now
+            return  # another user may have the process by now
         if self._is_idle:
             self._is_given_back = True
             self._give_back(self._process)

@@ -1,7 +1,7 @@
 """Time windows: the earliest start of each task on each device, and the least time after it, valid for every plan.
 
-Each input comes from the device from which it arrives first.  Nothing waits for a device, a link or the choices for other
-tasks.
+Each input comes from the device from which it arrives first. No task waits for a device or a link, and the choices for other
+tasks do not matter.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Windows:
     - `begins`: the earliest start.
     - `paths`: the duration of the task.
     - `after`: the remaining time after the task.
-    - `launches`: the launch on the host before the task, which is included in the start.
+    - `launches`: the time to launch the task on the host, which is over at its start.
     """
 
     def __init__(self, problem: PlanningProblem) -> None:
@@ -79,7 +79,7 @@ class Windows:
                     moved = arrived[source]
                 else:
                     moved = arrived[source] = (ends[:, None] + self._moved(source)).min(axis=0)
-                # inputs from other devices arrive before the launch; for inputs of its own, a stream keeps the order
+                # inputs from other devices must arrive before the launch; a stream keeps the order of its own tasks
                 np.maximum(there, np.minimum(ends, moved + self.launches[task]), out=there)
                 np.maximum(may_launch, np.minimum(launched[source], moved), out=may_launch)
             may_launch += self.launches[task]

@@ -20,7 +20,7 @@ def work(questions: IO[bytes], answer: Callable[[Any], None]) -> None:
                 answer(news)
         except (EOFError, BrokenPipeError):
             return
-        except Exception as error:  # the other process must learn of any error
+        except Exception as error:  # the process that asks must learn of any error
             answer(error)
         answer(DONE)
 

@@ -10,16 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from placesim.core.errors import PlacesimError, shown_type
 from placesim.core.escaping import escape_json
-from placesim.machine.inventory import Device
 from placesim.runtime.sessions.results import Result
 
 if TYPE_CHECKING:
     import numpy as np
-
-
-def device_document(device: Device) -> dict[str, Any]:
-    """Return a device's row."""
-    return device.attributes
 
 
 def result_document(result: Result) -> dict[str, Any]:
@@ -44,16 +38,12 @@ def plain_value(array: np.ndarray[Any, Any]) -> Any:
         return _mapped(array.tolist(), lambda number: [_finite(number.real), _finite(number.imag)])
     if kind == "O":
         return _mapped(array.tolist(), _plain_object)
-    # bfloat16 and its kin, and the integers of less than a byte, are numpy types of kind V
-    if kind != "f" and not _has_fractions(array):
+    # ml_dtypes' types, such as bfloat16 and int4, are numpy types of kind V
+    if kind != "f" and array.dtype.name.startswith(("int", "uint")):
         return array.astype("i8").tolist()
     numbers = array.astype("f8")
-    # nearly always all are finite, and each need not be looked at
+    # nearly always all numbers are finite, so that none needs a conversion
     return numbers.tolist() if (abs(numbers) < math.inf).all() else _mapped(numbers.tolist(), _finite)
-
-
-def _has_fractions(array: np.ndarray[Any, Any]) -> bool:
-    return not array.dtype.name.startswith(("int", "uint"))
 
 
 def _mapped(value: Any, convert: Any) -> Any:

@@ -9,7 +9,7 @@ from placesim.core.styled_text import StyledText, join_texts
 from placesim.inspection.explaining.inquiry import ExplainedError, ExplainedNode, inquire, select_nodes
 from placesim.inspection.snapshot import PlacedNode, ReportedError, Snapshot
 from placesim.report.document import json_text
-from placesim.report.readings import Reading, counted, to_plain
+from placesim.report.readings import Reading, counted, plain_document
 from placesim.report.text.explanation import (
     explained_document,
     format_brief,
@@ -54,7 +54,7 @@ class ExplainReport(Reading):
 
     @property
     def error(self) -> ExplainedError | ReportedError | None:
-        """The explained placement error; for a written report, only the error."""
+        """The explained placement error. For a written report, the error without an explanation."""
         return self._error if self._is_live else self._failure
 
     def __repr__(self) -> str:
@@ -103,8 +103,7 @@ class ExplainReport(Reading):
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values: `nodes`, the `groups` of these nodes, and the `error`."""
-        found: dict[str, Any] = to_plain(self.pieces())
-        return found
+        return plain_document(self.pieces())
 
 
 def explain_snapshot(snapshot: Snapshot, patterns: Sequence[str], edits: int) -> ExplainReport:

@@ -9,7 +9,7 @@ from placesim.inspection.checking.findings import Finding
 from placesim.inspection.checking.rules import RuleUse
 from placesim.inspection.difference import Difference
 from placesim.inspection.picturing.picture import Picture
-from placesim.report.readings import Reading, counted, to_plain
+from placesim.report.readings import Reading, counted, plain_document
 from placesim.report.text.difference import difference_document, format_difference
 from placesim.report.text.findings import findings_document, format_findings, format_github
 from placesim.report.text.sarif import sarif_document
@@ -44,13 +44,11 @@ class CheckReport(Reading):
 
     def sarif(self) -> dict[str, Any]:
         """Return a log in SARIF 2.1.0, which code scanning tools read."""
-        found: dict[str, Any] = to_plain(sarif_document(self.findings, self._help, self._version))
-        return found
+        return plain_document(sarif_document(self.findings, self._help, self._version))
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object with `findings`, as plain values."""
-        found: dict[str, Any] = to_plain(findings_document(self.findings))
-        return found
+        return plain_document(findings_document(self.findings))
 
 
 class DiffReport(Reading):
@@ -79,8 +77,7 @@ class DiffReport(Reading):
 
     def document(self) -> dict[str, Any]:
         """Return the JSON object as plain values."""
-        found: dict[str, Any] = to_plain(difference_document(self.difference))
-        return found
+        return plain_document(difference_document(self.difference))
 
     def page(self) -> str | None:
         """Return the page with the steps of both placements, or None unless `diff` was called with a page."""
@@ -88,7 +85,7 @@ class DiffReport(Reading):
 
 
 class ShowReport(Reading):
-    """A placement to look at; a notebook shows its page."""
+    """A placement as a picture; a notebook shows its page."""
 
     def __init__(self, picture: Picture, depth: int | None = None) -> None:
         self.picture = picture
@@ -109,8 +106,7 @@ class ShowReport(Reading):
         """Return the JSON object as plain values: `scopes` by device, `transfers` and `memory`."""
         from placesim.report.text.scopes import scopes_document
 
-        found: dict[str, Any] = to_plain(scopes_document(self.picture, self.depth))
-        return found
+        return plain_document(scopes_document(self.picture, self.depth))
 
     def dot(self) -> str:
         """Return the picture for Graphviz."""

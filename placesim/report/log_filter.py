@@ -10,13 +10,13 @@ from placesim.report.report import Report
 
 
 def filter_log(report: Report, patterns: tuple[str, ...]) -> Report:
-    """Return a report that logs only nodes matching a pattern; without patterns, all nodes."""
-    return replace(report, shows_node=matcher(patterns, report.handles)) if patterns else report
+    """Return a report that logs only nodes matching a pattern."""
+    return replace(report, shows_node=matcher(patterns, report.handles))
 
 
 def find_unmatched_patterns(report: Report, patterns: tuple[str, ...]) -> Iterator[str]:
     """Return the patterns that match no placed node; none if nothing was placed."""
-    if not patterns or not report.placed:
+    if not report.placed:
         return iter(())
     names = [node.name for placement in report.placed for node in placement.graph.nodes]
     if any(placement.graph.functions for placement in report.placed):

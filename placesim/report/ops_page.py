@@ -13,18 +13,18 @@ from placesim.ops.registry import Registry
 from placesim.report.text.ops import fact_lines
 
 _INTRODUCTION = """
-The {count} ops of TensorFlow {release}, by name.  For {placeable} TensorFlow has a kernel, so that they can be placed; placesim
-executes {executed} with numpy.  `placesim ops` tells the same, of one op or of those that answer a question.
+The {count} ops of TensorFlow {release}, by name.  TensorFlow has a kernel for {placeable} of them, so that they can be placed;
+placesim executes {executed} with numpy.  `placesim ops NAME` prints the same facts about one op.
 
-Under an op's name stand its inputs and its outputs, each with an element type or with the attr that holds its type (`N * T`: as
-many tensors as the attr `N` says; `Ref(T)`: a reference to a variable).  Then, a line each:
+Under an op's name are its inputs and its outputs, each with an element type or with the attr that holds its type (`N * T`: as
+many tensors as the attr `N` says; `Ref(T)`: a reference to a variable).  The lines below them are:
 
 - `flags`: `stateful` ops are neither merged nor folded; `uninitialized_input` ops take a variable that has no value yet
-- `deprecated`: the version of GraphDef from which on no graph may contain the op, and what TensorFlow says to use
-- `attr`: its type, or the allowed values in braces; `>=` the least value, of a list the least length; `=` the default.  An attr
-  without a default must be given, unless it follows from the inputs
-- `kernel`: a device type, the values of attrs that the kernel takes, `host` for the arguments that it keeps in host memory,
-  and the priority and the label where it has them.  `DEFAULT` serves every device type that has no such kernel of its own
+- `deprecated`: the GraphDef version from which on no graph may contain the op, and TensorFlow's advice on what to use instead
+- `attr`: its type, or the allowed values in braces; `>=` the minimum of a number or of a list's length; `=` the default.  An
+  attr without a default must be given, unless it follows from the inputs
+- `kernel`: a device type, the values of attrs that the kernel takes, `host` for the arguments that it keeps in host memory, and
+  its priority and label, if it has them.  `DEFAULT` serves every device type that has no kernel of its own
 - `numpy`: the family of the numpy kernel, and its file in `placesim/ops/kernels/`
 """
 

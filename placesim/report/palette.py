@@ -1,4 +1,4 @@
-"""The colours of pictures, pages and the terminal, and a pattern for each device's colour, so that colour is not the only sign.
+"""The colours of pictures, pages and the terminal. Each device also has a pattern, so that its colour is not the only sign.
 
 Device colours are Okabe and Ito's (jfly.uni-koeln.de/color), which people with colour blindness can tell apart; the first
 device is grey.
@@ -6,7 +6,6 @@ device is grey.
 
 from __future__ import annotations
 
-import json
 from typing import NamedTuple
 
 
@@ -76,19 +75,15 @@ def terminal_colour(device: int) -> str:
     return (GREY, *HUES)[device % (len(HUES) + 1)].terminal
 
 
-def text_colour(colour: str) -> str:
-    """Return black or white, whichever is easier to read on a colour."""
-    return "#FFFFFF" if _is_dark(colour, 140) else "#000000"
+def text_colour(colour: str, darkest: int = 140) -> str:
+    """Return the colour of text on a colour: black if the colour's luma (ITU-R BT.601) is at least `darkest`, else white."""
+    red, green, blue = _parts(colour)
+    return "#FFFFFF" if 0.299 * red + 0.587 * green + 0.114 * blue < darkest else "#000000"
 
 
 def pattern_colour(colour: str) -> str:
-    """Return black or white, whichever contrasts more with the colour."""
-    return "#FFFFFF" if _is_dark(colour, 150) else "#000000"
-
-
-def _is_dark(colour: str, limit: int) -> bool:
-    red, green, blue = _parts(colour)
-    return 0.299 * red + 0.587 * green + 0.114 * blue < limit  # ITU-R BT.601's luma
+    """Return the colour of a pattern on a colour."""
+    return text_colour(colour, 150)
 
 
 def mix_colours(colour: str, other: str, share: float) -> str:
@@ -101,16 +96,3 @@ def mix_colours(colour: str, other: str, share: float) -> str:
 def _parts(colour: str) -> tuple[int, int, int]:
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return red, green, blue
-
-
-def page_styles() -> str:
-    """Return the page's colours as CSS variables."""
-    light, dark = (" ".join(f"--{name}: {codes[is_dark]};" for name, codes in PAGE.items()) for is_dark in (False, True))
-    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in HOLDERS.items())
-    return f":root {{ {light} {held} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
-
-
-def page_script() -> str:
-    """Return the colours and patterns of devices as constants for a page's scripts."""
-    constants = {"PALETTE": [hue.code for hue in HUES], "GREY": GREY.code, "PATTERNS": PATTERNS}
-    return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in constants.items())

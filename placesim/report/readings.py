@@ -43,13 +43,17 @@ class Reading:
         return f'<iframe srcdoc="{escape(page)}" style="width: 100%; height: {PAGE_HEIGHT}px; border: 0"></iframe>'
 
 
-def to_plain(value: Any) -> Any:
+def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a document to plain values, as `json.loads` would return them: no iterators or styled texts."""
+    return {key: _plain(value) for key, value in document.items()}
+
+
+def _plain(value: Any) -> Any:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Mapping):
-        return {key: to_plain(inner) for key, inner in value.items()}
-    return [to_plain(inner) for inner in value] if isinstance(value, Iterator | list | tuple) else value
+        return plain_document(value)
+    return [_plain(inner) for inner in value] if isinstance(value, Iterator | list | tuple) else value
 
 
 def counted(count: int, noun: str) -> str:

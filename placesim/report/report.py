@@ -11,7 +11,7 @@ from placesim.core.releases import CURRENT
 from placesim.core.styled_text import StyledText
 from placesim.placement.function_bodies import logged_nodes
 from placesim.placement.placer import Placement
-from placesim.report.document import device_document, error_document, result_document
+from placesim.report.document import error_document, result_document
 from placesim.report.readings import Reading, counted
 from placesim.report.results import format_results
 from placesim.report.text.complaint import format_outcome_error
@@ -112,7 +112,7 @@ class Report(Reading, Outcome):
 
     @cached_property
     def placements(self) -> tuple[PlacementRow, ...]:
-        """The shown nodes in log order: those of the graph, then those of called bodies."""
+        """The shown nodes in log order: first the graph's nodes, then the nodes of called function bodies."""
         shows = self.shows_node
         rows = (row for placement in self.placed_graphs for row in _placement_rows(placement))
         if shows is None:
@@ -131,7 +131,7 @@ class Report(Reading, Outcome):
     def document_head(self) -> dict[str, Iterator[Any]]:
         """Return the JSON object's lists before the results, with rows generated one by one."""
         return {
-            "devices": map(device_document, self.devices),
+            "devices": (device.attributes for device in self.devices),
             "mapping": iter(self.mapping),
             "placements": (row.document() for row in self.placements),
             "transfers": (row._asdict() for row in self.transfers),

@@ -11,8 +11,8 @@ from placesim.runtime.sessions.results import Result, Results
 def format_results(results: Results, classic: bool = False) -> str:
     """Return the values as Python's `print` shows them, step by step.
 
-    If a step fetched one tensor, it has no name; several tensors have their names above them. `classic` uses numpy 1.13's
-    format.
+    If a step fetched one tensor, only its value is printed; several tensors have their names above them. `classic` uses numpy
+    1.13's format.
     """
     by_step: dict[int, list[Result]] = {}
     for row in results:

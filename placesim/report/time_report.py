@@ -71,7 +71,7 @@ class TimeReport(Reading):
 
     @property
     def bounds(self) -> tuple[StepBound, ...]:
-        """Lower bounds that the step time has in any order of nodes."""
+        """Lower bounds of the step time that hold for any order of nodes."""
         return self.study.bounds
 
     @property
@@ -96,7 +96,7 @@ class TimeReport(Reading):
 
     @property
     def critical_path(self) -> tuple[PathPart, ...]:
-        """The nodes and transfers that make up the step time, without a gap."""
+        """The nodes and transfers that follow each other without a gap and make up the step time."""
         return self.study.critical_path
 
     @property

@@ -1,8 +1,8 @@
 """Chrome's trace event format of a trace, with the names that TensorFlow's `timeline.Timeline` uses.
 
-Source: Google's "Trace Event Format", and the output of TensorFlow 2.21's timeline. It has complete events of the category
-`Op`, named after the op, with `args` `name`, `op`, `input0` and so on. Flow events have the category `DataFlow`; counters have
-the category `Memory` in the process `Allocators`. Perfetto and chrome://tracing read this format.
+Source: Google's "Trace Event Format", and the output of TensorFlow 2.21's timeline. An executed node is a complete event of the
+category `Op`, named after its op, with `args` `name`, `op`, `input0` and so on. Flow events have the category `DataFlow`;
+counters have the category `Memory` in the process `Allocators`. Perfetto and chrome://tracing read this format.
 """
 
 from __future__ import annotations

@@ -163,7 +163,12 @@ def test_a_bad_feed(feed: str, shell: Shell) -> None:
 OPTIONS = {
     ("run",): "UsageError: Missing argument 'GRAPH'.",
     ("rum", "g.yaml"): "UsageError: no such command: got 'rum', expected one of run, place, devices",
-    ("run", "g.yaml", "--gpux", "1"): "UsageError: No such option",
+    (
+        "run",
+        "g.yaml",
+        "--gpux",
+        "1",
+    ): "UsageError: no such option: got --gpux, expected an option of `placesim run`; did you mean",
     ("run", "g.yaml", "--gpu", "many"): "UsageError: Invalid value for '--gpu'",
     ("run", "g.yaml", "--gpu", "-1"): "UsageError: gpu out of range: got -1, expected an integer from 0 to 4096",
     ("run", "g.yaml", "--cpu", "99999"): "UsageError: cpu out of range: got 99999, expected an integer from 0 to 4096",
@@ -197,6 +202,14 @@ def test_a_bad_command_line(arguments: tuple[str, ...], shell: Shell) -> None:
     assert OPTIONS[arguments] in ended.complaint.splitlines()[0]
     assert "Traceback" not in ended.complaint
     assert ended.output == ""
+
+
+def test_only_similar_options_and_files_are_suggested(shell: Shell) -> None:
+    shell.write("g.yaml", MATMUL)
+    shell.write("logging.yaml", MATMUL)
+    assert shell("run", "g.yaml", "--output", "x").complaint.splitlines()[0].endswith("expected an option of `placesim run`")
+    assert "did you mean" not in shell("check", "logging.yaml", "--policy", "nothing.yaml").complaint
+    assert "did you mean 'logging.yaml'?" in shell("run", "loging.yml").complaint
 
 
 def test_a_missing_list_of_graphs(shell: Shell) -> None:

@@ -18,7 +18,7 @@ from placesim.cli.commands.plan import _BestPlanLine
 from placesim.formats.sources.loading import load
 from placesim.machine.options import make_options
 from placesim.planning.bounds import Bound
-from placesim.planning.graphs.plan_comparison import PLANNED
+from placesim.planning.graphs.plan_comparison import PLANNED, PlanMeasure
 from placesim.planning.methods.exact import has_solver
 from placesim.planning.portfolio import Effort, PlanResult
 from placesim.planning.problem import Plan
@@ -336,7 +336,7 @@ def test_the_line_of_progress_has_the_terminal_s_width_and_goes(monkeypatch: pyt
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "30")
     plan = Plan(0.02, (0,))
-    with _BestPlanLine(60.0, is_bytes=False) as best:
+    with _BestPlanLine(60.0, PlanMeasure.LATENCY) as best:
         best.show(PlanResult(plan, Bound(0.01, "why"), "move", 1.0))
     *lines, last = terminal.getvalue().split("\r\x1b[K")[1:]
     assert {len(line) for line in lines} == {29}

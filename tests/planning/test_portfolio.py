@@ -235,7 +235,7 @@ def test_a_process_is_left_to_the_next_only_where_it_has_answered_to_the_end() -
 
 
 def lane_names(problem: PlanningProblem) -> list[list[str]]:
-    return [[name for name, _ in lane.methods] for lane in lanes(problem)]
+    return [[name for name, _ in lane] for lane in lanes(problem)]
 
 
 def test_lanes_fit_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,13 +265,13 @@ def test_lanes_fit_the_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lane_names(replace(alike, layout=layout))[0] == ["dispatch", "move"]
     assert find_quick_methods(replace(alike, layout=layout)) == ("list",)
     monkeypatch.setattr("placesim.planning.portfolio.FEW_TASKS", 5)
-    few = [share for lane in lanes(makespan) for name, share in lane.methods if name == "dispatch"]
+    few = [share for lane in lanes(makespan) for name, share in lane if name == "dispatch"]
     monkeypatch.setattr("placesim.planning.portfolio.FEW_TASKS", 4)
-    many = [share for lane in lanes(makespan) for name, share in lane.methods if name == "dispatch"]
+    many = [share for lane in lanes(makespan) for name, share in lane if name == "dispatch"]
     assert (few, many) == ([0.5, 0.15], [0.9, 0.9])
     assert find_quick_methods(replace(makespan, layout=layout)) == ()
     assert find_quick_methods(makespan) == ("list",)
-    assert all(lane.methods[-1][1] == 1.0 for problem in (load, alike, makespan) for lane in lanes(problem))
+    assert all(lane[-1][1] == 1.0 for problem in (load, alike, makespan) for lane in lanes(problem))
 
 
 def test_a_method_without_its_solver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,7 +449,7 @@ def test_lanes_run_in_as_many_processes_as_are_asked_for() -> None:
     timed = Told()
     plan_problem(problem, Effort(seconds=5000.0, jobs=1, method="anneal", open=lambda: timed))
     ((lane, seconds),) = ((task.lane, task.seconds) for task in timed.tasks)
-    assert lane.methods == (("anneal", 1.0),)
+    assert lane == (("anneal", 1.0),)
     assert seconds is not None
     assert 0 < seconds <= 5000
 

@@ -20,6 +20,7 @@ from placesim.planning.problem import (
     ProblemDevice,
     ProblemTask,
     ProblemTensor,
+    are_apart,
 )
 from placesim.planning.schedules import FirstComeSchedule, PrioritySchedules, SimulatedSchedule, heads, tails
 
@@ -122,7 +123,7 @@ def test_what_a_problem_derives_from_its_tasks() -> None:
     assert (problem.movable, problem.homeless) == ((2,), (1,))
     assert problem.homes == (frozenset((0,)), frozenset(), frozenset((0, 1, 2)))
     assert problem.rivals == ((2,), (), (0,))
-    assert [problem.are_apart_on(of_group) for of_group in ((0, 0, 1), (0, 1, 0))] == [True, False]
+    assert [are_apart(problem, devices) for devices in ((0, 0, 0, 1), (0, 0, 1, 0))] == [True, False]
     assert not problem.are_devices_alike
     assert replace(problem, devices=TWO).are_devices_alike
     assert problem.way(0, 1) == DeviceLink(0.0, 1.0)

@@ -9,7 +9,7 @@ import click
 from placesim.cli.command import command
 from placesim.cli.option_types import option
 from placesim.cli.options import given, graph_options, output_option, size_options
-from placesim.cli.output_forms import Form, find_target, form_option, table_forms, write_target
+from placesim.cli.output_forms import Form, form_option, table_forms, take_target, write_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,13 +28,6 @@ def _text(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> str:
     from placesim.report.text.findings import format_findings
 
     return format_findings(_findings(checked))
-
-
-def _json(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
-    from placesim.report.document import json_text
-    from placesim.report.text.findings import findings_document
-
-    return json_text(findings_document(_findings(checked)))
 
 
 def _sarif(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Iterator[str]:
@@ -76,7 +69,7 @@ def _tables(checked: Sequence[CheckResult], uses: Sequence[RuleUse]) -> Tables:
 
 FORMS: tuple[Form[Callable[[Sequence[CheckResult], Sequence[RuleUse]], Any]], ...] = (
     Form("text", _text, (".txt",)),
-    Form("json", _json, (".json",)),
+    Form("json", _tables, (".json",)),
     Form("jsonl", _json_lines, (".jsonl",)),
     Form("sarif", _sarif, (".sarif",)),
     Form("github", _github),
@@ -110,7 +103,7 @@ EXITS = {
     completes="rules",
     multiple=True,
     metavar="RULE",
-    help="Rule to check: its name, or NAME=VALUE (repeatable).",
+    help="Rule to check: NAME, NAME=VALUE, or the YAML of a policy's rule (repeatable).",
     folder_values="own files",
     files=_report_files,
 )
@@ -119,15 +112,7 @@ EXITS = {
 @graph_options
 @form_option(FORMS, "Output format of the findings (default: text, or from the extension of --output).")
 @output_option()
-def check_command(
-    graphs: tuple[str, ...],
-    policy: str | None,
-    rules: tuple[str, ...],
-    lists_rules: bool,
-    form: str | None,
-    output: str | None,
-    **values: Any,
-) -> int:
+def check_command(graphs: tuple[str, ...], policy: str | None, rules: tuple[str, ...], lists_rules: bool, **values: Any) -> int:
     """Check placements against a policy; print violations as FILE:LINE:COL: rule: message.
 
     GRAPH is any graph that `run` reads, a report written by `--format json`, or a .jsonl file with one such report per line.
@@ -153,13 +138,13 @@ def check_command(
       placesim check graphs/*.yaml --soft-placement --output findings.xml
       placesim check model.yaml --rule max-transfers=10 --rule 'apart: [tower_0/, tower_1/]'
     """
+    from placesim.api.inspections import read_rules, rule_needs
     from placesim.cli.graph_arguments import subjects_in
     from placesim.cli.output import tell, write
     from placesim.cli.progress import show_stages
     from placesim.core.process.interrupts import InterruptGrace
     from placesim.core.process.progress import report_stage
     from placesim.inspection.checking.policy import describe_rules
-    from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     if lists_rules:
         write(describe_rules())
@@ -168,13 +153,9 @@ def check_command(
         raise click.UsageError("missing argument GRAPH: got none, expected a graph file")
     if graphs.count("-") > 1:
         raise click.UsageError("standard input used twice: got - for several graphs, expected it once")
-    target = find_target(FORMS, form, output)
-    uses = _rule_uses(policy, rules)
-    wishes = DryRunNeeds(
-        memory=DryRunNeed.NEEDED if any(use.rule.needs_memory for use in uses) else DryRunNeed.NONE,
-        time=DryRunNeed.NEEDED if any(use.rule.needs_time for use in uses) else DryRunNeed.NONE,
-    )
-    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), wishes)]
+    target = take_target(FORMS, values)
+    uses = read_rules(rules, policy)
+    subjects = [subject for graph in graphs for subject in subjects_in(graph, given(values), rule_needs(uses))]
     total = len(subjects) if len(subjects) > 1 else None
     raises = total is None and target.form not in SHOW_ERRORS
     checked: list[CheckResult] = []
@@ -195,7 +176,7 @@ def check_command(
 def _check(
     name: str, opened: Callable[[], Snapshot], uses: Sequence[RuleUse], timeout: float | None, *, raises: bool
 ) -> CheckResult:
-    """Return the findings of a graph, or its error. The error is printed, or raised if `raises`."""
+    """Return the findings of a graph, or its error. The error is printed; if `raises` is set, it is raised instead."""
     from functools import partial
 
     from placesim.cli.output import write_error
@@ -211,11 +192,3 @@ def _check(
             raise
         write_error(error)
         return CheckResult(name, error=error)
-
-
-def _rule_uses(policy: str | None, rules: tuple[str, ...]) -> tuple[RuleUse, ...]:
-    from placesim.formats.sources.loading import read_bytes
-    from placesim.inspection.checking.policy import read_policy, read_rule
-
-    uses = () if policy is None else read_policy(read_bytes(policy, "policy"), policy)
-    return (*uses, *map(read_rule, rules))

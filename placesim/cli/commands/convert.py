@@ -5,16 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import given, graph_options, in_shell
 from placesim.cli.output_forms import Form, form_option
 from placesim.core.errors import UsageError
-from placesim.studies.conversions import ENDINGS, FORMS, NODES, convert_graph, find_file_form
+from placesim.studies.conversions import (
+    ENDINGS,
+    FORMS,
+    NODES,
+    build_placed_file,
+    convert_graph,
+    find_file_form,
+    partition_files,
+)
+
+if TYPE_CHECKING:
+    from placesim.formats.sources.loading import LoadedGraph
+    from placesim.machine.options import SimulationOptions
+    from placesim.runtime.sessions.outcome import Outcome
 
 _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 
@@ -23,21 +36,13 @@ _FORMS = tuple(Form(name, convert_graph, ENDINGS[name]) for name in FORMS)
 @click.argument("graph", metavar="IN")
 @click.argument("out", metavar="[OUT]", required=False)
 @form_option(_FORMS, "Format of OUT (default: from its extension; YAML for -).")
-@option(
-    "--placed",
-    is_flag=True,
-    help="Write each node's assigned device instead of the requested one.",
-    folder_values="any",
-)
-@option(
-    "--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.", folder_values="any"
-)
-@option(
+@own_option("--placed", is_flag=True, help="Write each node's assigned device instead of the requested one.")
+@own_option("--raw", "nodes", flag_value="raw", help="Write YAML with the NodeDefs of the GraphDef, unabridged.")
+@own_option(
     "--scopes",
     "nodes",
     flag_value="scopes",
-    help="Write YAML with scopes and variables, although it leaves out attrs that have their default.",
-    folder_values="any",
+    help="Write YAML with scopes and variables, even if attrs that have their default value are then left out.",
 )
 @option(
     "--partitioned",
@@ -52,10 +57,10 @@ def convert_command(
 ) -> int:
     """Convert a graph between YAML, JSON and TensorFlow's GraphDef (binary or text), or write devices into an ONNX model.
 
-    IN is any graph that `run` reads.  The extension of OUT selects the format: .yaml, .json, .pb, .pbtxt, or .onnx, which
-    needs an ONNX model as IN and changes only the devices of its nodes; - is standard output.  A GraphDef holds nodes,
-    functions and versions; anything else in IN that OUT cannot hold is listed on standard error.  YAML keeps scopes,
-    variables and literals, and the source lines of a script.
+    IN is any graph that `run` reads.  The extension of OUT selects the format: .yaml, .json, .pb, .pbtxt or .onnx.  For
+    .onnx, IN must be an ONNX model, and only the devices of its nodes change.  If OUT is -, the graph is printed.  A GraphDef
+    holds nodes, functions and versions; anything else in IN that OUT cannot hold is listed on standard error.  YAML keeps
+    scopes, variables and literals, and the source lines of a script.
 
     \b
     Examples:
@@ -69,7 +74,6 @@ def convert_command(
     from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import complain, write_files
     from placesim.cli.progress import show_stages
-    from placesim.studies.simulation.simulation import SimulationStage, simulate
 
     if out is None and partitioned is None:
         raise UsageError("missing argument OUT: got none, expected an output file, or --partitioned DIR")
@@ -81,17 +85,10 @@ def convert_command(
     file = loaded.file
     written: dict[Path, Iterable[bytes]] = {}
     if placed or partitioned is not None:
-        with show_stages("placing"):
-            outcome = simulate(loaded, options, SimulationStage.PLACED if partitioned is None else SimulationStage.PARTITIONED)
-        if outcome.error is not None:
-            raise outcome.error
+        outcome = _placed(loaded, options, is_partitioned=partitioned is not None)
         if partitioned is not None:
-            from placesim.studies.conversions import partition_files
-
             written |= {Path(partitioned) / path: (data,) for path, data in partition_files(outcome, form == "pbtxt")}
         if placed:
-            from placesim.studies.conversions import build_placed_file
-
             file = build_placed_file(file, outcome, form)
     if out is None:
         write_files(written, makes_folders=True)
@@ -115,6 +112,17 @@ def convert_command(
     return 0
 
 
+def _placed(loaded: LoadedGraph, options: SimulationOptions, *, is_partitioned: bool) -> Outcome:
+    from placesim.cli.progress import show_stages
+    from placesim.studies.simulation.simulation import SimulationStage, simulate
+
+    with show_stages("placing"):
+        outcome = simulate(loaded, options, SimulationStage.PARTITIONED if is_partitioned else SimulationStage.PLACED)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome
+
+
 def _form(out: str | None, form: str | None) -> str:
     if form is not None:
         return form
@@ -129,4 +137,4 @@ def _print(content: Iterator[bytes], form: str) -> None:
     if sys.stdout.isatty() and form in ("pb", "onnx"):
         what = "a binary GraphDef" if form == "pb" else "an ONNX model"
         raise UsageError(f"cannot print {what} to a terminal: got -, expected a file, a pipe, or --format pbtxt")
-    all(map(write_result, content))  # as far as it is read
+    all(map(write_result, content))  # until the reader has gone

@@ -10,8 +10,8 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import option
-from placesim.cli.options import given, machine_options, release_option, table_format_option
+from placesim.cli.option_types import own_option
+from placesim.cli.options import given, machine_options, simulated_release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.releases import CURRENT, Release, find_release
@@ -36,20 +36,20 @@ EXITS = {
 @command("devices", exits=EXITS)
 @click.argument("graph", required=False)
 @machine_options
-@release_option
+@simulated_release_option
 @scheduler_options
 @table_format_option
-@option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.", folder_values="any")
-@option("--gpu-models", is_flag=True, help="List the known GPU models instead.", folder_values="any")
+@own_option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU instead.")
+@own_option("--gpu-models", is_flag=True, help="List the known GPU models instead.")
 def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models: bool, **values: Any) -> int:
     """List the devices of a simulated machine, one per line, CPUs first.
 
     With GRAPH, list the devices of its session, as the GPU options of its config determine them.  In a pipe, the columns are
-    full name, type, memory limit in bytes and physical description, separated by tabs.  PCI bus ids are those that
-    TensorFlow's guides show for the model, or start at bus 05; further GPUs get the following buses.
+    full name, type, memory limit in bytes and physical description, separated by tabs.  The PCI bus ids of a GPU model are
+    those in TensorFlow's guides; a model that is not in the guides starts at bus 05.  Each further GPU gets the next bus.
 
     With --scheduler, list the workers of a Dask cluster instead: address, name, host, threads, memory in bytes, and the
-    versions that must agree.
+    versions of placesim, Python and numpy, which must be the same on all workers and here.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
       placesim devices --scheduler tcp://10.0.0.1:8786
     """
     from placesim.api.runs import devices
-    from placesim.cli.output import complain, write_rows
+    from placesim.cli.output import complain, write, write_rows
 
     connection = take_connection(values)
     if connection.scheduler is not None:
@@ -86,14 +86,14 @@ def devices_command(graph: str | None, form: str, log_creation: bool, gpu_models
                 complain(f"{line.text}\n")
     told = [line for line in log if line.severity == "I"]
     if log_creation and form == "text":
-        _write_lines(told)
+        write("".join(f"{escape_line(line.text)}\n" for line in told))
     else:
         write_rows([device.attributes for device in found], "devices", _DEVICE_COLUMNS, form, _more(found, told, log_creation))
     return 0
 
 
 def _more(devices: Sequence[Device], told: Sequence[GpuLogLine], log_creation: bool) -> dict[str, Any]:
-    """Return the other parts of the JSON object: the settings of each GPU's allocator, and the log."""
+    """Return further keys of the JSON object: the settings of each GPU's allocator, and the log."""
     allocators = [{"device": device.name, **_allocator_row(device)} for device in devices if device.gpu is not None]
     return ({"allocators": allocators} if allocators else {}) | ({"log": [line.text for line in told]} if log_creation else {})
 
@@ -107,15 +107,9 @@ def _allocator_row(device: Device) -> dict[str, Any]:
 def _worker_rows(connection: Connection) -> list[dict[str, Any]]:
     from placesim.runtime.cluster.cluster_setup import open_cluster
 
-    # what differs is what one may be looking for
+    # differences between the workers must be shown, not refused
     with open_cluster(connection, is_checked=False) as cluster:
         return [offer.attributes for offer in cluster.offers]
-
-
-def _write_lines(told: Sequence[GpuLogLine]) -> None:
-    from placesim.cli.output import write
-
-    write("".join(f"{escape_line(line.text)}\n" for line in told))
 
 
 def _model_row(name: str, release: Release) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import MACHINE, SIZES, FolderValues, Word, option
+from placesim.cli.option_types import Word, machine_option, report_option, size_option
 from placesim.cli.options import (
     Command,
     given,
@@ -17,15 +17,15 @@ from placesim.cli.options import (
     output_option,
     page_option,
     size_options,
-    time_option,
+    together,
 )
-from placesim.cli.output_forms import Form, check_page_file, find_target, form_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, check_page_file, form_option, table_forms, table_option, take_target, write_target
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.core.releases import RELEASES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from placesim.core.styled_text import StyledText
     from placesim.inspection.difference import Difference
@@ -55,72 +55,50 @@ def _tables(difference: Difference, labels: list[str]) -> Tables:
 
 FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt", ".diff")), Form("json", _json, (".json",)), *table_forms(_tables))
 EXITS = {0: "the same", 1: "different", 2: "the command line or a file is wrong"}
-_SIDES = (
-    ("cpu", int, "N", "Number of CPU devices of {}."),
-    ("gpu", int, "N", "Number of GPUs of {}."),
-    ("gpu-model", str, "NAME", "GPU model of {}."),
-    ("inventory", str, "FILE", "YAML file that describes the machine of {} (`devices:`)."),
-    ("tensorflow", Word(tuple(sorted(RELEASES))), "RELEASE", "TensorFlow release for {}."),
-    ("batch", click.IntRange(1), "N", "Batch size of {}: the first dimension of placeholders, if unknown."),
-)
 _REPEATABLE = ("device",)
 """Options whose values for one side are added to the common values."""
 
 
-def _side_options(command: Command) -> Command:
-    """Add `--a-gpu`, `--b-gpu` and similar options for one side."""
-    for side in ("b", "a"):
-        soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
-        text = f"Soft placement of {side.upper()}."
-        command = option(soft, group=MACHINE, default=None, help=text, folder_values="any")(command)
-        command = option(
-            f"--{side}-device",
-            group=MACHINE,
-            multiple=True,
-            metavar="PATTERN=DEVICE",
-            completes="placed nodes",
-            help=f"Request DEVICE for nodes of {side.upper()} whose name matches PATTERN (repeatable).",
-            folder_values="any",
-        )(command)
-        for name, kind, metavar, text in reversed(_SIDES):
-            text = text.format(side.upper())
-            group = SIZES if name == "batch" else MACHINE
-            values: FolderValues = "own files" if name == "inventory" else "any"
-            command = option(
-                f"--{side}-{name}",
-                group=group,
-                type=kind,
-                metavar=metavar,
-                completes="gpu models" if name == "gpu-model" else "",
-                help=text,
-                folder_values=values,
-            )(command)
-    return command
+def _side_options(side: str) -> Iterator[Callable[[Command], Command]]:
+    """Yield the options for one side, such as `--a-gpu`."""
+    name = side.upper()
+    yield machine_option(f"--{side}-cpu", type=int, metavar="N", help=f"Number of CPU devices of {name}.")
+    yield machine_option(f"--{side}-gpu", type=int, metavar="N", help=f"Number of GPUs of {name}.")
+    yield machine_option(f"--{side}-gpu-model", metavar="NAME", completes="gpu models", help=f"GPU model of {name}.")
+    yield machine_option(
+        f"--{side}-inventory",
+        metavar="FILE",
+        help=f"YAML file that describes the machine of {name} (`devices:`).",
+        folder_values="own files",
+    )
+    release = Word(tuple(sorted(RELEASES)))
+    yield machine_option(f"--{side}-tensorflow", type=release, metavar="RELEASE", help=f"TensorFlow release for {name}.")
+    text = f"Batch size of {name}: replaces an unknown first dimension of placeholders."
+    yield size_option(f"--{side}-batch", type=click.IntRange(1), metavar="N", help=text)
+    yield machine_option(
+        f"--{side}-device",
+        multiple=True,
+        metavar="PATTERN=DEVICE",
+        completes="placed nodes",
+        help=f"Request DEVICE for nodes of {name} whose name matches PATTERN (repeatable).",
+    )
+    soft = f"--{side}-soft-placement/--{side}-no-soft-placement"
+    yield machine_option(soft, default=None, help=f"Soft placement of {name}.")
 
 
 @command("diff", exits=EXITS)
 @click.argument("a")
 @click.argument("b", required=False)
-@_side_options
+@together(*_side_options("a"), *_side_options("b"))
 @graph_options
 @memory_option("Show peak memory per device (default: only if cheap to compute).")
-@time_option("Show step times, and slower nodes (default: only if cheap to compute).")
+@report_option("--time/--no-time", default=None, help="Show step times, and slower nodes (default: only if cheap to compute).")
 @size_options("memory and time")
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "transfers", "memory", "time", "errors")
 @output_option()
 @page_option("Write an HTML page that compares both steps: timelines, memory and moved nodes.")
-def diff_command(
-    a: str,
-    b: str | None,
-    memory: bool | None,
-    time: bool | None,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    html: str | None,
-    **values: Any,
-) -> int:
+def diff_command(a: str, b: str | None, memory: bool | None, time: bool | None, html: str | None, **values: Any) -> int:
     """Compare two placements: moved, added and removed nodes, transfers, peak memory, step time and errors.
 
     A and B are graphs that `run` reads, or reports written by `--format json` (those of `simulate` include times).  Without
@@ -142,7 +120,7 @@ def diff_command(
     from placesim.inspection.difference import compare
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
-    target = find_target(FORMS, form, output, table=table)
+    target = take_target(FORMS, values)
     sides = [_values_of(side, values) for side in ("a", "b")]
     if b is None and sides[0] == sides[1]:
         raise click.UsageError(
@@ -183,25 +161,19 @@ def _check_steps(names: tuple[str, str]) -> None:
 
 
 def _write_page(names: tuple[str, str], sides: list[dict[str, Any]], labels: list[str], html: str) -> None:
-    """Write a page with the steps of both graphs. Raises the errors of the graphs and of dry-running their steps."""
+    """Write a page with the steps of both graphs. Raises an error if a graph can't be read or its steps can't be simulated."""
     from pathlib import Path
 
-    from placesim.cli.graph_arguments import graph_name, load_graph
+    from placesim.cli.graph_arguments import load_graph
     from placesim.cli.output import write_files
-    from placesim.planning.graphs.plan_comparison import SimulatedPlacement
-    from placesim.report.pictures.comparison_page import Comparison, comparison_page
+    from placesim.report.pictures.comparison_page import difference_page
     from placesim.studies.time_study import study_time
 
-    if names[0] == names[1]:
-        # the graph stands in the title
-        labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
-    found = []
-    for name, side, label in zip(names, sides, labels, strict=True):
-        options = in_shell(side)
-        study = study_time(load_graph(name, options), options, graph_name(name), is_traced=True)
-        found.append(SimulatedPlacement(label, study, study.error))
-    page = comparison_page(Comparison(" · ".join(dict.fromkeys(map(graph_name, names))), found, 0, 1))
-    write_files({Path(html): [page.encode()]})
+    studies = [
+        study_time(load_graph(name, options), options, name, is_traced=True)
+        for name, options in zip(names, map(in_shell, sides), strict=True)
+    ]
+    write_files({Path(html): [difference_page(names, labels, studies).encode()]})
 
 
 def _check_predictions(before: Snapshot, after: Snapshot) -> None:

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import own_option
 from placesim.cli.options import given, graph_options, output_option, profile_option, size_options
-from placesim.cli.output_forms import Form, find_target, form_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, document_forms, form_option, table_option, take_target, write_target
 
 if TYPE_CHECKING:
-    from placesim.core.styled_text import StyledText
     from placesim.report.explain_report import ExplainReport
     from placesim.report.text.tables import Tables
-
-
-def _text(report: ExplainReport) -> StyledText:
-    return report.marked()
-
-
-def _json(report: ExplainReport) -> Iterator[str]:
-    return report.json()
 
 
 def _tables(report: ExplainReport) -> Tables:
@@ -33,50 +23,42 @@ def _tables(report: ExplainReport) -> Tables:
     return Tables(TABLES, report.pieces)
 
 
-FORMS: tuple[Form[Any], ...] = (Form("text", _text, (".txt",)), Form("json", _json, (".json",)), *table_forms(_tables))
+FORMS: tuple[Form[Any], ...] = (
+    Form("text", lambda report: report.marked(), (".txt",)),
+    *document_forms(_tables),
+)
 
 
 @command("explain")
 @click.argument("graph")
 @click.argument("nodes", nargs=-1, metavar="[NODE|PATTERN]...")
 @graph_options
-@option(
+@own_option(
     "--edits",
     type=click.IntRange(0),
     default=8,
     metavar="N",
     help="Show at most N edits for a node; 0 tries none (default: 8).",
-    folder_values="any",
 )
-@option(
+@own_option(
     "--cost/--no-cost",
     "cost",
     default=None,
     help="Show the predicted cost of each NODE in a step (default: only if cheap to compute).",
-    folder_values="any",
 )
 @size_options("the cost")
 @profile_option
 @form_option(FORMS, "Output format (default: text).")
 @table_option("nodes", "edits", "elsewhere", "kernels")
 @output_option()
-def explain_command(
-    graph: str,
-    nodes: tuple[str, ...],
-    edits: int,
-    cost: bool | None,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    **values: Any,
-) -> int:
+def explain_command(graph: str, nodes: tuple[str, ...], edits: int, cost: bool | None, **values: Any) -> int:
     """Explain why nodes are on their devices, and which edits would move them.
 
-    GRAPH is any graph that `run` reads, or a report written by `--format json` (which has requests but no reasons).  A
-    PATTERN is a shell pattern for names (`tower_0/*`), or a name scope that ends in `/`.  Without NODE or PATTERN, each
-    node gets one line.  If the graph can't be placed, show the conflicting annotations and the edits that resolve the
-    conflict.  Every suggested edit was tested by placing the edited graph.  Costs are predicted from shapes, for each
-    device with a kernel.
+    GRAPH is any graph that `run` reads, or a report written by `--format json`.  A report has the requested devices, but not
+    the reasons for the placement.  A PATTERN is a shell pattern for names (`tower_0/*`), or a name scope that ends in `/`.
+    Without NODE or PATTERN, each node gets one line.  If the graph can't be placed, the command shows the conflicting
+    annotations and the edits that resolve the conflict.  Every suggested edit was tested by placing the edited graph.  Costs
+    are predicted from shapes, for each device with a kernel.
 
     \b
     Examples:
@@ -93,7 +75,7 @@ def explain_command(
     from placesim.report.explain_report import explain_snapshot
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
-    target = find_target(FORMS, form, output, table=table)
+    target = take_target(FORMS, values)
     wish = DryRunNeed.of(cost, values, by_itself=True) if nodes else DryRunNeed.NONE
     snapshot = open_subject(graph, given(values), partitioned=False, wishes=DryRunNeeds(costs=wish))
     with show_stages("explaining"):

@@ -20,6 +20,7 @@ def help_command(ctx: click.Context, name: str | None) -> int:
       placesim help
       placesim help run
     """
+    from placesim.cli.manual_pages import topics
     from placesim.cli.output import write
 
     root = ctx.find_root()
@@ -34,14 +35,9 @@ def help_command(ctx: click.Context, name: str | None) -> int:
         error = UsageError(
             f"no such command: got '{name}', expected one of {', '.join(known)}{did_you_mean(name, known, SIMILAR_AMONG_FEW)}"
         )
-        error.help = _in_manual(name)
+        is_page = name in topics()
+        error.help = (f"`placesim manual {name}` is a page of the manual" if is_page else "`placesim help` lists them",)
         raise error
     with click.Context(found, root, name) as context:
         write(found.get_help(context) + "\n")
     return 0
-
-
-def _in_manual(name: str) -> tuple[str, ...]:
-    from placesim.cli.manual_pages import topics
-
-    return (f"`placesim manual {name}` is a page of the manual",) if name in topics() else ("`placesim help` lists them",)

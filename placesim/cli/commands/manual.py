@@ -50,7 +50,7 @@ def manual_command(topic: str | None, section: tuple[str, ...], schema: str | No
       placesim manual
       placesim manual graph-file
       placesim manual graph-file scopes
-      placesim manual placement 7.2c i
+      placesim manual placement 7.2c
       placesim manual kernels | less
       placesim manual --schema graph > graph.schema.json
     """

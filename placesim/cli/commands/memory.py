@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -21,7 +21,7 @@ from placesim.cli.options import (
     take_record,
     top_option,
 )
-from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, document_forms, form_option, open_option, table_option, take_target, write_target
 
 if TYPE_CHECKING:
     from placesim.inspection.memory_requirements import MemoryStudy
@@ -36,13 +36,6 @@ def _text(study: MemoryStudy, top: int) -> str:
     from placesim.report.text.memory import format_lines
 
     return format_lines(study, top)
-
-
-def _json(study: MemoryStudy, top: int) -> str:
-    from placesim.report.document import json_line
-    from placesim.report.text.memory import memory_document
-
-    return json_line(memory_document(study, top))
 
 
 def _tables(study: MemoryStudy, top: int) -> Tables:
@@ -61,8 +54,7 @@ def _html(study: MemoryStudy, top: int) -> str:
 
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
-    Form("json", _json, (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
     Form("html", _html, (".html", ".htm")),
 )
 EXITS = {
@@ -92,40 +84,25 @@ class _Batch(click.ParamType):  # type: ignore[type-arg]  # generic only from cl
 @command("memory", exits=EXITS)
 @click.argument("graph")
 @shape_option()
-@option(
+@own_option(
     "--batch",
     type=_Batch(),
-    help="Batch size: the first dimension of placeholders, if unknown; auto: the largest that fits.",
-    folder_values="any",
+    help="Batch size: replaces an unknown first dimension of placeholders; auto: the largest that fits.",
 )
 @guess_options
 @feed_option
 @option("--execute", is_flag=True, help="Execute the graph with numpy, and use the sizes that result.", folder_values="none")
-@option(
-    "--dump",
-    "dumps",
-    is_flag=True,
-    help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory.",
-    folder_values="any",
+@own_option(
+    "--dump", "dumps", is_flag=True, help="Print TensorFlow's dump of each allocator at its peak, or when it ran out of memory."
 )
-@top_option(TOP, "holders of memory to list for each device")
+@top_option(TOP, "tensors and other holders of memory to list for each device")
 @graph_options
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
 @table_option("devices", "holders")
 @output_option()
 @open_option
-def memory_command(
-    graph: str,
-    batch: int | str | None,
-    execute: bool,
-    top: int,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    opens: bool,
-    **values: Any,
-) -> int:
+def memory_command(graph: str, batch: int | str | None, execute: bool, top: int, **values: Any) -> int:
     """Report the memory that each device needs during a graph's steps, and whether it fits.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
@@ -145,23 +122,19 @@ def memory_command(
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.memory_study import MemoryStudyRequest, study_memory
 
-    target = find_target(FORMS, form, output, opens, table)
+    target = take_target(FORMS, values)
     found = take_record(values, MemoryStudyRequest, is_executed=execute, finds_batch=batch == AUTO)
     options = in_shell(given(values | {"execute": execute, "batch": None if batch == AUTO else batch}))
     loaded = load_graph(graph, options)
     with show_stages("measuring"):
         study = study_memory(loaded, options, graph_name(graph), found, lambda text: complain(f"Warning: {text}\n"))
     if target.is_for_reader:
-        write(_styled(study, top), is_styled=True)
+        from placesim.report.terminal.memory import styled_memory
+
+        write(styled_memory(study, sys.stdout, top), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
         write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
-
-
-def _styled(study: MemoryStudy, top: int) -> str:
-    from placesim.report.terminal.memory import styled_memory
-
-    return styled_memory(study, sys.stdout, top)

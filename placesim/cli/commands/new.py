@@ -41,7 +41,7 @@ def new_command(name: str | None, out: str | None, force: bool) -> int:
         write(text)
         return 0
     path = Path(out or name.removesuffix(ENDING) + ENDING)
-    if os.path.lexists(path) and not force:  # a link that leads nowhere would be followed
+    if os.path.lexists(path) and not force:  # `exists` would follow a link that leads nowhere
         raise UsageError(f"file exists: got '{path}', expected another OUT, or --force")
     write_files({path: [text.encode()]})
     complain(f"wrote {path}\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from placesim.cli.command import EXITS, command
-from placesim.cli.option_types import Word, option
+from placesim.cli.option_types import Word, own_option
 from placesim.cli.options import release_option, table_format_option
 from placesim.core.errors import UsageError
 from placesim.core.releases import CURRENT
@@ -37,17 +37,16 @@ def _check_dtype(ctx: click.Context, param: click.Parameter, value: str | None) 
 
 @command("ops", exits={0: EXITS[0], 2: EXITS[2]})
 @click.argument("name", metavar="[NAME|PATTERN]", required=False)
-@option("--device", type=Word(DEVICE_TYPES), help="Only ops with a kernel for this device type.", folder_values="any")
-@option(
+@own_option("--device", type=Word(DEVICE_TYPES), help="Only ops with a kernel for this device type.")
+@own_option(
     "--dtype",
     callback=_check_dtype,
     completes="dtypes",
     metavar="TYPE",
     help="Only ops with a kernel that takes or returns tensors of this type.",
-    folder_values="any",
 )
-@option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or cannot, execute.", folder_values="any")
-@release_option
+@own_option("--numpy/--no-numpy", "numpy", default=None, help="Only ops that `run` can, or cannot, execute.")
+@release_option("TensorFlow release whose ops are listed (default: 2.21).")
 @table_format_option
 def ops_command(
     name: str | None, device: str | None, dtype: str | None, numpy: bool | None, tensorflow: str | None, form: str

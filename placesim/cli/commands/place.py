@@ -54,12 +54,12 @@ def place_graphs(
     try:
         loading = load_graphs(graphs, options)
         while True:
-            # Paused from the first node to the last line, for it would look at a million new nodes wherever it came between.
+            # The collector would look at a million new nodes, so it is paused from the first node to the last line.
             with collector_paused():
                 name, loaded = next(loading, (None, None))
                 if loaded is None:
                     break
-                # what passes between devices is in the JSON object and in the summary only
+                # only the JSON object and the summary contain transfers
                 with show_stages("placing"):
                     stage = SimulationStage.PARTITIONED if form != "text" or summary else SimulationStage.PLACED
                     report = Report.of(simulate(loaded, options, stage))

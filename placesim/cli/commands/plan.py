@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command, current_settings
-from placesim.cli.option_types import Word, option
+from placesim.cli.option_types import Word, option, own_option
 from placesim.cli.options import (
     feed_option,
     file_access_options,
@@ -33,10 +33,10 @@ from placesim.cli.output_forms import (
     Form,
     Target,
     check_page_file,
-    find_target,
     form_option,
     table_forms,
     table_option,
+    take_target,
     write_target,
 )
 from placesim.cli.progress import close_bar, show_stages
@@ -45,7 +45,7 @@ from placesim.core.process.interrupts import InterruptGrace
 if TYPE_CHECKING:
     from placesim.formats.sources.loading import LoadedGraph
     from placesim.machine.options import SimulationOptions
-    from placesim.planning.graphs.plan_comparison import PlanStudy
+    from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy
     from placesim.planning.portfolio import PlanResult
     from placesim.report.text.tables import Tables
 
@@ -93,39 +93,33 @@ EXITS = {
 @link_option
 @profile_option
 @feed_option
-@option(
+@own_option(
     "--free",
     multiple=True,
     metavar="PATTERN",
     help="Nodes that may leave the device they request: a name, a scope/ or a pattern (repeatable).",
     completes="nodes",
-    folder_values="any",
 )
-@option("--free-all", is_flag=True, help="Let all nodes leave the device they request.", folder_values="any")
-@option(
+@own_option("--free-all", is_flag=True, help="Let all nodes leave the device they request.")
+@own_option(
     "--objective",
     type=Word(OBJECTIVES),
     default=OBJECTIVES[0],
     show_default=True,
     help="Quantity to minimise: the time of a step, the load of the busiest device (if steps overlap), or peak memory.",
-    folder_values="any",
 )
-@option(
+@own_option(
     "--apart",
     multiple=True,
     metavar="PATTERN",
-    help="Place groups that match PATTERN on different devices: a name, a scope/ or a pattern (repeatable).",
+    help="Keep all colocation groups with nodes that match PATTERN, a name, a scope/ or a pattern, on different devices "
+    "(repeatable).",
     completes="nodes",
-    folder_values="any",
 )
-@option(
-    "--contiguous",
-    "needs_contiguous",
-    is_flag=True,
-    help="For throughput: no path may leave a device and return to it.",
-    folder_values="any",
+@own_option(
+    "--contiguous", "needs_contiguous", is_flag=True, help="For throughput: no path may leave a device and return to it."
 )
-@option(
+@own_option(
     "--method",
     default=AUTO,
     show_default=True,
@@ -133,33 +127,23 @@ EXITS = {
     help="The only method to use; for latency: list, dispatch, move or exact; for throughput: cut, closed-sets, anneal or "
     "exact; for memory: anneal or exact.",
     completes="methods",
-    folder_values="any",
 )
-@option("--explain", "explains", is_flag=True, help="Show the gain of each moved group.", folder_values="any")
-@option(
+@own_option("--explain", "explains", is_flag=True, help="Show the gain of each moved group.")
+@own_option(
     "--seconds",
     type=click.FloatRange(0, 86400, min_open=True),
     metavar="SECONDS",
     default=SECONDS,
     show_default=True,
     help="Time limit of the search.",
-    folder_values="any",
 )
-@option(
+@own_option(
     "--evaluations",
     type=click.IntRange(1, MAX_EVALUATIONS),
     metavar="N",
-    help="Stop after N evaluations in each process, not after a time: then --seed makes the plan reproducible.",
-    folder_values="any",
+    help="Stop each process after N evaluations, not after --seconds, so that the same --seed gives the same plan.",
 )
-@option(
-    "--seed",
-    type=click.IntRange(0, (1 << 31) - 1),
-    default=0,
-    metavar="N",
-    help="Random seed (default: 0).",
-    folder_values="any",
-)
+@own_option("--seed", type=click.IntRange(0, (1 << 31) - 1), default=0, metavar="N", help="Random seed (default: 0).")
 @option(
     "--jobs",
     type=click.IntRange(1, 256),
@@ -183,8 +167,6 @@ def plan_command(
     free_all: bool,
     objective: str,
     top: int,
-    form: str | None,
-    table: str | None,
     output: str | None,
     html: str | None,
     **values: Any,
@@ -194,8 +176,9 @@ def plan_command(
     The best placement has the shortest step, or the best value of --objective.
 
     GRAPH is any graph that `run` reads.  A plan respects kernels, colocation groups, memory limits and requested devices
-    (unless freed).  It is simulated and compared with TensorFlow's placement, the graph's annotations, a single device and
-    round robin.  The output graph requests as few devices as TensorFlow needs to reproduce the plan.
+    (unless freed).  It is simulated and compared with other placements: TensorFlow's placement with and without the graph's
+    device requests, all nodes on one device, and round robin.  In the output graph, as few nodes request a device as
+    TensorFlow needs to reproduce the plan.
 
     \b
     Examples:
@@ -216,21 +199,21 @@ def plan_command(
     connection = take_connection(values)
     if output is not None:
         check_ending(Path(output))
+    target = take_target(FORMS, values)
     effort = take_record(values, Effort)
     aim = take_record(values, Aim, sought=PlanMeasure(objective), is_traced=html is not None)
     options = in_shell(given(values))
     check_method(effort.method)
     check_page_file("--html", html)
-    target = find_target(FORMS, form, None, table=table)
     patterns = ("*",) if free_all else free
     loaded = load_graph(graph, options)
     if output is not None:
         check_source(loaded, Path(output))
-    # what was found until Ctrl-C is told, and written
+    # after Ctrl-C, the best plan so far is reported and written
     with spread(effort, connection) as effort, InterruptGrace():
         limit = effort.seconds if effort.evaluations is None else None
         try:
-            with _BestPlanLine(limit, is_bytes=aim.sought is PlanMeasure.MEMORY) as best, show_stages("building the problem"):
+            with _BestPlanLine(limit, aim.sought) as best, show_stages("building the problem"):
                 study = study_plan(loaded, options, graph_name(graph), effort, patterns, best.show, aim)
         except KeyboardInterrupt:
             tell(f"interrupted: no plan was found yet, {_unwritten(output, html)}\n")
@@ -257,7 +240,9 @@ def _tell(study: PlanStudy, target: Target, top: int, output: str | None) -> Non
     if study.plan is None and study.is_interrupted:
         tell(f"interrupted: no plan that fits was found yet, {_unwritten(output)}\n")
     elif study.plan is None:
-        tell(f"no plan fits: {_what_would(study)}\n")
+        from placesim.report.text.planning import suggest_remedy
+
+        tell(f"no plan fits: {suggest_remedy(study)}\n")
     elif not study.movable:
         complain(f"nothing to search: {_why_fixed(study)}\n")
 
@@ -268,15 +253,15 @@ def _unwritten(*paths: str | None) -> str:
 
 
 class _BestPlanLine:
-    """A line on the terminal's standard error with the best plan so far, and the time gone and left.
+    """A line on the terminal's standard error with the best plan so far, the elapsed time and the remaining time.
 
     It replaces the progress bar when the first plan is found, and is erased at the end. `limit` is the time limit of the search
     in seconds.
     """
 
-    def __init__(self, limit: float | None, *, is_bytes: bool) -> None:
+    def __init__(self, limit: float | None, sought: PlanMeasure) -> None:
         self._limit = limit
-        self._is_bytes = is_bytes
+        self._sought = sought
         self._is_shown = sys.stderr.isatty() and not current_settings().quiet
         self._text = ""
         self._began = 0.0
@@ -294,7 +279,9 @@ class _BestPlanLine:
         """Show the best plan. The search calls this with each better plan and each better bound."""
         if planned.plan is None or not self._is_shown:
             return
-        best, bound = self._readable(planned.plan.value), self._readable(planned.bound.value)
+        from placesim.report.text.planning import readable_value
+
+        best, bound = (readable_value(self._sought, value) for value in (planned.plan.value, planned.bound.value))
         self._text = f"best {best} by {planned.method}, lower bound {bound} ({planned.gap:.1%} less); Ctrl-C keeps it"
         if not self._began:
             close_bar()
@@ -313,11 +300,6 @@ class _BestPlanLine:
         left = "" if self._limit is None else f", {readable_time(max(0.0, self._limit - gone))} left"
         self._write(f"{readable_time(gone)}{left}: {self._text}")
 
-    def _readable(self, value: float) -> str:
-        from placesim.report.text.amounts import readable_seconds, readable_size
-
-        return readable_size(round(value)) if self._is_bytes else readable_seconds(value)
-
     def _write(self, text: str) -> None:
         # a line that is wider than the terminal could not be erased
         width = shutil.get_terminal_size().columns - 1
@@ -329,12 +311,6 @@ def _why_fixed(study: PlanStudy) -> str:
     if not study.is_held:
         return "each group of nodes has kernels for only one device"
     return "every node that could move has an explicit device; release them with `--free PATTERN` or `--free-all`"
-
-
-def _what_would(study: PlanStudy) -> str:
-    from placesim.report.text.planning import suggest_remedy
-
-    return suggest_remedy(study)
 
 
 def _write_page(study: PlanStudy, html: str) -> None:

@@ -12,7 +12,16 @@ from click.core import ParameterSource
 
 from placesim.cli.cluster_options import scheduler_options, take_connection, worker_options
 from placesim.cli.command import command
-from placesim.cli.option_types import CHECKPOINTS, CLUSTER, MACHINE, REPORT, OutputFile, Word, option
+from placesim.cli.option_types import (
+    CLUSTER,
+    OutputFile,
+    Word,
+    checkpoint_option,
+    cluster_option,
+    machine_option,
+    own_option,
+    report_option,
+)
 from placesim.cli.options import feed_option, file_access_options, given, graph_options, in_shell, report_options, trace_option
 from placesim.core.errors import UsageError
 from placesim.runtime.cluster.connection_settings import ENGINES
@@ -26,136 +35,85 @@ if TYPE_CHECKING:
 
 @command("run")
 @click.argument("graph")
-@option(
+@report_option(
     "--log-placement/--no-log-placement",
-    group=REPORT,
     default=None,
     help="Print the device mapping and one line per node before the results.",
-    folder_values="any",
 )
 @graph_options
 @feed_option
 @report_options
-@option(
+@report_option(
     "--format",
     "form",
-    group=REPORT,
     type=Word(("text", "json", "jsonl")),
     default="text",
     help="Output format; jsonl writes a line when a step ends (default: text).",
-    folder_values="any",
 )
-@option(
+@machine_option(
     "--intra-op-threads",
-    group=MACHINE,
     type=int,
     metavar="N",
     help="Number of threads within an op; 0: one per core (default: the file's, else 0).",
     folder_values="none",
 )
-@option(
+@machine_option(
     "--inter-op-threads",
-    group=MACHINE,
     type=int,
     metavar="N",
     help="Number of ops that run at the same time; 0: one per core (default: the file's, else 0).",
     folder_values="none",
 )
 @file_access_options
-@option(
-    "--log-creation",
-    group=REPORT,
-    is_flag=True,
-    help="Print TensorFlow's log line for each created GPU to standard error.",
-    folder_values="any",
-)
-@option(
+@report_option("--log-creation", is_flag=True, help="Print TensorFlow's log line for each created GPU to standard error.")
+@machine_option(
     "--memory-limit",
-    group=MACHINE,
     metavar="BYTES",
     help="Memory of this computer that a run may use, e.g. 4GiB (default: the free memory).",
     folder_values="none",
 )
-@option(
+@machine_option(
     "--no-memory-limit",
-    group=MACHINE,
     is_flag=True,
-    help="Let simulated devices exceed their memory; it is still counted.",
+    help="Let simulated devices exceed their memory, which is still counted; --memory-limit is about this computer.",
     folder_values="none",
 )
-@option(
-    "--no-fusion",
-    group=MACHINE,
-    is_flag=True,
-    help="Execute every op separately, without fusion.",
-    folder_values="any",
-)
-@option(
-    "--optimize/--no-optimize",
-    group=MACHINE,
-    default=None,
-    help="Fold constants.",
-    folder_values="any",
-)
-@option(
+@machine_option("--no-fusion", is_flag=True, help="Execute every op separately, without fusion.")
+@machine_option("--optimize/--no-optimize", default=None, help="Fold constants.")
+@report_option(
     "--report-tensor-allocations-upon-oom",
-    group=REPORT,
     is_flag=True,
     help="If a device runs out of memory, list its tensors in the error, as TensorFlow does.",
-    folder_values="any",
 )
-@option(
-    "--log-memory",
-    group=REPORT,
-    is_flag=True,
-    help="If a device runs out of memory, print TensorFlow's log of its memory to standard error.",
-    folder_values="any",
+@report_option(
+    "--log-memory", is_flag=True, help="If a device runs out of memory, print TensorFlow's log of its memory to standard error."
 )
-@option(
+@checkpoint_option(
     "--checkpoint-every",
-    group=CHECKPOINTS,
     type=int,
     metavar="N",
     help="Save variables and other state every N steps and after the last, as PREFIX-STEP (see --checkpoint).",
-    folder_values="none",
 )
-@option(
-    "--checkpoint-keep",
-    group=CHECKPOINTS,
-    type=int,
-    metavar="N",
-    help="Number of checkpoints to keep; 0: all (default: 5).",
-    folder_values="none",
-)
-@option(
-    "--restart",
-    group=CHECKPOINTS,
-    is_flag=True,
-    help="Continue from the newest checkpoint.",
-    folder_values="none",
-)
+@checkpoint_option("--checkpoint-keep", type=int, metavar="N", help="Number of checkpoints to keep; 0: all (default: 5).")
+@checkpoint_option("--restart", is_flag=True, help="Continue from the newest checkpoint.")
 @trace_option("executed kernels")
-@option(
+@cluster_option(
     "--engine",
-    group=CLUSTER,
     type=Word(ENGINES),
     default=ENGINES[0],
     show_default=True,
-    help="Execute in this process, or on the workers of a Dask cluster (a local one without --scheduler).",
-    folder_values="none",
+    help="local: execute in this process; dask: on Dask workers, which are started on this computer without --scheduler.",
 )
 @scheduler_options
 @worker_options
-@option(
+@cluster_option(
     "--report",
     "performance",
-    group=CLUSTER,
     type=OutputFile(),
     metavar="FILE",
     help="Write Dask's performance report as an HTML page; needs Bokeh.",
-    folder_values="none",
 )
-@option("--no-execute", is_flag=True, help="Stop after placement.", folder_values="any")
+@own_option("--no-execute", is_flag=True, help="Stop after placement.")
 def run_command(
     graph: str,
     form: str,
@@ -206,7 +164,7 @@ def run_command(
         if is_live(graph, form, values, summary=summary, log_memory=log_memory, trace=trace):
             return run_live(graph, given(values), log_filters, log_creation=log_creation)
     from placesim.cli.graph_arguments import load_graph
-    from placesim.cli.output import complain, write_creation, write_memory_log
+    from placesim.cli.output import complain, tell, write_creation
     from placesim.cli.progress import TerminalProgress
     from placesim.cli.report_output import ReportWriter
     from placesim.core.escaping import escape_line
@@ -238,8 +196,8 @@ def run_command(
             tell=lambda line: complain(f"{escape_line(line)}\n"),
         )
         progress.close()
-        if log_memory:
-            write_memory_log(outcome)
+        for line in outcome.memory_log if log_memory else ():
+            tell(f"{line.severity} {line.file}:{line.line}] {line.text}\n")
         writer.finish(Report.of(outcome))
     return outcome.error.exit_code if outcome.error is not None else 0
 
@@ -263,10 +221,7 @@ def _check_without_cluster() -> None:
 
 
 def _sessions_on(connection: Connection, performance: str | None) -> AbstractContextManager[Callable[..., GraphSession]]:
-    """Return a factory of sessions on a cluster.
-
-    It prints each device that is on another worker than requested.
-    """
+    """Return a factory of sessions on a cluster. It prints each device that is on another worker than requested."""
     from placesim.cli.output import write_files
     from placesim.runtime.dask.session_factory import open_cluster_sessions
 
@@ -281,10 +236,7 @@ def _sessions_on(connection: Connection, performance: str | None) -> AbstractCon
 
 @contextmanager
 def _measured(trace: str | None, performance: str | None) -> Iterator[Measurements | None]:
-    """Measure the run inside the block.
-
-    The measurements are written even if the run fails, from the first step on.
-    """
+    """Measure the run inside the block. The measurements are written even if the run fails, if at least one step began."""
     paths = [Path(path) for path in (trace, performance) if path is not None]
     if not paths:
         yield None

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from placesim.cli.command import command, same_setting
-from placesim.cli.option_types import option
+from placesim.cli.option_types import own_option
 from placesim.cli.options import given, graph_options, in_shell, memory_option, output_option, size_options
 from placesim.cli.output_forms import (
     OPENED,
     ROW_FORMS,
     Form,
-    find_target,
+    document_forms,
     form_option,
     open_option,
-    table_forms,
     table_option,
+    take_target,
     write_target,
 )
 from placesim.core.errors import UsageError
@@ -35,13 +35,6 @@ def _text(picture: Picture, depth: int | None) -> Iterator[str]:
     from placesim.report.text.scopes import format_lines
 
     return format_lines(picture, depth)
-
-
-def _json(picture: Picture, depth: int | None) -> Iterator[str]:
-    from placesim.report.document import json_text
-    from placesim.report.text.scopes import scopes_document
-
-    return json_text(scopes_document(picture, depth))
 
 
 def _tables(picture: Picture, depth: int | None) -> Tables:
@@ -84,8 +77,7 @@ def _png(picture: Picture, depth: int | None) -> bytes:
 
 FORMS: tuple[Form[Any], ...] = (
     Form("text", _text, (".txt", ".tsv")),
-    Form("json", _json, (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
     Form("dot", _dot, (".dot", ".gv")),
     Form("mermaid", _mermaid, (".mmd",)),
     Form("html", _html, (".html", ".htm")),
@@ -97,16 +89,10 @@ FORMS: tuple[Form[Any], ...] = (
 @command("show")
 @click.argument("graph")
 @graph_options
-@option(
-    "--depth",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Open scopes down to level N.",
-    folder_values="any",
-)
+@own_option("--depth", type=click.IntRange(1), metavar="N", help="Open scopes down to level N.")
 @memory_option("Show the peak memory of each device (default: in html, svg, png and json, if cheap to compute).")
 @size_options("memory")
-@option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.", folder_values="any")
+@own_option("--signatures", is_flag=True, help="Show only the inputs and outputs of a model's signatures.")
 @form_option(FORMS, "Output format (default: text, or from the extension of --output).")
 @table_option("scopes", "repeats", "devices", "transfers", "host-copies", "signals", "memory")
 @output_option()
@@ -116,10 +102,6 @@ def show_command(
     depth: int | None,
     memory: bool | None,
     signatures: bool,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    opens: bool,
     **values: Any,
 ) -> int:
     """Show a placement: its name scopes by device, and the copies between devices.
@@ -147,8 +129,8 @@ def show_command(
     from placesim.studies.snapshots import DryRunNeed, DryRunNeeds
 
     if signatures:
-        return _show_signatures(graph, form or "text", output or ("a page" if opens else table), values)
-    target = find_target(FORMS, form, output, opens, table)
+        return _show_signatures(graph, values)
+    target = take_target(FORMS, values)
     wish = DryRunNeed.of(memory, values, by_itself=target.form in ("json", *OPENED))
     costs = wish if target.form in OPENED else DryRunNeed.NONE
     snapshot = open_subject(graph, given(values), wishes=DryRunNeeds(memory=wish, costs=costs))
@@ -156,7 +138,9 @@ def show_command(
         picture = run_within(values["timeout"], lambda: picture_of(snapshot))
     picture = replace(picture, command=same_setting("explain", graph))
     if target.is_for_reader:
-        write(_styled(picture, depth), is_styled=True)
+        from placesim.report.terminal.scope_tree import styled_tree
+
+        write(styled_tree(picture, sys.stdout, depth), is_styled=True)
     else:
         write_target(FORMS, target, picture, depth)
     if picture.error:
@@ -164,7 +148,7 @@ def show_command(
     return 1 if picture.error else 0
 
 
-def _show_signatures(graph: str, form: str, output: str | None, values: dict[str, Any]) -> int:
+def _show_signatures(graph: str, values: dict[str, Any]) -> int:
     """Print the signatures of a graph, and return the exit code.
 
     Raises UsageError for a graph without signatures, and for a format without tables.
@@ -173,7 +157,9 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
     from placesim.cli.output import write_rows
     from placesim.report.text.signatures import COLUMNS, signature_rows
 
-    if form not in ROW_FORMS or output is not None:
+    form, *others = (values.pop(name) for name in ("form", "output", "opens", "table"))
+    form = form or "text"
+    if form not in ROW_FORMS or any(others):
         raise UsageError(f"--signatures is printed as {', '.join(ROW_FORMS)}: got another form, --output, --table or --open")
     loaded = load_graph(graph, in_shell(given(values)))
     if loaded.error is not None:
@@ -182,9 +168,3 @@ def _show_signatures(graph: str, form: str, output: str | None, values: dict[str
         raise UsageError(f"no signatures to show: got {graph}, expected a SavedModel or a MetaGraphDef with signatures")
     write_rows(signature_rows(loaded.signatures), "signatures", COLUMNS, form)
     return 0
-
-
-def _styled(picture: Picture, depth: int | None) -> str:
-    from placesim.report.terminal.scope_tree import styled_tree
-
-    return styled_tree(picture, sys.stdout, depth)

@@ -25,7 +25,7 @@ from placesim.cli.options import (
     top_option,
     trace_option,
 )
-from placesim.cli.output_forms import Form, find_target, form_option, open_option, table_forms, table_option, write_target
+from placesim.cli.output_forms import Form, document_forms, form_option, open_option, table_option, take_target, write_target
 from placesim.core.process.gc_pause import collector_paused
 
 if TYPE_CHECKING:
@@ -40,13 +40,6 @@ def _text(study: TimeStudy, top: int) -> str:
     from placesim.report.text.timing import format_lines
 
     return format_lines(study, top)
-
-
-def _json(study: TimeStudy, top: int) -> str:
-    from placesim.report.document import json_line
-    from placesim.report.text.timing import time_document
-
-    return json_line(time_document(study))
 
 
 def _tables(study: TimeStudy, top: int) -> Tables:
@@ -65,8 +58,7 @@ def _html(study: TimeStudy, top: int) -> str:
 
 FORMS = (
     Form("text", _text, (".txt", ".tsv")),
-    Form("json", _json, (".json",)),
-    *table_forms(_tables),
+    *document_forms(_tables),
     Form("html", _html, (".html", ".htm")),
 )
 EXITS = {
@@ -94,23 +86,14 @@ EXITS = {
 @link_option
 @file_access_options
 @form_option(FORMS, "Output format (default: text).")
-@table_option("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps")
+@table_option(
+    *("nodes", "steps", "bounds", "devices", "links", "transfers", "critical-path", "helps"), more="; helps: possible speedups"
+)
 @output_option()
 @open_option
 @trace_option("simulated step")
 @collector_paused()
-def simulate_command(
-    graph: str,
-    execute: bool,
-    steps: int | None,
-    top: int,
-    form: str | None,
-    table: str | None,
-    output: str | None,
-    opens: bool,
-    trace: str | None,
-    **values: Any,
-) -> int:
+def simulate_command(graph: str, execute: bool, steps: int | None, top: int, trace: str | None, **values: Any) -> int:
     """Predict the time of a graph's step on a machine, and show its bottlenecks.
 
     GRAPH is any graph that `run` reads.  The steps are simulated without computing values, so all sizes must be known: set
@@ -132,7 +115,7 @@ def simulate_command(
     from placesim.report.text.complaint import format_outcome_error
     from placesim.studies.time_study import study_time
 
-    target = find_target(FORMS, form, output, opens, table)
+    target = take_target(FORMS, values)
     options = in_shell(given(values))
     loaded = load_graph(graph, options)
     with show_stages("simulating"):
@@ -151,16 +134,12 @@ def simulate_command(
 
         write_trace(Path(trace), trace_events(study))
     if target.is_for_reader:
-        write(_styled(study, top), is_styled=True)
+        from placesim.report.terminal.timing import styled_timing
+
+        write(styled_timing(study, sys.stdout, top), is_styled=True)
     else:
         write_target(FORMS, target, study, top)
     if study.error is not None:
         write_error_text(format_outcome_error(study.error.outcome))
         return study.error.exit_code
     return 0
-
-
-def _styled(study: TimeStudy, top: int) -> str:
-    from placesim.report.terminal.timing import styled_timing
-
-    return styled_timing(study, sys.stdout, top)

@@ -13,7 +13,7 @@ import click
 
 from placesim.cli.cluster_options import scheduler_options, take_connection
 from placesim.cli.command import command
-from placesim.cli.option_types import option
+from placesim.cli.option_types import option, own_option
 from placesim.cli.options import (
     Command,
     feed_option,
@@ -28,7 +28,7 @@ from placesim.cli.options import (
     source_options,
     steps_option,
 )
-from placesim.cli.output_forms import Form, find_form, find_target, form_option, open_option, show_opened
+from placesim.cli.output_forms import Form, find_form, form_option, open_option, show_opened, take_target
 from placesim.machine.gpu_options import shell_environment
 from placesim.machine.options import make_options
 
@@ -88,14 +88,14 @@ EXITS = {
 
 
 def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Command]:
-    return option(name, metavar="LIST", help=text, completes=completes, folder_values="any")
+    return own_option(name, metavar="LIST", help=text, completes=completes)
 
 
 @command("sweep", exits=EXITS)
 @click.argument("graph")
 @_axis("--gpu", "Numbers of GPUs, e.g. 1..8 or 1,2,4.")
 @_axis("--gpu-model", "GPU models; `devices --gpu-models` lists them.", "gpu models")
-@_axis("--batch", "Batch sizes: first dimensions of placeholders, if unknown.")
+@_axis("--batch", "Batch sizes: each replaces an unknown first dimension of placeholders.")
 @_axis("--cpu", "Numbers of CPU devices.")
 @option(
     "--set",
@@ -106,12 +106,8 @@ def _axis(name: str, text: str, completes: str = "") -> Callable[[Command], Comm
     completes="sweep keys",
     folder_values="none",
 )
-@option(
-    "--examples",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Examples per step, for throughput (default: the batch size).",
-    folder_values="any",
+@own_option(
+    "--examples", type=click.IntRange(1), metavar="N", help="Examples per step, for throughput (default: the batch size)."
 )
 @option(
     "--jobs",
@@ -151,9 +147,6 @@ def sweep_command(
     jobs: int | None,
     max_combinations: int | None,
     steps: int | None,
-    form: str | None,
-    output: str | None,
-    opens: bool,
     **values: Any,
 ) -> int:
     """Simulate a graph under every combination of options, and compare the step times.
@@ -179,7 +172,7 @@ def sweep_command(
     from placesim.studies.sweeping.sweep import SweepRun
 
     connection = take_connection(values)
-    target = find_target(FORMS, form, output, opens)
+    target = take_target(FORMS, values)
     form, output = target.form, target.output
     listed = [("gpu", gpu), ("gpu-model", gpu_model), ("batch", batch), ("cpu", cpu)]
     axes = make_axes(
@@ -187,7 +180,7 @@ def sweep_command(
         max_combinations or MOST_COMBINATIONS,
     )
     options = given(values | {"environment": shell_environment()})
-    data = read_once(graph, make_options(options))  # what is wrong with them is wrong with every row
+    data = read_once(graph, make_options(options))  # wrong options would fail in every row
     keys = tuple(axis.key for axis in axes)
     job = SweepJob(graph if data is None else data, graph_name(graph), keys, options, steps, examples)
     identity = identity_of(job, axes, __version__)
@@ -206,8 +199,8 @@ def sweep_command(
             job.name, keys, (*run.ordered, *(row for row in read_kept().values() if row.settings not in own)), identity
         )
 
-    with _hands(connection, run, jobs) as hands:
-        _run(run, hands, _RowOutput(sweep, form, output))
+    with _open_processes(connection, run, jobs) as processes:
+        _run(run, processes, _RowOutput(sweep, form, output))
     show_opened(target)
     return run.exit_code
 
@@ -223,13 +216,13 @@ class _RowOutput:
         self.path = None if output is None else Path(output)
         self.is_table = form == "text" and output is None and is_terminal(sys.stdout)
         self.is_stream = form == "text" and output is None and not self.is_table
-        # what is no ordinary file, such as a pipe, is written once
+        # a pipe or a device is written only once
         self._is_kept = self.path is not None and form != "text" and (self.path.is_file() or not self.path.exists())
         self._next = time.monotonic() + WRITING_SECONDS
-        self._told()  # what it imports is there before the time is short, at an interrupt
+        self._told()  # this imports the format's modules, for which there is no time after an interrupt
 
     def keep(self) -> None:
-        """Write the file if the last write is long enough ago."""
+        """Write the file, unless it was written a moment ago."""
         if self._is_kept and time.monotonic() >= self._next:
             began = time.monotonic()
             self.finish()
@@ -262,8 +255,8 @@ class _RowOutput:
         return styled_sweep(self._sweep(), sys.stdout)
 
 
-def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
-    """Return processes on the cluster, if one is given and rows are left, else local ones."""
+def _open_processes(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractContextManager[ProcessCount]:
+    """Return processes on the cluster if one is given and rows are left, else local processes."""
     from placesim.studies.sweeping.processes import ProcessCount, number_of_processors
 
     if connection.scheduler is None or len(run.rows) == len(run.combinations):
@@ -273,7 +266,7 @@ def _hands(connection: Connection, run: SweepRun, jobs: int | None) -> AbstractC
     return spread_processes(connection, run.job, jobs)
 
 
-def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
+def _run(run: SweepRun, processes: ProcessCount, output: _RowOutput) -> None:
     """Simulate and write the rows; finished rows are also written after an interrupt or a lost cluster."""
     from placesim.cli.output import tell
     from placesim.cli.progress import TerminalProgress
@@ -282,9 +275,9 @@ def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
     with TerminalProgress() as progress:
         try:
             if output.is_stream:
-                _write_lines(run, _watched(run, hands, output, progress))
+                _write_lines(run, _watched(run, processes, output, progress))
             else:
-                for _ in _watched(run, hands, output, progress):
+                for _ in _watched(run, processes, output, progress):
                     pass
         except (KeyboardInterrupt, UnavailableError):
             progress.clear()
@@ -296,10 +289,10 @@ def _run(run: SweepRun, hands: ProcessCount, output: _RowOutput) -> None:
     output.finish()
 
 
-def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: Any) -> Iterator[None]:
+def _watched(run: SweepRun, processes: ProcessCount, output: _RowOutput, progress: Any) -> Iterator[None]:
     total = len(run.combinations)
     progress.show({"combinations": (len(run.rows), total)})
-    for done in run.run(hands):
+    for done in run.run(processes):
         progress.show({"combinations": (done.done, total)})
         if not run.is_in_vain:
             output.keep()
@@ -307,7 +300,7 @@ def _watched(run: SweepRun, hands: ProcessCount, output: _RowOutput, progress: A
 
 
 def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
-    """Write lines in the order of combinations. Each is written when it and all before it are finished."""
+    """Write lines in the order of combinations. A line is written when its row and all rows before it are finished."""
     from placesim.cli.output import write
     from placesim.report.text.sweep import head_line, row_line
 
@@ -318,7 +311,7 @@ def _write_lines(run: SweepRun, done: Iterable[None]) -> None:
         is_read = True
         while is_read and at in run.rows and not run.is_in_vain:
             head = "" if at else head_line(run.job.keys)
-            # in one piece: Ctrl-C between them would leave a head without a row
+            # head and first row together: Ctrl-C between them would leave a head without a row
             is_read = write(head + row_line(run.rows[at]))
             sys.stdout.flush()
             at += 1

@@ -24,7 +24,7 @@ from placesim.core.errors import (
 )
 from placesim.core.files.reader import GRAPH_BYTES, is_stream, read_stream_path, read_to_end
 from placesim.core.process.deadlines import run_within
-from placesim.core.suggestions import did_you_mean
+from placesim.core.suggestions import SIMILAR, did_you_mean, near_words
 from placesim.formats.sources.graph_builder import GraphBuilder
 from placesim.machine.options import SimulationOptions
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 
 Found = TypeVar("Found")
+MAX_NEIGHBOURS = 20_000
+"""Maximum number of file names that are compared with a name that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +248,18 @@ def read_bytes(path: str | Path, what: str = "graph file") -> bytes:
 
 
 def _nearest_file(path: str | Path) -> str:
-    """Return `; did you mean 'graphs/towers.yaml'?` for a similar file name in the folder, else an empty text."""
+    """Return `; did you mean 'graphs/towers.yaml'?` for a similar file name in the folder, else an empty text.
+
+    Extensions do not count: many files share one.
+    """
     folder, name = os.path.split(path)
     try:
-        near = did_you_mean(name, sorted(os.listdir(folder or ".")))
+        names = sorted(os.listdir(folder or "."), reverse=True)[-MAX_NEIGHBOURS:]
     except OSError:
         return ""
-    return near.replace("'", f"'{os.path.join(folder, '')}", 1)
+    by_stem = {os.path.splitext(known)[0].lower(): known for known in names}
+    near = near_words(os.path.splitext(name)[0].lower(), by_stem, 1, SIMILAR)
+    return f"; did you mean '{os.path.join(folder, by_stem[near[0]])}'?" if near else ""
 
 
 def run_script(path: str | Path, options: SimulationOptions, tell: Callable[[str], None] | None = None) -> ScriptGraph:

@@ -23,7 +23,7 @@ def planned_devices(drawn: GraphProblem, devices: Sequence[int]) -> dict[str, st
 def assignment_of(drawn: GraphProblem, file: GraphFile) -> tuple[int, ...] | None:
     """Return TensorFlow's placement of a graph as an assignment.
 
-    Return None if TensorFlow rejects the graph or places a group on an excluded device.
+    Return None if TensorFlow rejects the graph, or places a group on a device that is not among the group's choices.
     """
     placement = SessionPlacer(drawn.device_set, drawn.is_soft).place(file.graph)
     if placement.error is not None:

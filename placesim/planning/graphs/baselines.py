@@ -8,7 +8,9 @@ from placesim.planning.graphs.problem_building import GraphProblem
 
 
 def one_device(drawn: GraphProblem, device: int) -> tuple[int, ...]:
-    """Return the assignment of everything possible to one device; other groups go to their preferred device."""
+    """Return the assignment of all groups to one device. Groups that may not run there go to a GPU, or to their first
+    choice.
+    """
     return _by_group(drawn, lambda number: device)
 
 

@@ -1,7 +1,7 @@
 """Lifetimes of the tensors of dry-run steps, and lower bounds of peaks over all orders and placements.
 
-The journals of a dry run tell the producer, the readers and the size of each buffer.  Copies on other devices are merged with
-their originals, since a plan makes new ones wherever it has readers.
+The journals of a dry run tell the producer, the readers and the size of each buffer. Copies on other devices are merged with
+their originals, since a plan makes new copies on each device that reads the tensor.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ROUNDING = 256
 """Granularity of a GPU allocator in bytes (`machine/memory/allocator`)."""
 MAX_ORDERED = 4000
-"""Maximum number of tasks of a step for which the partial order is computed."""
+"""Maximum number of tasks of a step whose partial order is computed."""
 _Array = np.ndarray
 
 
@@ -44,7 +44,7 @@ class StepTasks(NamedTuple):
 
 @dataclass
 class MemoryLifetimes:
-    """Memory in dry-run steps, in bytes; moments are those of the session.
+    """Memory in dry-run steps, in bytes. Moments are those of the session's clock, which advances with each executed node.
 
     - `kept`: memory that each task holds from the start.
     - `kept_since`: the task, allocation moment and requested size of all memory that tasks keep.
@@ -63,7 +63,7 @@ def group_by_step(recorder: ExecutionRecorder) -> dict[int, list[Execution]]:
 
 
 def find_lifetimes(recorder: ExecutionRecorder, steps: Sequence[StepTasks], constants: Mapping[str, int]) -> MemoryLifetimes:
-    """Return the lifetimes in the steps.
+    """Return the lifetimes of all memory in the steps.
 
     `constants` has the tasks of constants by name; their buffers are allocated before any step.
     """
@@ -101,7 +101,7 @@ def add_scratch(
 
 
 class _Place(NamedTuple):
-    """An execution, given by the number of its step and its own number there."""
+    """The place of an execution: the number of its step, and its number within the step."""
 
     step: int
     number: int
@@ -151,7 +151,10 @@ class _Finder:
         return self._found
 
     def _place(self, node: str, moment: int) -> _Place | None:
-        """Return the execution of a node at a moment, or the one reported just before; None before the first step."""
+        """Return the place of a node's execution at a moment, or of the execution before if another node runs at that moment.
+
+        Return None before the first step.
+        """
         step = bisect_right(self._firsts, moment) - 1
         if step < 0:
             return None
@@ -184,7 +187,7 @@ class _Finder:
         return list(dict.fromkeys(place for place in held if place is not None))
 
     def _is_over(self, end: JournalEntry) -> bool:
-        """Return whether the buffer was freed by the end of the step."""
+        """Return whether a buffer was freed by the end of the step, and not by a node."""
         step = bisect_right(self._firsts, end.moment) - 1
         return end.moment >= self._steps[step].end
 
@@ -232,7 +235,7 @@ class _Finder:
         for step in dict.fromkeys(place.step for place in holders):
             reads = self._readers([place for place in holders if place.step == step], None)
             if reads:
-                # it is sent as early as possible
+                # the copy is made as early as possible
                 first = self._first_runs[step].get(task, self._steps[step].end)
                 self._append(buffer, task, min([first, *(at for _, at in reads)]), reads, is_kept=True)
 
@@ -241,7 +244,7 @@ class _Finder:
         self._found.asked.append(buffer.size)
 
     def _add_copy(self, entry: JournalEntry, made: _Place, end: JournalEntry | None) -> None:
-        """Add the readers of a copy to its original tensor; if there is none, the original is kept and the copy counts."""
+        """Add the readers of a copy to its original tensor. If the original outlives the steps, the copy itself is recorded."""
         reads = self._readers(self._holders(entry.buffer, end), None)
         for number in self._sent.get(made, ()):
             if self._found.asked[number] == entry.buffer.size:
@@ -257,7 +260,7 @@ def _rounded(size: int) -> float:
     return float(-(-size // ROUNDING) * ROUNDING)
 
 
-# --- what no order could have less of
+# --- lower bounds
 
 
 class StepOrder(NamedTuple):

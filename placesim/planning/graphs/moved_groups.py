@@ -1,4 +1,4 @@
-"""Groups that a plan moves, and the loss if each stayed in place."""
+"""Groups that a plan moves, and the loss if one of them stayed in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from placesim.planning.graphs.problem_building import GraphProblem
 from placesim.planning.objectives import measure
 
 MEASURED_TASKS, EXPLAINED_TASKS = 100_000, 10_000
-"""Number of tasks up to which one group's move is evaluated, or simulated; for smaller plans, more groups are."""
+"""Maximum number of moved groups times tasks: for evaluating what happens if a group stays, and for simulating it."""
 
 
 def find_moves(
@@ -24,7 +24,8 @@ def find_moves(
 ) -> list[PlanMove]:
     """Return the groups that the plan moves, largest gain first, then by size.
 
-    `value` is the plan's value.  With `simulate`, some moves get the loss that results if only that group stays.
+    `before` and `devices` are the assignments without and with the plan, and `value` is the plan's value. With `simulate`, the
+    most important moves get a loss: the increase of the value if only this group stays in place.
     """
     names = short_names([device.name for device in drawn.devices])
     moved = [
@@ -50,7 +51,7 @@ def _losses(
     sought: PlanMeasure,
     simulate: Callable[[tuple[int, ...]], SimulatedPlacement],
 ) -> Iterator[tuple[int, float]]:
-    """Yield the increase of the plan's value if a group stays in place, simulated as a graph.
+    """Yield groups, each with the increase of the plan's value if this group stays in place, by simulation of the graph.
 
     Only the groups with the largest expected increase are simulated.
     """
@@ -66,7 +67,7 @@ def _losses(
         times = (seconds for task in problem.groups[group] for seconds in problem.tasks[task].seconds)
         return sum(seconds for seconds in times if math.isfinite(seconds))
 
-    # a group cannot go back to a device that it may no longer use
+    # a group cannot stay on a device that is no longer among its choices
     able = [group for group in moved if before[problem.groups[group][0]] in drawn.groups[group].choices]
     size = max(1, len(problem.tasks))
     able = sorted(able, key=work, reverse=True)[: MEASURED_TASKS // size]

@@ -23,7 +23,7 @@ REFINED_TASKS = 20_000
 SIMULATED = 2
 """Maximum number of found plans that are simulated as graphs; those with the best value in the problem come first."""
 PEAK_TASKS, MORE_PEAKS = 600, 10
-"""Maximum number of tasks of a memory problem for which more plans are simulated, and that number.
+"""Maximum number of tasks of a memory problem for which more plans are simulated, and the number of these plans.
 
 Transfers change the order in which devices run nodes, and so the peaks.
 """
@@ -70,7 +70,7 @@ def search_plans(
         if is_fine and start is not None and (begin is None or start.value < begin.value):
             begin = start
         better: list[tuple[int, ...]] = []
-        told = _telling(tell, better if aim.sought is PlanMeasure.MEMORY else None, None if is_fine else bound)
+        told = _reporter(tell, better if aim.sought is PlanMeasure.MEMORY else None, None if is_fine else bound)
         planned = plan_problem(level.problem, share_effort(effort, 1 / len(stages)), told, begin)
         found += [Candidate(PLANNED, level.expand(devices), planned.method) for devices in better[: -1 - MORE_PEAKS : -1]]
         if planned.plan is not None:
@@ -89,13 +89,14 @@ def search_plans(
     return found, planned._replace(bound=bound)
 
 
-def _telling(
+def _reporter(
     tell: Callable[[PlanResult], None], better: list[tuple[int, ...]] | None, bound: Bound | None
 ) -> Callable[[PlanResult], None]:
-    """Return a function that reports each better plan.
+    """Return a function that reports each better plan to `tell`.
 
-    It adds all plans to `better` if that is a list, since equal plans can differ as graphs.  It reports `bound` if given, since
-    a bound for clusters does not hold for plans that divide clusters.
+    If `better` is a list, the function also adds the plan's devices to it, because plans of equal value in the problem can
+    differ when they are simulated as graphs. If `bound` is given, it replaces the plan's bound: a bound for clusters does not
+    hold for plans that divide clusters.
     """
 
     def told(planned: PlanResult) -> None:
@@ -119,13 +120,13 @@ def share_effort(effort: Effort, share: float) -> Effort:
 
 
 def has_room_for_all(problem: PlanningProblem) -> bool:
-    """Return whether any device has room for all groups, so that no capacity matters."""
+    """Return whether each device has room for all groups, so that no capacity matters."""
     total = math.fsum(problem.held)
     return all(total <= device.capacity for device in problem.devices)
 
 
 def tighten_capacities(drawn: GraphProblem, devices: Sequence[int], placed: SimulatedPlacement) -> GraphProblem:
-    """Reduce the capacity of each device whose peak exceeded its limit, by the excess."""
+    """Reduce the capacity of each device whose peak exceeded its limit, in proportion to the excess."""
     held = [0.0] * len(drawn.devices)
     for task, device in enumerate(devices):
         held[device] += drawn.problem.tasks[task].holds

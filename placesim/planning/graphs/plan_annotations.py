@@ -1,4 +1,4 @@
-"""Annotations for a plan: as few as make TensorFlow place every node as planned."""
+"""The fewest device requests with which TensorFlow places every node as planned."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def clear_requests(file: GraphFile, patterns: Sequence[str]) -> GraphFile:
 def annotate(file: GraphFile, planned: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> dict[str, str]:
     """Return the fewest device requests, by node, that make the placer follow the plan.
 
-    `planned` has full device names by node.  Each round places the graph and requests the device of one node of each misplaced
+    `planned` has full device names by node. Each round places the graph and requests the device of one node of each misplaced
     group, until all nodes are as planned.
-    Raise InternalError if the placer never follows, and TensorFlow's error if it rejects the graph.
+
+    Raise InternalError if the placer never follows the plan, and TensorFlow's error if it rejects the graph.
     """
     asked: dict[str, str] = {}
     for number in range(MAX_ROUNDS):

@@ -14,7 +14,7 @@ from placesim.planning.portfolio import OPTIMAL
 from placesim.prediction.time_breakdown import TimeStudy
 
 DEFAULT, ANNOTATED, PLANNED = "TensorFlow's default", "as annotated", "the plan"
-"""Labels of TensorFlow's default placement, the graph's own, and the plan."""
+"""Labels of TensorFlow's placement without and with the graph's device requests, and of the plan."""
 
 
 class PlanMeasure(Enum):
@@ -23,7 +23,7 @@ class PlanMeasure(Enum):
     LATENCY = "latency"
     """Seconds of a step if steps run one after another."""
     THROUGHPUT = "throughput"
-    """Seconds of the busiest device per step, including its transfers, if steps overlap with each device as a stage."""
+    """Seconds per step of the busiest device, including its transfers, if steps overlap in a pipeline of devices."""
     MEMORY = "memory"
     """Highest peak of any device, in bytes."""
 
@@ -47,8 +47,8 @@ class Aim(NamedTuple):
 class SimulatedPlacement(NamedTuple):
     """A placement that was simulated as a graph.
 
-    `study` is None if TensorFlow rejects the placement.  `error` is TensorFlow's error, or that of a device that runs out of
-    memory.  `asked` are the device requests of its nodes, in addition to those that the graph keeps.  `is_allowed` is False if
+    `study` is None if TensorFlow rejects the placement. `error` is TensorFlow's error, or the error of a device that runs out
+    of memory. `asked` are the device requests of its nodes, in addition to those that the graph keeps. `is_allowed` is False if
     the placement overrides requests that the graph keeps, or if groups that must be apart share a device.
     """
 
@@ -82,7 +82,7 @@ class SimulatedPlacement(NamedTuple):
 
 
 def device_loads(study: TimeStudy) -> dict[str, float]:
-    """Return the seconds of each device's nodes and transfers; a transfer counts only for GPUs."""
+    """Return the seconds of each device's nodes and transfers. Only GPUs spend time on transfers."""
     found = {device.device: 0.0 for device in study.devices}
     for run in study.nodes:
         found[run.device] += run.seconds
@@ -101,8 +101,8 @@ def is_gpu(device: str) -> bool:
 class PlanMove(NamedTuple):
     """Nodes of one group that the plan moves.
 
-    `loss` is the increase of the objective if only they stayed, by simulation.  It is None if it was not requested, is not
-    allowed, or is probably small in a large plan.
+    `loss` is the simulated increase of the objective if only these nodes stayed in place. It is None if it was not requested,
+    if the nodes may not stay, or if it is probably small in a large plan.
     """
 
     nodes: tuple[str, ...]
@@ -157,9 +157,7 @@ class PlanStudy:
     @property
     def gap(self) -> float:
         """Largest possible improvement, as a share of the plan's value."""
-        if self.plan is None or not self.value:
-            return 0.0
-        return max(0.0, 1 - self.bound.value / self.value)
+        return 0.0 if self.plan is None else self.bound.gap(self.value)
 
     @property
     def is_optimal(self) -> bool:

@@ -1,7 +1,7 @@
 """Conversion of a dry-run step, and the allowed devices of its nodes, to a planning problem.
 
-Tasks are executed nodes with all their runs; groups are those of the placer.  A cycle (a loop) is one task.  Nodes that
-annotations cannot reach (in function bodies, or lowered) keep their device.
+A task is an executed node with all its runs, or a cycle of nodes (a loop). Groups are the placer's colocation groups. Nodes
+that annotations cannot reach (in function bodies, or lowered) keep their device.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ class NodeGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class GraphProblem:
-    """A planning problem and the nodes of its groups: `groups[n]` for group n, empty if nothing can move it.
+    """A planning problem, and the nodes of its groups: `groups[n]` has the nodes of group n, and none if the group cannot be
+    moved.
 
-    `start` is the assignment in the dry run.  `devices` are the problem's devices, in the order of `device_set`.  `least_peak`
-    is a lower bound of the highest peak of any device.
+    `start` is the assignment in the dry run. `devices` are the problem's devices, in the order of `device_set`. `least_peak` is
+    a lower bound of the highest peak of any device.
     """
 
     problem: PlanningProblem
@@ -127,9 +128,9 @@ class ProblemRequest(NamedTuple):
 def build_problem(
     graph: Graph, prepared: PreparedStep, step: Sequence[Execution], machine: SimulatedMachine, wanted: ProblemRequest
 ) -> GraphProblem:
-    """Return the planning problem of a step; annotations can be written to the nodes of `graph`.
+    """Return the planning problem of a step. Only nodes of `graph` can get device requests.
 
-    Memory that lives as long as the session counts in full; outputs of the step count by the share that was alive at once.  For
+    Memory that lives as long as the session counts in full. Outputs of the step count by the share that was alive at once. For
     the objective memory, tasks take no time, and all steps of the `recorder` count with their tensors.
     """
     return _ProblemBuilder(graph, prepared, step, machine, wanted).draw()
@@ -171,26 +172,14 @@ class _ProblemBuilder:
 
     def draw(self) -> GraphProblem:
         """Return the problem."""
-        joined = self._task_of
-        count = 1 + max(joined, default=-1)
-        members: list[list[int]] = [[] for _ in range(count)]
-        for node, task in enumerate(joined):
+        members: list[list[int]] = [[] for _ in range(1 + max(self._task_of, default=-1))]
+        for node, task in enumerate(self._task_of):
             members[task].append(node)
         devices_of = [self._numbers[self._nodes[rows[0]].device] for rows in members]
-        drafts = [self._draft(rows) for rows in members]
-        inputs = [
-            {joined[source] for node in rows for source in self._inputs[node]} - {task} for task, rows in enumerate(members)
-        ]
-        controls = [
-            {joined[source] for node in rows for source in self._controls[node]} - {task} - inputs[task]
-            for task, rows in enumerate(members)
-        ]
+        inputs = self._sources(members, self._inputs)
+        controls = [row - read for row, read in zip(self._sources(members, self._controls), inputs, strict=True)]
         groups, movable = self._groups(members, devices_of)
-        kept, made = (
-            (math.fsum(values) for values in zip(*((d.kept, d.made) for d in drafts), strict=True)) if drafts else (0, 0)
-        )
-        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
-        tasks = [self._task(draft, share)._replace(sends=sent) for draft, sent in zip(drafts, self._sent(members), strict=True)]
+        tasks = self._tasks(members)
         self._mark_backward(tasks, members, inputs, groups, movable)
         tasks, inputs, groups = _with_signals(tasks, inputs, controls, groups)
         is_latency = self._wanted.sought is PlanMeasure.LATENCY
@@ -278,6 +267,21 @@ class _ProblemBuilder:
         return memory_types(graph.registry, graph.node(node.name).signature, "GPU")
 
     # --- tasks
+
+    def _sources(self, members: Sequence[Sequence[int]], sources_of: Sequence[set[int]]) -> list[set[int]]:
+        """Return the tasks of which each task has sources, given the sources of each node."""
+        return [
+            {self._task_of[source] for node in rows for source in sources_of[node]} - {task}
+            for task, rows in enumerate(members)
+        ]
+
+    def _tasks(self, members: Sequence[Sequence[int]]) -> list[ProblemTask]:
+        """Return the tasks. Their outputs count by the share of all outputs that was alive at once in the dry run."""
+        drafts = [self._draft(rows) for rows in members]
+        kept, made = math.fsum(draft.kept for draft in drafts), math.fsum(draft.made for draft in drafts)
+        share = min(1.0, max(0.0, (self._wanted.peak - kept) / made)) if made else 0.0
+        sent = self._sent(members)
+        return [self._task(draft, share)._replace(sends=sends) for draft, sends in zip(drafts, sent, strict=True)]
 
     def _draft(self, rows: Sequence[int]) -> _Draft:
         nodes = [self._nodes[row] for row in rows]
@@ -385,7 +389,7 @@ class _ProblemBuilder:
             tasks[task] = tasks[task]._replace(is_backward=True)
 
     def _on(self, nodes: Iterable[StepNode], place: DevicePlace) -> _Part:
-        """Return the cost of nodes with all their runs, as if they were at this place."""
+        """Return the cost of nodes with all their runs, as if they were on the device at this place."""
         kernels = [self._kernel(node, execution, place).placed for node in nodes for execution in node.executions]
         own = place.cores if place.gpu is None else place.gpu.compute
         seconds = [kernel.predicted.seconds for kernel in kernels]
@@ -413,9 +417,9 @@ class _ProblemBuilder:
     # --- groups
 
     def _groups(self, members: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[list[list[int]], list[NodeGroup]]:
-        """Return the groups of tasks, merged if a task has nodes of several, and the nodes and allowed devices of each.
+        """Return the groups of tasks, and the nodes and allowed devices of each group.
 
-        Nodes that cannot be annotated keep their device.
+        Groups are merged if a task has nodes of several. Nodes that cannot be annotated keep their device.
         """
         of_name: dict[str, int] = {}
         placed = possible_devices(self._prepared.placement)
@@ -565,7 +569,7 @@ def _choice_kinds(kinds: Sequence[int], movable: Sequence[NodeGroup]) -> list[tu
 
 
 def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]) -> tuple[int, ...]:
-    """Return the device of each task: that of the first task of its group that has nodes, since signals have none."""
+    """Return the device of each task: the device of the first task of its group. Signals, which have no nodes, are skipped."""
     found: dict[int, int] = {}
     for group in groups:
         device = next((devices_of[task] for task in group if task < len(devices_of)), 0)
@@ -576,8 +580,9 @@ def _device_of_groups(groups: Sequence[Sequence[int]], devices_of: Sequence[int]
 def _with_signals(
     tasks: list[ProblemTask], inputs: list[set[int]], controls: Sequence[set[int]], groups: list[list[int]]
 ) -> tuple[list[ProblemTask], list[set[int]], list[list[int]]]:
-    """Add a signal for each task that others only wait for: a task without work, since waiting costs a message but moves no
-    tensor.
+    """Add a signal for each task that others wait for without reading its output.
+
+    A signal is a task without work, because waiting costs a message but moves no tensor.
     """
     group_of = {task: number for number, group in enumerate(groups) for task in group}
     signals: dict[int, int] = {}

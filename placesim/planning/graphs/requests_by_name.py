@@ -20,7 +20,7 @@ _MAX_DEPTH = 64
 
 
 def request(name: str, device_set: DeviceSet) -> DeviceName:
-    """Return the request that yields a device; if there is only one task, it has only type and number."""
+    """Return a request for a device. If the machine has only one task, the request has only the device's type and number."""
     full = parse_runtime_name(name)
     assert full is not None
     tasks = {device.name.partition("/device:")[0] for device in device_set.devices}
@@ -37,7 +37,7 @@ def request_text(spec: DeviceName) -> str:
 def text_by_name(text: str, base: GraphFile, planned: Placement, *, soft: bool) -> str | None:
     """Return the text of a graph file with a `placement` key that yields `planned`; None if that is not possible.
 
-    Raise UneditableText for a text that cannot be changed, and GraphFileError for one that is invalid.
+    Raise UneditableText if the text cannot be changed, and GraphFileError if it is invalid.
     """
     places = zip(planned.graph.nodes, planned.devices, strict=True)
     where = {node.name: device.name for node, device in places if device is not None and node.name in base.graph.ids}
@@ -113,7 +113,7 @@ class _Choice:
         return name in self._moved if given is None else self._where[name] != given
 
     def write(self, path: str, scope: _Scope, given: str | None, rows: dict[str, str]) -> None:
-        """Add the chosen rows; that of a scope comes before those of its contents."""
+        """Add the chosen rows. The row of a scope comes before the rows of its contents."""
         own = self._least[path, given][1]
         if own is not None and own != given:
             rows[path] = own

@@ -1,6 +1,6 @@
-"""Conversion of a plan to devices in a graph file's scopes and nodes, as few as put every node on its planned device.
+"""Conversion of a plan to device requests in the scopes and nodes of a graph file, with as few requests as possible.
 
-The text and its comments are kept.  If it cannot express the plan, the result is None, and the raw form is written.
+The text and its comments are kept. If it cannot express the plan, the result is None, and the raw form is written.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from placesim.core.dtypes import DataType
@@ -39,9 +40,9 @@ MAX_CHARACTERS = 20_000_000
 """Maximum length of an edited text, since each attempt reads and places all of it; longer ones are written in raw form."""
 _ROUNDS = 12
 _CHANGED, _DEEPER = 1e-4, 1e-7
-"""Tie-breaks for equal numbers of devices: existing devices first, then those of outer scopes."""
+"""Small costs that choose between equal numbers of requests: existing requests come first, then those of outer scopes."""
 _WRAP = 1 + 3 * _CHANGED
-"""Cost of a new scope: one more device."""
+"""Cost of a new scope: one request, and a little more."""
 _NEVER = 1e6
 _Context = DeviceName | None
 """Request of the scopes around an entry; None within a colocation, where the devices of other nodes count."""
@@ -50,8 +51,8 @@ _Context = DeviceName | None
 def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_set: DeviceSet, *, soft: bool) -> str | None:
     """Return the text of a graph file with the devices of a plan; None if the text cannot express it.
 
-    `base` is the text's graph after dropped requests and options.  `asked` has the device requests, by node, that produce the
-    plan.  Placing the returned text gives the planned device for every node.
+    `base` is the text's graph without the dropped requests and with the options applied. `asked` has the device requests, by
+    node, that produce the plan. Placing the returned text gives the planned device for every node.
     """
     if base.is_raw or len(text) > MAX_CHARACTERS:
         return None
@@ -62,26 +63,24 @@ def annotated_text(text: str, base: GraphFile, asked: Mapping[str, str], device_
 
 
 class _Copy(NamedTuple):
-    """The uses of a list's entries in one place, and the requests around them."""
+    """The uses of one list's entries at one place in the graph, and the request around them."""
 
     uses: list[_Use]
     context: _Context
 
 
+@dataclass(eq=False, slots=True)
 class _Use:
     """One use of an entry; an alias or a list of devices uses an entry several times.
 
     `nodes` are those that the entry itself makes.  `copies` are the uses of a scope's contents, one for each device of a list.
     """
 
-    __slots__ = ("copies", "depth", "entry", "nodes", "wanted")
-
-    def __init__(self, entry: NodeEntry, nodes: tuple[Node, ...], copies: list[list[_Use]], depth: int) -> None:
-        self.entry = entry
-        self.nodes = nodes
-        self.copies = copies
-        self.depth = depth
-        self.wanted: frozenset[str] = frozenset()
+    entry: NodeEntry
+    nodes: tuple[Node, ...]
+    copies: list[list[_Use]]
+    depth: int
+    wanted: frozenset[str] = frozenset()
 
 
 class _Rules(NamedTuple):
@@ -90,7 +89,7 @@ class _Rules(NamedTuple):
     - `target`: the planned device.
     - `held`: requests that must stay.
     - `required`: the nodes that need a request.
-    - `default`: the device without requests; None if no request may be written that cannot be satisfied.
+    - `default`: the device without requests; None if a request that cannot be satisfied must not be written.
     """
 
     target: Mapping[str, str]
@@ -140,7 +139,7 @@ class _ScopeEditor:
     def written(self) -> str | None:
         """Return the text, checked by placing it; None if no attempt succeeds."""
         if self._wrong(self._place(self._graph)) == []:
-            return self._text  # fewer devices might suffice, but edits would change a text that its author knows
+            return self._text  # fewer requests might suffice, but the author knows this text, so it is not edited
         for _ in range(_ROUNDS):
             edited = self._edited()
             wrong = self._wrong(self._place(self._read(edited)))
@@ -238,19 +237,17 @@ class _Choice:
     def _use(self, entry: NodeEntry, depth: int) -> _Use:
         if entry.children is None:
             nodes = tuple(node for node in self._made(entry) if node.name in self._rules.target)
-            use = _Use(entry, nodes, [], depth)
-            use.wanted = frozenset(self._rules.target[node.name] for node in nodes if not _follows(node))
-            return use
+            wanted = frozenset(self._rules.target[node.name] for node in nodes if not _follows(node))
+            return _Use(entry, nodes, [], depth, wanted)
         times = len(entry.own) if isinstance(entry.own, list) else 1
         scopes = self._scopes_of.setdefault(id(entry.children), [])
         if entry not in scopes:
             scopes.append(entry)
-        use = _Use(entry, (), [self._used(entry.children, depth + 1) for _ in range(times)], depth)
-        use.wanted = frozenset(device for copy in use.copies for below in copy for device in below.wanted)
-        return use
+        copies = [self._used(entry.children, depth + 1) for _ in range(times)]
+        return _Use(entry, (), copies, depth, frozenset(device for copy in copies for use in copy for device in use.wanted))
 
     def _made(self, entry: NodeEntry) -> tuple[Node, ...]:
-        """Return the nodes of an entry; literals and variables that it reads come before it, with its location or none."""
+        """Return the nodes of an entry. Nodes of literals and variables that it reads come first, with its location or none."""
         start = end = self._next
         while end < len(self._nodes) and self._nodes[end].location in (0, entry.position):
             node = self._nodes[end]
@@ -323,7 +320,7 @@ class _Choice:
         return request_text(self._rules.specs[device])
 
     def clashing_scopes(self, clash: _Clash) -> list[NodeEntry]:
-        """Return the scopes to write out so that an entry or its ancestors cover fewer nodes; none if that does not help."""
+        """Return the scopes to write out in full, so that each entry makes fewer nodes; none if that does not help."""
         scopes = self._scopes_of.get(id(clash.entries), [])
         if len(scopes) > 1:
             return scopes[1:]
@@ -347,7 +344,7 @@ class _Choice:
                 yield word
 
     def _listed(self, entry: NodeEntry, uses: Sequence[tuple[_Use, _Context]]) -> Own:
-        """Return the best device for each copy."""
+        """Return a list with the best device for each copy of a scope."""
         assert isinstance(entry.own, list)
         words = [self._word(device) for device in sorted({device for use, _ in uses for device in use.wanted})]
 
@@ -377,12 +374,12 @@ class _Choice:
         return cost
 
     def _below(self, copy: list[_Use], context: _Context) -> float:
-        """Return the fewest devices that a list needs if nothing else shares its entries."""
+        """Return the cost of the fewest requests for a list of entries if no other scope uses this list."""
         key = id(copy), context
         found = self._known.get(key)
         if found is None:
             entries, alone = [use.entry for use in copy], _Copy(copy, context)
-            words = [ABSENT] if not copy else self._wrapping(self._list_of(copy), [alone])
+            words = [ABSENT] if not copy else self._wrapping(self._texts.list_with(copy[0].entry), [alone])
             costs = [0.0, *([_WRAP] * (len(words) - 1))]
             for number, entry in enumerate(entries):
                 least = min(costs)
@@ -393,9 +390,6 @@ class _Choice:
                     costs[place] += _DEEPER if place else 0
             found = self._known[key] = min(costs)
         return found
-
-    def _list_of(self, copy: list[_Use]) -> list[NodeEntry]:
-        return self._texts.list_with(copy[0].entry)
 
     def _inner(self, entry: NodeEntry, context: _Context, own: Own) -> list[_Context]:
         """Return the requests inside an entry, for each of its copies."""
@@ -468,7 +462,7 @@ def _follows(node: Node) -> bool:
 
 
 def _differ(graph: Graph, other: Graph) -> bool:
-    """Return whether two graphs differ in more than devices and the resulting nodes of initializers."""
+    """Return whether two graphs differ in more than devices. Nodes that group initializers by device are not compared."""
     groups, others = _initializer_groups(graph), _initializer_groups(other)
     names = graph.ids.keys() - groups
     if names != other.ids.keys() - others:
@@ -486,7 +480,7 @@ def _differ(graph: Graph, other: Graph) -> bool:
 
 
 def _initializer_groups(graph: Graph) -> set[str]:
-    """Return the groups that run initializers on several devices, with one `NoOp` per device."""
+    """Return the names of the `NoOp` nodes that run the initializers of one device, if there is such a node for each device."""
     found = set()
     for node in graph.nodes:
         if node.op == "NoOp" and node.location:

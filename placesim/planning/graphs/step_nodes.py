@@ -30,9 +30,9 @@ class StepNode:
 
 
 class StepNodes(NamedTuple):
-    """Nodes by number, with the nodes whose tensors each reads (`inputs`), and those that it only waits for (`controls`).
+    """Nodes by number, with the nodes whose tensors each reads (`inputs`), and the nodes that it only waits for (`controls`).
 
-    `of_execution` has the nodes of each execution; for a transfer, those that it comes from.
+    `of_execution` has the node that each execution runs; for a transfer, the nodes whose outputs it carries.
     """
 
     nodes: list[StepNode]

@@ -22,13 +22,13 @@ WARM, COLD = 0.02, 1e-5
 """Temperatures as shares of the load at the beginning of a round."""
 NORM = 24
 FIRST_SHARE = 0.2
-"""Maximum share of the time for the first cut."""
+"""Maximum share of the time for the plan from which annealing starts."""
 _LOOK = 512
 _TOWARDS_NEIGHBOUR, _SWAP = 0.6, 0.25
 
 
 def anneal_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield plans from rounds of annealing, which begin with the search's start or a cut of the natural order."""
+    """Yield plans from rounds of annealing. The first round starts from `search.start`, or from a cut of the natural order."""
     best = search.start or _first(problem, search)
     if best is None:
         return
@@ -194,7 +194,7 @@ class _Stages:
 
 
 def _stage_order(problem: PlanningProblem, loads: Loads, after: Sequence[Sequence[int]]) -> list[int]:
-    """Return the position of each device such that all edges go forward, as in partitions cut from one order."""
+    """Return the position of each device in the pipeline, such that all edges go forward if possible."""
     edges: dict[int, set[int]] = {device: set() for device in range(len(problem.devices))}
     for group, readers in enumerate(after):
         own = loads.of_group[group]

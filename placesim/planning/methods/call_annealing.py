@@ -17,11 +17,13 @@ _ORDERS = 6
 
 
 def anneal_calls(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
-    """Yield plans: all tasks on their own, then the best cuts of orders, then rounds of annealing from the best."""
+    """Yield plans: first all tasks individually, then the best cuts of orders, then rounds of annealing from the best plan."""
     calls = Calls(problem)
     best, value = [ALONE] * len(problem.tasks), math.inf
     for number in range(1 + _ORDERS):
-        found = [ALONE] * len(problem.tasks) if not number else cut_calls(problem, calls, _order(problem, search, number))
+        found = best
+        if number:
+            found = cut_calls(problem, calls, group_order(problem, search if number > 1 else None))
         search.spend(1)
         if (seconds := calls.seconds(found)) < value:
             best, value = found, seconds
@@ -39,12 +41,11 @@ def anneal_calls(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         length *= 2
 
 
-def _order(problem: PlanningProblem, search: Search, number: int) -> list[int]:
-    return group_order(problem, search if number > 1 else None)
-
-
 def cut_calls(problem: PlanningProblem, calls: Calls, order: Sequence[int]) -> list[int]:
-    """Return the best cut of an order into one call per device with single tasks between, assuming sequential execution."""
+    """Return the best cut of an order of groups into one call per device, with individual tasks between the calls.
+
+    The cut is the best if all calls and tasks run one after another.
+    """
     segment, size, most = Segment(problem, order), len(order), len(calls.paying)
     paying = problem.devices[calls.paying[0]] if most else None
     rooms = [problem.devices[device].capacity for device in calls.paying]

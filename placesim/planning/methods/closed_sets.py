@@ -41,8 +41,8 @@ def split_closed_sets(problem: PlanningProblem, search: Search) -> Iterator[Plan
 
 
 def _blocks(problem: PlanningProblem) -> tuple[list[list[int]], list[set[int]]]:
-    """Return blocks, each of the groups of one cycle, and the blocks that each reads from, by forward tasks."""
-    from scipy.sparse import csr_array  # takes longer to import than a search process takes to start
+    """Return blocks, each with the groups of one cycle, and for each block the blocks that its forward tasks read from."""
+    from scipy.sparse import csr_array  # this import takes longer than starting a search process
     from scipy.sparse.csgraph import connected_components
 
     pairs = {

@@ -1,7 +1,7 @@
 """Contiguous splits of a pipeline, by dynamic programming over an order of the groups.
 
-A device's part is contiguous if no path leaves it and comes back.  In a training graph only forward tasks count, and backward
-ones follow their groups.  Cutting an order into segments gives contiguous parts, the best ones for that order.
+A device's part is contiguous if no path leaves it and comes back. In a training graph only forward tasks count; backward tasks
+follow their groups. Segments of an order are contiguous parts, and the best segments of an order are found.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from placesim.planning.problem import Plan, PlanningProblem
 from placesim.planning.search_budget import Search
 
 MAX_WHOLE = 3000
-"""Maximum number of groups of an order that is cut completely, even if the time is over (some seconds)."""
+"""Maximum number of groups of an order whose cut is finished even if the time is over, which takes some seconds."""
 
 
 def split_orders(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
@@ -108,9 +108,10 @@ def group_devices(problem: PlanningProblem) -> list[DeviceClass]:
 
 
 class Segment:
-    """Load of a device with a segment of an order of groups, to which one group after another is added.
+    """Load of a device that runs a segment: consecutive groups of an order, to which groups are added one by one.
 
-    `seconds` are by device kind, `moved` are the seconds of transfers across its ends, and `held` is the capacity in use.
+    `seconds` are by device kind, `moved` are the seconds of transfers across the segment's ends, and `held` is the capacity in
+    use.
     """
 
     def __init__(self, problem: PlanningProblem, order: Sequence[int]) -> None:
@@ -212,9 +213,7 @@ def split_order(problem: PlanningProblem, order: Sequence[int], search: Search |
 
 
 def _usual_pace(problem: PlanningProblem) -> float:
-    """Return the seconds per unit between paying devices; if links differ, their mean, since plans are evaluated with the true
-    ones.
-    """
+    """Return the mean seconds per unit of size between paying devices. Plans are evaluated with the links' own values."""
     if problem.ways is None:
         return 1.0
     paying = [n for n, device in enumerate(problem.devices) if device.pays]
@@ -223,7 +222,7 @@ def _usual_pace(problem: PlanningProblem) -> float:
 
 
 def used_counts(kinds: Sequence[DeviceClass]) -> list[tuple[int, ...]]:
-    """Return the possible numbers of used devices of each class; none comes first."""
+    """Return the possible numbers of used devices of each class. The combination without devices comes first."""
     found: list[tuple[int, ...]] = [()]
     for kind in kinds:
         found = [(*counts, n) for counts in found for n in range(len(kind.devices) + 1)]

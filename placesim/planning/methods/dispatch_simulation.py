@@ -1,9 +1,9 @@
 """Greedy plans made during a simulation: each ready task goes to the device where it would end first.
 
-List scheduling uses a fixed order of tasks.  A machine runs tasks as they become ready, and launches ahead of its streams.
-A pass costs about as much as a simulation, so many are made.  They vary the size of clusters and the weight of transfers.  From
-the second pass on, they also know the readers' devices in the best plan.  Finally, parts of the best plan are decided again
-while the rest is fixed.
+List scheduling uses a fixed order of tasks. Here, as on a real machine, tasks run when they become ready, and hosts launch
+kernels ahead of their streams. A pass costs about as much as a simulation, so many passes are made, with different sizes of
+clusters and weights of transfers. From the second pass on, a pass also considers where the best plan has a task's readers.
+Finally, parts of the best plan are decided again while the rest is fixed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,16 @@ from placesim.planning.schedules import assignments
 from placesim.planning.search_budget import Search
 
 MOVED = (0.0, 0.1, 0.3, 1.0, 3.0)
-"""Weights of a second of transfers to a task, in seconds of the task's end."""
+"""Seconds added to a task's end for each second of transfers to the task."""
 AHEAD = (0.0, 0.3, 1.0)
-"""Weights of transfers to the readers, at their devices in the best plan."""
+"""Seconds added to a task's end for each second of transfers to its readers, which are assumed to run as in the best plan."""
 NOISES = (0.0, 0.0, 0.1, 0.5)
 SPARES = (True, False)
 ANEW, IN_TIME, VARIED = 0.6, 0.7, 0.4
 """Probabilities that a part of the best plan is decided again, that this part is a time interval, and that a weight changes."""
 WORSE, WORSE_PINNED = 1.02, 1.003
-"""Ratios of a pass's estimate to the best estimate above which it is not simulated.
-
-Estimates are better if most tasks are pinned.
+"""A pass is not simulated if its estimate exceeds the best estimate by this factor, or by the second if most tasks are
+pinned.
 """
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Shares of a plan that are decided again."""
@@ -111,8 +110,8 @@ class Dispatcher:
         ]
 
     def units(self, clusters: Sequence[int]) -> Units | None:
-        """Return the units that move together: tasks of one cluster or group.  Return None if no device can run and hold one of
-        them.
+        """Return the units that move together: tasks of one cluster or group. Return None if no device can run and hold some
+        unit.
         """
         problem = self.problem
         of_task = join_groups(problem, clusters)
@@ -142,10 +141,11 @@ class Dispatcher:
         pinned: Sequence[int] = (),
         is_over: Callable[[], bool] = lambda: False,
     ) -> tuple[float, list[int]] | None:
-        """Simulate a dispatch.  Return the approximate end and a device for each task.
+        """Simulate a dispatch. Return the approximate end in seconds, and a device for each task.
 
-        Return None if a unit finds no room or `is_over` returns true.  `before` has the devices of tasks in an earlier plan, at
-        which readers are expected.  `pinned` has the devices of units that are decided already, or -1.
+        Return None if a unit finds no room or `is_over` returns true. `before` has each task's device in an earlier plan; the
+        pass assumes that the readers of a task will be there. `pinned` has the devices of units that are already decided, or
+        -1.
         """
         return _Pass(self, units, weights, draw, before, pinned, is_over).run()
 
@@ -191,10 +191,11 @@ class _Pass:
         self.left = [device.capacity for device in problem.devices]
         self.devices = [_NONE] * count
         self.joined, self.ends = [0.0] * count, [0.0] * count
-        # tensors that a decided task waits for; tasks that wait for a task's end, or (below 0) devices that get its output
+        # the number of inputs that a decided task waits for
         self.missing = [0] * count
+        # by task: tasks that wait for its end; a number below 0 stands for a device that gets its output (-1 - device)
         self.after: dict[int, list[int]] = {}
-        # by task and device: None if the output is there, else the tasks that wait for it
+        # by task and device: None if the task's output is on the device, else the tasks that wait for it there
         self.moves: dict[tuple[int, int], list[int] | None] = {}
         self.free, self.pending = [0.0] * resources, [0.0] * resources
         self.threads = [threads for threads, _ in machine.room]
@@ -327,7 +328,7 @@ class _Pass:
     # --- what the machine does
 
     def _commit(self, task: int, device: int) -> None:
-        """Fix a task's device; its missing inputs are sent there as soon as possible."""
+        """Assign a task to a device, and send its missing inputs there as soon as possible."""
         machine, now, ends, devices, moves = self.machine, self.now, self.ends, self.devices, self.moves
         devices[task] = device
         is_launched, missing = machine.streams[device] != _NONE, 0
@@ -355,7 +356,7 @@ class _Pass:
             self._start(task)
 
     def _foresee(self, source: int, device: int, waiting: list[int]) -> None:
-        """Note that an output will be moved to a device."""
+        """Record that an output will be moved to a device, and that its ports will be busy."""
         self.moves[source, device] = waiting
         way = self.machine.ways[self.devices[source]][device]
         takes = way.delay + way.pace * self.machine.makes[source]
@@ -387,7 +388,7 @@ class _Pass:
             self.queued[host].append(task)
 
     def _occupy(self, task: int, host: int) -> None:
-        """Occupy cores; their speed at the task's start applies until its end."""
+        """Occupy a thread and cores of a host for a task. The speed at the task's start applies until its end."""
         machine, device, now = self.machine, self.devices[task], self.now
         self.threads[host] -= 1
         is_launched = machine.streams[device] != _NONE
@@ -401,7 +402,7 @@ class _Pass:
         self.joined[task] = now
         self.ends[task] = end = now + takes * slower
         heappush(self.events, (end, machine.rank[task], _ENDED, task, device))
-        # its readers are decided now
+        # its readers get their devices now
         heappush(self.events, (now, machine.rank[task], _BEGUN, task, device))
 
     def _release(self, host: int, cores: float) -> None:
@@ -430,7 +431,7 @@ class _Pass:
         self._serve(ports[0])
 
     def _serve(self, port: int) -> None:
-        """Start transfers that are first in the queues of all their ports."""
+        """Start the transfers at a port that come first in the queues of all their ports."""
         queue, busy, sending = self.sending[port], self.busy, self.sending
         while queue and not busy[port]:
             source, device = first = queue[0]
@@ -488,8 +489,8 @@ class _Passes:
         self._tried: list[tuple[float, int, Weights]] = []
 
     def plans(self) -> Iterator[Plan]:
-        """Yield better plans: from each clustering first, then from good ones with other weights and from parts of the best
-        plan.
+        """Yield better plans. Each clustering is tried first. Later passes change weights, or decide parts of the best plan
+        again.
         """
         search, draw = self._search, self._search.random
         for clusters in clusterings(self._problem):
@@ -503,7 +504,7 @@ class _Passes:
                     yield from self._try(len(self._units) - 1, weights)
         while self._units and not search.is_over:
             if self._best is not None and draw.random() < ANEW:
-                yield from self._anew()
+                yield from self._decide_again()
             else:
                 number = min(draw.choices(sorted(self._tried), k=2))[1]
                 yield from self._try(number, self._weights())
@@ -534,8 +535,8 @@ class _Passes:
             self._good.append(weights)
             yield plan
 
-    def _anew(self) -> Iterator[Plan]:
-        """Decide an interval of the step, or some random units, again."""
+    def _decide_again(self) -> Iterator[Plan]:
+        """Decide again all units of a time interval, or some random units."""
         draw, best = self._search.random, self._best
         assert best is not None
         number = draw.randrange(len(self._units))

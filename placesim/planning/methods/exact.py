@@ -26,8 +26,9 @@ MAX_TASKS = 2000
 MAX_CHOICES = 12_000
 """Maximum number of groups times devices for an exact search."""
 MAX_OVER_WAYS = 2000
-"""Maximum of the same number if transfer times depend on the devices; larger models prove nothing and take time from other
-searches.
+"""Maximum number of groups times devices if transfer times depend on the devices.
+
+Larger models prove nothing and take time from other searches.
 """
 MAX_PLACES = 4000
 """Maximum number of tasks times devices for a makespan on different devices; beyond it, a minute of solving proves little."""
@@ -62,12 +63,10 @@ def solve_schedule(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
         or not all(time.is_integer() for time in map(float, schedules.seconds))
     ):
         return
-    from ortools.sat.python import cp_model
-
     seconds = [int(time) for time in schedules.seconds]
     before, after = heads(problem, schedules.seconds), tails(problem, schedules.seconds)
     most = int(search.start.value) if search.start else sum(seconds)
-    model: Any = cp_model.CpModel()
+    model: Any = _cp_model().CpModel()
     end = model.new_int_var(math.ceil(search.target), most, "end")
     starts = [
         model.new_int_var(int(before[task]), most - time - int(after[task]), f"start of {task}")
@@ -96,10 +95,8 @@ def solve_loads(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     most = MAX_CHOICES if problem.ways is None else MAX_OVER_WAYS
     if not has_solver() or count > most or not problem.groups:
         return
-    from ortools.sat.python import cp_model
-
     scale = _UNITS / max(search.start.value if search.start else _most(problem), math.ulp(1.0))
-    model: Any = cp_model.CpModel()
+    model: Any = _cp_model().CpModel()
     devices = range(len(problem.devices))
     on = _choices(model, problem)
     terms: list[list[Any]] = [[] for _ in devices]
@@ -129,13 +126,11 @@ def solve_peaks(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     count = len(problem.devices)
     if not has_solver() or not problem.movable or len(problem.tasks) * count > MAX_CHOICES:
         return
-    from ortools.sat.python import cp_model
-
     start = search.start
     if start is None:
         everywhere = math.fsum(problem.held) + math.fsum(tensor.size for tensor in problem.tensors)
     scale = _UNITS / max(start.value if start else everywhere, math.ulp(1.0))
-    model: Any = cp_model.CpModel()
+    model: Any = _cp_model().CpModel()
     on = _choices(model, problem)
     highest = model.new_int_var(int(search.target * scale * (1 - 1e-9)), _UNITS, "peak")
     held = [
@@ -179,7 +174,9 @@ def _full_moments(problem: PlanningProblem) -> list[int]:
 def _presence(
     model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], tensor: ProblemTensor, device: int
 ) -> Iterator[tuple[int, int, Any]]:
-    """Yield intervals in which a tensor may be on a device, each with the variable that decides whether it is."""
+    """Yield the intervals in which a tensor may be on a device: first and last moment, and a variable that is 1 if it is
+    there.
+    """
     own = problem.group_of[tensor.task]
     last: dict[int, int] = {} if tensor.is_kept else {own: tensor.made}
     for task, at in tensor.reads:
@@ -188,7 +185,7 @@ def _presence(
             last[group] = max(at, last.get(group, at), tensor.made)
     later: Any = 0
     until: int | None = None
-    # one of the later readers keeps the tensor there; the latest comes first
+    # a later reader on the device keeps the tensor there; the latest comes first
     for at in sorted(set(last.values()), reverse=True):
         needing = [choice for group, moment in last.items() if moment == at and not _is_never(choice := on[group][device])]
         if until is not None and not _is_never(later):
@@ -212,7 +209,7 @@ def _presence(
 
 
 def _move(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], terms: list[list[Any]], scale: float) -> None:
-    """Add the times of incoming and outgoing transfers to the terms of each device."""
+    """Add the times of incoming and outgoing transfers to the terms of each device's load."""
     devices = range(len(problem.devices))
     ways = LinkTimes(problem)
     for task, readers in enumerate(problem.readers):
@@ -280,9 +277,9 @@ def _hint(model: Any, problem: PlanningProblem, on: Sequence[Sequence[Any]], bes
 def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     """Minimise the makespan on devices and links that differ, and yield better and better plans.
 
-    The solver's model is a relaxation, so its bounds are valid.  In it, tasks wait for inputs sent over free links, and streams
-    and slots run one task at a time in the best order.  Solutions are evaluated by simulation.  If one is worse there, another
-    assignment is requested, until the bound equals the best plan.
+    The solver's model is a relaxation, so its bounds are valid. In it, tasks wait for inputs sent over free links, and streams
+    and slots run one task at a time in the best order. Its solutions are evaluated by simulation. While the bound is below the
+    best plan, solutions that were already evaluated are excluded, and the solver runs again.
     """
     count, movable = len(problem.devices), problem.movable
     if not has_solver() or not movable or len(problem.tasks) * count > MAX_PLACES:
@@ -297,7 +294,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
     while not search.is_over and not search.is_met(best.value):
         model.improve(best, search.target)
         solver, status, found = _collect(model, search)
-        if status == _names().INFEASIBLE:
+        if status == _cp_model().INFEASIBLE:
             search.prove(best.value)
             return
         search.prove(min(best.value, solver.best_objective_bound / model.scale))
@@ -309,7 +306,7 @@ def solve_makespan(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                 best = plan
                 yield plan
             model.exclude(of_group)
-        if status != _names().OPTIMAL:
+        if status != _cp_model().OPTIMAL:
             return
 
 
@@ -317,11 +314,9 @@ class _Makespan:
     """The solver's model of a makespan; a second has `scale` units."""
 
     def __init__(self, problem: PlanningProblem, most: float) -> None:
-        from ortools.sat.python import cp_model
-
         self.problem = problem
         self.scale = _UNITS / max(most, math.ulp(1.0))
-        self.model: Any = cp_model.CpModel()
+        self.model: Any = _cp_model().CpModel()
         self._windows = Windows(problem)
         self._devices = range(len(problem.devices))
         self._on = _choices(self.model, problem)
@@ -360,7 +355,7 @@ class _Makespan:
             return
         ways, launches = self._windows.ways.seconds(problem.tasks[source].sent), self._windows.launches
         senders = [device for device in self._devices if not _is_never(source_on[device])]
-        later, waits = begin - there, dict[int, Any]()  # most transfers take equal time
+        later, waits = begin - there, dict[int, Any]()  # one constraint for all transfers that take equal time
         for target in self._devices:
             if _is_never(on[target]):
                 continue
@@ -453,7 +448,8 @@ def _hold(model: Any, problem: PlanningProblem, on: list[list[Any]], device: int
     model.add(sum(choices[device] * size for choices, size in zip(on, sizes, strict=True) if size) <= _UNITS)
 
 
-def _names() -> Any:
+def _cp_model() -> Any:
+    """Import the solver, which takes long, and return its module."""
     from ortools.sat.python import cp_model
 
     return cp_model
@@ -462,14 +458,14 @@ def _names() -> Any:
 def _solve(model: Any, search: Search) -> tuple[Any, bool]:
     """Run the solver.  Return it, and whether it found a solution."""
     solver, status = _run(model, search)
-    return solver, status in (_names().OPTIMAL, _names().FEASIBLE)
+    return solver, status in (_cp_model().OPTIMAL, _cp_model().FEASIBLE)
 
 
 def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int, ...]]]:
     """Run the solver.  Return it, its status, and the assignments of its solutions; the best comes first."""
     found: dict[tuple[int, ...], None] = {}
 
-    class _Solutions(_names().CpSolverSolutionCallback):  # type: ignore[misc]
+    class _Solutions(_cp_model().CpSolverSolutionCallback):  # type: ignore[misc]
         def on_solution_callback(self) -> None:
             found[model.read(self)] = None
 
@@ -478,8 +474,8 @@ def _collect(model: _Makespan, search: Search) -> tuple[Any, Any, list[tuple[int
 
 
 def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
-    """Run the solver.  Return it and its status."""
-    solver: Any = _names().CpSolver()
+    """Run the solver. Return it and its status. `told` is a callback for solutions."""
+    solver: Any = _cp_model().CpSolver()
     parameters = solver.parameters
     parameters.random_seed = search.seed % (1 << 31)
     if search.evaluations is None:
@@ -488,7 +484,7 @@ def _run(model: Any, search: Search, told: Any = None) -> tuple[Any, Any]:
     else:
         parameters.max_deterministic_time = search.evaluations_left * _DETERMINISTIC_PER_EVALUATION
         parameters.num_workers = 1
-    parameters.catch_sigint_signal = False  # else Python would lose its own handler
+    parameters.catch_sigint_signal = False  # otherwise Python would lose its own handler
     # the solver does not return to Python on Ctrl-C, but waiting for a thread does
     with ThreadPoolExecutor(1) as threads:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from random import Random
 
 from placesim.planning.methods.annealing import neighbours
 from placesim.planning.methods.list_scheduling import end_first
@@ -43,24 +44,11 @@ def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
             if search.is_over:
                 break
             temperature *= cooling
-            group = problem.movable[draw.randrange(len(problem.movable))]
-            old = of_group[group]
-            others = near[group]
-            new = (
-                of_group[others[draw.randrange(len(others))]]
-                if others and draw.random() < _TOWARDS_NEIGHBOUR
-                else draw.randrange(len(problem.devices))
-            )
-            if new == old:
+            move = _draw_move(problem, near, of_group, left, draw)
+            if move is None:
                 search.skip()
                 continue
-            moved = [group, *(other for other in others if of_group[other] == old and draw.random() < _TOGETHER)]
-            if not all(problem.can_run(one, new) for one in moved) or sum(problem.held[one] for one in moved) > left[new]:
-                search.skip()
-                continue
-            if problem.apart and any(of_group[rival] == new for one in moved for rival in problem.rivals[one]):
-                search.skip()
-                continue
+            moved, old, new = move
             for one in moved:
                 for task in problem.groups[one]:
                     devices[task] = new
@@ -80,3 +68,24 @@ def anneal_moves(problem: PlanningProblem, search: Search) -> Iterator[Plan]:
                     for task in problem.groups[one]:
                         devices[task] = old
         length *= 2
+
+
+def _draw_move(
+    problem: PlanningProblem, near: Sequence[Sequence[int]], of_group: Sequence[int], left: Sequence[float], draw: Random
+) -> tuple[list[int], int, int] | None:
+    """Return random groups that can move together, with their old and their new device; None if the drawn move is impossible.
+
+    `near` has the connected groups of each group, `of_group` their devices, and `left` the free capacity of each device.
+    """
+    group = problem.movable[draw.randrange(len(problem.movable))]
+    old, others = of_group[group], near[group]
+    is_near = others and draw.random() < _TOWARDS_NEIGHBOUR
+    new = of_group[others[draw.randrange(len(others))]] if is_near else draw.randrange(len(problem.devices))
+    if new == old:
+        return None
+    moved = [group, *(other for other in others if of_group[other] == old and draw.random() < _TOGETHER)]
+    if not all(problem.can_run(one, new) for one in moved) or sum(problem.held[one] for one in moved) > left[new]:
+        return None
+    if problem.apart and any(of_group[rival] == new for one in moved for rival in problem.rivals[one]):
+        return None
+    return moved, old, new

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import ANNOTATED, DEFAULT, PlanStudy, SimulatedPlacement
+from placesim.prediction.time_breakdown import TimeStudy
 from placesim.report.pictures.shell import Shell, compress_json
 from placesim.report.pictures.timing_data import MAX_SPANS, Texts, lanes_document, span_count
 from placesim.report.pictures.timing_page import BUTTONS, COLOURS, LANES
-from placesim.report.text.planning import placement_document, summarise_error
+from placesim.report.text.planning import placement_document, plan_document, summarise_error
 
 SHELL = Shell(
     kind="timing comparison",
@@ -29,10 +30,12 @@ SHELL = Shell(
     buttons=BUTTONS,
     has_keys=True,
 )
+_FACTS = ("objective", "value", "bound", "gap", "is_optimal", "is_interrupted", "method", "ways_out")
+"""Keys of a plan's JSON object that the page needs."""
 
 
 class Comparison(NamedTuple):
-    """Simulated placements with traces; `before` and `after` are the indices of those shown first."""
+    """Simulated placements with traces; `before` and `after` are the indices of the two placements that are shown first."""
 
     name: str
     placements: Sequence[SimulatedPlacement]
@@ -52,6 +55,17 @@ def plan_page(study: PlanStudy) -> str | None:
     return comparison_page(Comparison(study.name, study.placements, places[id(before)], places[id(best)], study))
 
 
+def difference_page(names: Sequence[str], labels: Sequence[str], studies: Sequence[TimeStudy]) -> str:
+    """Return a page that compares the steps of two graphs.
+
+    If both are the same graph, its name is only in the title, and left out of the labels, such as `model.yaml (gpu=2)`.
+    """
+    if names[0] == names[1]:
+        labels = [label.removeprefix(f"{names[0]} (").removesuffix(")") for label in labels]
+    placed = [SimulatedPlacement(label, study, study.error) for label, study in zip(labels, studies, strict=True)]
+    return comparison_page(Comparison(" · ".join(dict.fromkeys(names)), placed, 0, 1))
+
+
 def comparison_page(comparison: Comparison) -> str:
     """Return the whole page."""
     texts = Texts.none()
@@ -60,7 +74,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def _steps(comparison: Comparison, texts: Texts) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the timelines of as many placements as a page can hold, beginning with those shown first."""
+    """Yield the timelines of as many placements as a page can hold, beginning with the two that are shown first."""
     first = dict.fromkeys((comparison.after, comparison.before))
     room = MAX_SPANS
     for number in (*first, *(number for number in range(len(comparison.placements)) if number not in first)):
@@ -94,21 +108,15 @@ def _document(comparison: Comparison, texts: Texts, steps: dict[str, str]) -> di
 
 def _plan(comparison: Comparison, study: PlanStudy, texts: Texts) -> dict[str, Any]:
     before, after = comparison.placements[comparison.before], comparison.placements[comparison.after]
+    facts = plan_document(study)
     is_told = after is study.plan and before.label in (ANNOTATED, DEFAULT)
     return {
         "index": comparison.after if study.plan is not None else None,
-        # moves are told against the graph's own placement
+        # moves are relative to the graph's own placement
         "moves_from": comparison.before if is_told else None,
-        "objective": study.sought.value,
-        "value": None if study.plan is None else study.value,
-        "bound": study.bound._asdict(),
-        "gap": study.gap,
-        "is_optimal": study.is_optimal,
-        "is_interrupted": study.is_interrupted,
-        "method": study.method,
+        **{key: facts[key] for key in _FACTS},
         "movable": study.movable,
         "asked": len(study.asked),
-        "ways_out": list(study.ways_out),
         "moves": [
             {
                 "nodes": [texts.names.number(escape_line(name)) for name in move.nodes],

@@ -1,4 +1,4 @@
-"""Curves between boxes, drawn as by the page (`wireOf` and `tipOf` in `assets/device_lanes.js`)."""
+"""Curves between boxes, with the same shape as in the page (`wireOf` and `tipOf` in `assets/device_lanes.js`)."""
 
 from __future__ import annotations
 

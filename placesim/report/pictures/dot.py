@@ -81,7 +81,7 @@ def _link_attributes(link: BoxLink) -> str:
 
 
 def _quoted(*lines: str) -> str:
-    """Return a text in Graphviz's quotes, with `&` escaped as in HTML and Graphviz's own line breaks."""
+    """Return lines as one string in Graphviz's quotes, with `&` escaped as in HTML, and Graphviz's own line breaks."""
     return (
         '"' + "\\n".join(json.dumps(escape_line(line), ensure_ascii=False)[1:-1].replace("&", "&amp;") for line in lines) + '"'
     )

@@ -73,7 +73,7 @@ def _class(device: int) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a name for Mermaid's quotes, with special characters as numeric entities."""
+    """Return a text for use inside quotes in Mermaid, with special characters as numeric entities."""
     shown = escape_line(text)
     return "".join(
         character if character.isalnum() or character in " _-./():…" else f"#{ord(character)};" for character in shown

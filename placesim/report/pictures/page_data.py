@@ -1,4 +1,4 @@
-"""The tables that the page of a placement draws from: columns of numbers and texts, each distinct text stored once.
+"""The data of the page of a placement: columns of numbers and texts, each distinct text stored once.
 
 Nodes have their numbers in the picture; scopes are numbered in the order of the tree, from the root 0. A child of a scope is a
 node's number, or `-1 - n` for scope n. An input is a pair of node and slot, with slot -1 for a control edge. A node's outputs
@@ -9,9 +9,9 @@ it allows.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Set
 from shlex import quote
-from typing import Any, TypeVar
+from typing import Any
 
 from placesim.inspection.explaining.paragraphs import Paragraph, Paragraphs
 from placesim.inspection.memory_requirements import name_of
@@ -22,27 +22,20 @@ from placesim.inspection.picturing.order import node_depths
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, page_tree
 from placesim.inspection.short_device_names import short_names
+from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.explanation import trial_text
 
 _ADDED = re.compile(r"(?:_arg_(?P<fed>.+)_\d+_\d+|(?P<sent>.+?))(?:/_\d+)?")
 """Names of nodes that a step adds: for a feed, or for a tensor that arrives from another device."""
 MAX_EDITS = 8
 """Maximum edits shown per node, as in `explain`."""
-Value = TypeVar("Value")
-
-
-class _Table(dict[Value, int]):
-    """Numbers values in the order of their first use."""
-
-    def number(self, value: Value) -> int:
-        return self.setdefault(value, len(self))
 
 
 def page_document(picture: Picture) -> dict[str, Any]:
     """Return all data of the page."""
     root, opened = page_tree(picture.nodes)
-    ops, requests = _Table[str](), _Table[str]()
-    values, lists = _Table[str](), _Table[tuple[int, ...]]()
+    ops, requests = ValueTable[str](), ValueTable[str]()
+    values, lists = ValueTable[str](), ValueTable[tuple[int, ...]]()
 
     def numbered(rows: Iterable[tuple[str, ...]]) -> list[int]:
         return [lists.number(tuple(map(values.number, row))) for row in rows]
@@ -88,7 +81,7 @@ def _devices(picture: Picture) -> list[dict[str, Any]]:
 
 
 def _memory(picture: Picture) -> dict[str, Any] | None:
-    """Return the peak of each device: its node, and rows of node, device and bytes in use; None if unknown.
+    """Return each device's peak with the node that ran then, and the bytes that each node holds at the peaks; None if unknown.
 
     A node that a step adds (`a/_7`) counts as the node whose tensor it carries. -1 stands for a node that the picture lacks,
     such as one in a function's body.
@@ -126,34 +119,32 @@ def _scopes(root: Scope, opened: Set[Scope]) -> dict[str, list[Any]]:
         "folded": [int(scope.is_folded) for scope in scopes],
         "copies": [scope.copies for scope in scopes],
         "bodies": [int(scope.is_body) for scope in scopes],
-        "children": [[_child(child, numbers) for child in scope.children] for scope in scopes],
+        "children": [
+            [-1 - numbers[child] if isinstance(child, Scope) else child for child in scope.children] for scope in scopes
+        ],
         "opened": [number for number, scope in enumerate(scopes) if scope in opened],
     }
-
-
-def _child(child: Scope | int, numbers: dict[Scope, int]) -> int:
-    return -1 - numbers[child] if isinstance(child, Scope) else child
 
 
 def _proofs(picture: Picture) -> dict[str, Any]:
     """Return the distinct paragraphs, the distinct proofs as lists of paragraphs, and each node's proof."""
     if picture.live is None or picture.live.placement is None:
         return {"paragraphs": [], "proofs": [], "of_node": []}
-    paragraphs, proofs = _Table[Paragraph](), _Table[tuple[int, ...]]()
+    paragraphs, proofs = ValueTable[Paragraph](), ValueTable[tuple[int, ...]]()
     source = Paragraphs(picture.live, picture.costs)
     of_node = [
         proofs.number(tuple(paragraphs.number(paragraph) for paragraph in source.of(node_id)))
         for node_id in range(len(picture.nodes))
     ]
     return {
-        "paragraphs": [_row(paragraph) for paragraph in paragraphs],
+        "paragraphs": [[paragraph.term, paragraph.text, *paragraph.nodes] for paragraph in paragraphs],
         "proofs": [list(p) for p in proofs],
         "of_node": of_node,
     }
 
 
 def _edits(picture: Picture) -> list[list[Any]]:
-    """Return rows for nodes that are not on their requested device: node, number of untried edits, and edits as texts."""
+    """Return a row for each node that is not on its requested device: node, number of untried edits, and edits as texts."""
     return [
         [node, found.untried, *(str(trial_text(trial, device)) for trial in found.outcomes[:MAX_EDITS])]
         for node, device, found in node_edits(picture)
@@ -165,7 +156,3 @@ def _explain_command(picture: Picture) -> str:
     if picture.live is None or picture.name.startswith("<"):
         return ""
     return picture.command or f"placesim explain {quote(picture.name)}"
-
-
-def _row(paragraph: Paragraph) -> Sequence[Any]:
-    return [paragraph.term, paragraph.text, *paragraph.nodes]

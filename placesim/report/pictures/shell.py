@@ -15,14 +15,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from string import Template
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from placesim.core.escaping import escape_json, escape_line
-from placesim.report.palette import page_script, page_styles
+from placesim.report.palette import GREY, HOLDERS, HUES, PAGE, PATTERNS
 
 PARTS = ("data.js", "element.js", "shell.js", "drawn.js")
-"""Scripts that all pages have, before their own."""
+"""Scripts of all pages, which come before a page's own scripts."""
 FINDER = "finder.js"
+Value = TypeVar("Value")
 
 
 class Button(NamedTuple):
@@ -78,7 +79,7 @@ class Shell(NamedTuple):
             blob_images=blobs[1],
             title=html.escape(escape_line(name)),
             command=self.command,
-            style=page_styles() + "".join(map(page_asset, ("page.css", *self.styles))),
+            style=_colour_styles() + "".join(map(page_asset, ("page.css", *self.styles))),
             kind=self.kind,
             finder=Template(page_asset("finder.html")).substitute(finds=self.finds) if self.finds else "",
             tools=_choice("arrangement", "Arranged", self.arrangements) + _choice("mode", "Colour by", self.colours),
@@ -86,8 +87,21 @@ class Shell(NamedTuple):
             help=_button(Button("help", "?", "Keyboard and legend (?)")) if self.has_keys else "",
             main="".join(map(page_asset, self.main)),
             data="\n".join(_data(key, text) for key, text in data.items()),
-            script="\n".join((page_script(), *map(page_asset, scripts))),
+            script="\n".join((_colour_script(), *map(page_asset, scripts))),
         )
+
+
+def _colour_styles() -> str:
+    """Return the page's colours as CSS variables, for light and dark mode."""
+    light, dark = (" ".join(f"--{name}: {codes[is_dark]};" for name, codes in PAGE.items()) for is_dark in (False, True))
+    held = " ".join(f"--{kind}: {hue.code};" for kind, hue in HOLDERS.items())
+    return f":root {{ {light} {held} }}\n@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n"
+
+
+def _colour_script() -> str:
+    """Return the colours and patterns of devices as constants for a page's scripts."""
+    constants = {"PALETTE": [hue.code for hue in HUES], "GREY": GREY.code, "PATTERNS": PATTERNS}
+    return "".join(f"const {name} = {json.dumps(value)};\n" for name, value in constants.items())
 
 
 def _choice(name: str, label: str, choices: Sequence[tuple[str, str]]) -> str:
@@ -107,6 +121,13 @@ def _data(key: str, text: str) -> str:
     kind = "text/plain" if key.startswith("packed-") else "application/json"
     held = text.replace("<", "\\u003c")
     return f'<script type="{kind}" id="{key}">{held}</script>'
+
+
+class ValueTable(dict[Value, int]):
+    """Numbers values in the order of their first use; a page stores each distinct value once."""
+
+    def number(self, value: Value) -> int:
+        return self.setdefault(value, len(self))
 
 
 def page_json(document: Mapping[str, Any]) -> str:

@@ -240,17 +240,16 @@ class _Drawing:
     def _wires(self) -> Iterator[str]:
         self._curves = self._find_curves()
         for wire, curve in zip(self._lanes.wires, self._curves, strict=True):
-            width = self._wire_width(wire)
+            width = 1.4 + 5.6 * math.sqrt(wire.copies.bytes / self._most_bytes) if wire.copies.number else 1.2
             colour = COPY if wire.copies.number else LINK
             dashes = "" if wire.is_data else ' stroke-dasharray="2 3"'
             line = f'stroke="{colour}" stroke-opacity=".75" stroke-width="{_n(width)}"{dashes}'
             yield f'<path d="{curve.path}" fill="none" {line}/><path d="{curve.tip(4 + width)}" fill="{colour}"/>'
 
-    def _wire_width(self, wire: Wire) -> float:
-        return 1.4 + 5.6 * math.sqrt(wire.copies.bytes / self._most_bytes) if wire.copies.number else 1.2
-
     def _find_curves(self) -> list[Curve]:
-        """Return the curves of the wires. Their ends are side by side along the edges of boxes, sorted by the other end."""
+        """Return the curves of the wires. Ends at one edge of a box are side by side, in the order of the curves' other
+        ends.
+        """
         sides: dict[tuple[object, str], list[tuple[float, int, bool, Rect]]] = {}
         for number, wire in enumerate(self._lanes.wires):
             source, target = self._rects[wire.source], self._target(wire)

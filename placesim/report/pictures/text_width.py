@@ -41,7 +41,7 @@ def fit_text(text: str, width: float, size: float, *, is_bold: bool = False) -> 
     """
     if text_width(text, size, is_bold=is_bold) <= width:
         return text
-    text = text.replace(" … ", "…")  # of several alike: the first and the last
+    text = text.replace(" … ", "…")  # the label of several scopes that are alike has the first and the last name
     if text_width(text, size, is_bold=is_bold) <= width:
         return text
     most = int(width * 100 / size) // min(_REGULAR)

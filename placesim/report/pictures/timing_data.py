@@ -1,24 +1,23 @@
 """Data for the page of a time study: columns of whole numbers, and a table of distinct texts.
 
 A span is one bar of the timeline. Spans are sorted by their start and numbered from 0; -1 means none. Times are numbers of
-`tick`s, each relative to the time before it, which keeps the columns small. A tick is at most a ten-thousandth of a millionth
-of the step time.
+`tick`s, each relative to the time before it, which keeps the columns small. A tick is at most 1e-10 of the step time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, NamedTuple
 
-from placesim.core.dtypes import DataType
 from placesim.core.errors import UsageError
 from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.prediction.spans import StepSpan, StepSpans, step_spans
 from placesim.prediction.time_breakdown import TimeStudy, dearest_nodes, dearest_transfers, folded_path
+from placesim.report.pictures.shell import ValueTable
 from placesim.report.text.timing import time_document
 
 DIGITS = 10
@@ -28,19 +27,12 @@ MAX_SPANS = 1_000_000
 WAITS = ("nothing", "input", "launch", "turn")
 
 
-class ValueTable(dict[Hashable, int]):
-    """Numbers values in the order of their first use."""
-
-    def number(self, value: Hashable) -> int:
-        return self.setdefault(value, len(self))
-
-
 class Texts(NamedTuple):
     """Tables of texts shared by all columns, for one step or several compared ones."""
 
-    names: ValueTable
-    ops: ValueTable
-    shapes: ValueTable
+    names: ValueTable[str]
+    ops: ValueTable[str]
+    shapes: ValueTable[str]
 
     @classmethod
     def none(cls) -> Texts:
@@ -96,7 +88,7 @@ def lanes_document(study: TimeStudy, texts: Texts) -> dict[str, Any]:
     ]
     order = sorted(range(len(drawn.spans)), key=lambda number: (drawn.spans[number].start, number))
     tick = _tick(study.step.seconds)
-    # what the columns hold needs no rows beside them
+    # the columns have these rows
     facts = time_document(replace(study, nodes=(), transfers=(), critical_path=(), memory=()))
     return facts | {
         "graph": escape_line(study.name),
@@ -130,7 +122,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
     for number, span in enumerate(order):
         numbers[span] = number
     spans = [drawn.spans[number] for number in order]
-    lanes, costs = ValueTable(), ValueTable()
+    lanes, costs = ValueTable[tuple[int, ...]](), ValueTable[tuple[Any, ...]]()
     starts = [round(span.start / tick) for span in spans]
     columns = {
         "name": [texts.names.number(escape_line(span.name)) for span in spans],
@@ -139,7 +131,7 @@ def _columns(drawn: StepSpans, order: Sequence[int], devices: dict[str, int], ti
         "lanes": [lanes.number((*span.lanes, -1 - span.host_lane)) for span in spans],
         "start": _differences(starts),
         "ticks": [max(0, round(span.end / tick) - start) for span, start in zip(spans, starts, strict=True)],
-        # a launch lies before the run, and often ends as that begins
+        # a launch comes before the run, and often ends when the run begins
         "launch_gap": [start - round(span.launch_end / tick) for span, start in zip(spans, starts, strict=True)],
         "launch_ticks": [round(span.launch_end / tick) - round(span.launch_start / tick) for span in spans],
         "cost": [costs.number(_cost(span, devices)) for span in spans],
@@ -167,14 +159,12 @@ def _cost(span: StepSpan, devices: dict[str, int]) -> tuple[Any, ...]:
 
 
 def _shapes(span: StepSpan) -> str:
-    taken, made = (", ".join(_tensor(*shape) for shape in side) for side in (span.taken, span.made))
+    taken, made = (
+        ", ".join(f"{dtype.name}[{','.join(map(str, dims))}]" for dims, dtype in side) for side in (span.taken, span.made)
+    )
     return " → ".join(filter(None, (taken if span.op else "", made)))
 
 
-def _tensor(dims: Sequence[int], dtype: DataType) -> str:
-    return f"{dtype.name}[{','.join(map(str, dims))}]"
-
-
 def _relative(spans: Iterable[int], numbers: Sequence[int]) -> list[int | None]:
-    """Return how far before each span the given one is, or None if there is none."""
+    """Return how many places before each span the given span is; None for -1."""
     return [None if span < 0 else own - numbers[span] for own, span in enumerate(spans)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,7 @@ _WORD = re.compile(r"\S+\s*|\s+")
 _JOINED = re.compile(r"[^/_:,;=.-]*[/_:,;=.-]*")
 _CAPITALS = re.compile(r"[A-Z]*[^A-Z]*")
 LEAST_NAME = 20
-"""Width below which a column of names is not reduced as long as another column can be left out."""
+"""Minimum width of a column of names. If there is less room, another column is left out, as long as there is one."""
 _BETWEEN = 2
 
 
@@ -28,17 +29,23 @@ def shared_widths(wanted: Sequence[int], room: int) -> list[int]:
     return [min(width, cap) for width in wanted]
 
 
-def make_console(stream: TextIO, buffer: TextIO) -> Console:
-    """Return a console that writes output for the terminal `stream` into a buffer."""
+def make_console(stream: TextIO) -> Console:
+    """Return a console that collects output for the terminal `stream`; `printed_text` returns the output."""
     seen = Console(file=stream)
     return Console(
-        file=buffer,
+        file=io.StringIO(),
         width=seen.width,
         force_terminal=True,
         no_color=seen.no_color,
         color_system=seen.color_system or None,  # type: ignore[arg-type]
         highlight=False,
     )
+
+
+def printed_text(console: Console) -> str:
+    """Return all output of a console from `make_console`."""
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
 
 
 def is_wrapping(stream: TextIO) -> bool:
@@ -93,6 +100,12 @@ def wrap_text(text: Text, width: int, indent: int = 0) -> Iterator[Text]:
     for number, line in enumerate(text.divide(line_starts(text.plain, width, indent))):
         line.rstrip()
         yield Text(" " * indent).append_text(line) if number else line
+
+
+def print_wrapped(console: Console, text: Text, indent: int = 0) -> None:
+    """Print a text, wrapped to the console's width; all lines but the first are indented."""
+    for line in wrap_text(text, console.width, indent):
+        console.print(line, soft_wrap=True)
 
 
 class Column(NamedTuple):

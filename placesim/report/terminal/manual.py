@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from typing import TextIO
@@ -12,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placesim.report.terminal.block_chart import encode_for
-from placesim.report.terminal.console import make_console
+from placesim.report.terminal.console import make_console, printed_text
 
 _FILLING = re.compile(r"(?:\x1b\[[0-9;]*m| )+$", re.MULTILINE)
 """Spaces with which Rich fills every line up to the width."""
@@ -34,6 +33,6 @@ def styled_topics(topics: Mapping[str, str], stream: TextIO) -> str:
 
 
 def _rendered(page: Markdown | Table, stream: TextIO) -> str:
-    buffer = io.StringIO()
-    make_console(stream, buffer).print(page)
-    return encode_for(_FILLING.sub(lambda found: found[0].replace(" ", ""), buffer.getvalue()), stream)
+    console = make_console(stream)
+    console.print(page)
+    return encode_for(_FILLING.sub(lambda found: found[0].replace(" ", ""), printed_text(console)), stream)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator, Sequence
 from typing import TextIO
@@ -14,7 +13,15 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.report.palette import HOLDERS
 from placesim.report.terminal.block_chart import blocks_line, encode_for
-from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
+from placesim.report.terminal.console import (
+    Column,
+    facts_lines,
+    fit_table,
+    make_console,
+    print_wrapped,
+    printed_text,
+    wrap_text,
+)
 from placesim.report.text.amounts import readable_size
 from placesim.report.text.memory import device_labels, requirements
 
@@ -23,19 +30,17 @@ MAX_CURVE = 100
 
 def styled_memory(study: MemoryStudy, stream: TextIO, top: int) -> str:
     """Return the text about each device, then ways to make the graph fit."""
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     labels = device_labels(study)
     for device in study.devices:
         for part in _device(device, labels[device.usage.device], console.width, top):
             console.print(part)
     for sentence in requirements(study):
-        for part in wrap_text(Text(escape_line(sentence)), console.width, 2):
-            console.print(part, soft_wrap=True)
+        print_wrapped(console, Text(escape_line(sentence)), 2)
     for device in study.devices:
         for line in device.dump:
             console.print(Text(escape_line(line)), soft_wrap=True)
-    return encode_for(buffer.getvalue(), stream)
+    return encode_for(printed_text(console), stream)
 
 
 def _device(device: DeviceMemory, label: str, width: int, top: int) -> Iterator[Text | Table]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import TextIO
 
 from rich.table import Table
@@ -10,7 +9,7 @@ from rich.text import Text
 
 from placesim.inspection.op_facts import OpFacts
 from placesim.ops.notation import format_signature
-from placesim.report.terminal.console import make_console
+from placesim.report.terminal.console import make_console, printed_text
 from placesim.report.text.ops import fact_lines
 
 _STYLES = {"CPU": "cyan", "GPU": "green"}
@@ -18,8 +17,7 @@ _STYLES = {"CPU": "cyan", "GPU": "green"}
 
 def styled_facts(facts: OpFacts, stream: TextIO) -> str:
     """Return the text of `format_facts`, fitted to the width of the terminal."""
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     console.print(Text.assemble((facts.op.name, "bold"), format_signature(facts.op)))
     lines = Table.grid(padding=(0, 1))
     lines.add_column(style="dim")
@@ -30,4 +28,4 @@ def styled_facts(facts: OpFacts, stream: TextIO) -> str:
         text.stylize(_STYLES.get(name, "magenta") if line.keyword == "kernel" else "bold", 0, len(name))
         lines.add_row(f"  {line.keyword}", text if line.keyword in ("attr", "kernel") else line.text)
     console.print(lines)
-    return buffer.getvalue()
+    return printed_text(console)

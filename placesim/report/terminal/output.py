@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Group
@@ -13,14 +12,14 @@ from rich.text import Text
 from placesim.core.escaping import escape_line
 from placesim.core.styled_text import Role, StyledText, TextSpan, lines_of
 from placesim.report.report import Report
-from placesim.report.terminal.console import is_wrapping, make_console, wrap_text
+from placesim.report.terminal.console import is_wrapping, make_console, printed_text, wrap_text
 
 MAX_STYLED_LINES = 5000
 """Maximum lines of a log with colour: styling a longer one would take longer than placing the graph."""
 TEXT_WIDTH = 24
 """Minimum width of a column with sentences."""
 MAX_PARAGRAPHS = 40
-"""Number of rows above which a narrow terminal gets folded cells instead of paragraphs."""
+"""Maximum number of rows that become paragraphs on a narrow terminal. In a longer table, cells are folded."""
 _STYLES = {
     Role.PLAIN: "",
     Role.NODE: "bold",
@@ -52,14 +51,13 @@ def styled(text: StyledText, stream: TextIO, *, is_fitted: bool = False) -> str:
     """
     if text.count("\n") > MAX_STYLED_LINES:
         return text
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     is_fitted = is_fitted and is_wrapping(stream)
     for line in lines_of(text):
-        shown = _in_colour(line)
+        shown = Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
         for part in wrap_text(shown, console.width, _hanging(line, console.width)) if is_fitted else (shown,):
             console.print(part, soft_wrap=True)
-    return buffer.getvalue()
+    return printed_text(console)
 
 
 def _hanging(line: Sequence[TextSpan], width: int) -> int:
@@ -76,22 +74,17 @@ def _hanging(line: Sequence[TextSpan], width: int) -> int:
     return min(behind, width // 3)
 
 
-def _in_colour(line: Iterable[TextSpan]) -> Text:
-    return Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> str:
     """Return a table with the rows under their headings; numbers are aligned right.
 
     Cells break at blanks. If the table is still too wide, a few rows become paragraphs, with the first cell as heading.
     """
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     least = [_least_width([column, *(row[i] for row in rows)]) for i, column in enumerate(columns)]
     is_wide_enough = sum(least) + 2 * (len(least) - 1) <= console.width
     if not is_wide_enough and len(rows) <= MAX_PARAGRAPHS:
         console.print(_paragraphs(columns, rows))
-        return buffer.getvalue()
+        return printed_text(console)
     found = Table(box=None, header_style="bold", pad_edge=False)
     for index, column in enumerate(columns):
         is_number = bool(rows) and all(row[index].isdigit() for row in rows)
@@ -104,7 +97,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
     for row in rows:
         found.add_row(*(Text(escape_line(cell)) for cell in row))
     console.print(found)
-    return buffer.getvalue()
+    return printed_text(console)
 
 
 def _least_width(cells: Sequence[str]) -> int:

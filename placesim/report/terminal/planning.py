@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -13,9 +12,10 @@ from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanStudy, SimulatedPlacement
 from placesim.report.terminal.block_chart import encode_for
-from placesim.report.terminal.console import Column, fit_table, make_console, wrap_text
+from placesim.report.terminal.console import Column, fit_table, make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.planning import NOTHING, fullest_share, summarise_error
+from placesim.report.text.planning import fullest_share, readable_value, summarise_error
+from placesim.report.text.tables import NOTHING
 
 _WHAT = {
     PlanMeasure.LATENCY: "a step takes",
@@ -31,16 +31,13 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
 
     `output` is the file to which the plan is written, or None.
     """
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     for text in _head(study):
-        for line in wrap_text(text, console.width):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, text)
     console.print()
     console.print(_placements(study, console.width))
     for error in dict.fromkeys(summarise_error(placed) for placed in study.placements if placed.error is not None):
-        for line in wrap_text(Text(escape_line(error), "dim"), console.width, 2):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, Text(escape_line(error), "dim"), 2)
     if study.moves[:top]:
         console.print()
         console.print(_moves(study, top, console.width))
@@ -49,7 +46,7 @@ def styled_plan(study: PlanStudy, stream: TextIO, top: int, output: str | None =
     if study.asked:
         console.print()
         console.print(Text(_asked(study, output), "dim"))
-    return encode_for(buffer.getvalue(), stream)
+    return encode_for(printed_text(console), stream)
 
 
 def _asked(study: PlanStudy, output: str | None) -> str:
@@ -65,11 +62,13 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     if study.plan is None:
         yield Text("no plan fits", "bold red")
         return
-    head = Text(f"{_WHAT[study.sought]} ").append(_readable(study, study.value), "bold")
+    head = Text(f"{_WHAT[study.sought]} ").append(readable_value(study.sought, study.value), "bold")
     before = study.before
     if before is not None and before is not study.plan:
         was = before.value(study.sought)
-        head.append(f" ({escape_line(study.plan.label)}), {_readable(study, was)} before ({escape_line(before.label)})")
+        head.append(
+            f" ({escape_line(study.plan.label)}), {readable_value(study.sought, was)} before ({escape_line(before.label)})"
+        )
         if was and study.value < was:
             head.append(f": {1 - study.value / was:.0%} less", "green")
         if study.sought is PlanMeasure.LATENCY and _is_unsure(before, study.plan):
@@ -78,7 +77,7 @@ def _head(study: PlanStudy) -> Iterator[Text]:
     if study.is_optimal:
         yield Text(f"optimal, by the lower bound: {study.bound.why}")
     else:
-        yield Text(f"lower bound {_readable(study, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
+        yield Text(f"lower bound {readable_value(study.sought, study.bound.value)} ({study.gap:.0%} less): {study.bound.why}")
     if study.is_interrupted:
         yield Text("search interrupted; this is the best plan so far", "yellow")
 
@@ -87,10 +86,6 @@ def _is_unsure(before: SimulatedPlacement, after: SimulatedPlacement) -> bool:
     if before.study is None or after.study is None:
         return False
     return before.study.step.low <= after.study.step.high and after.study.step.low <= before.study.step.high
-
-
-def _readable(study: PlanStudy, value: float) -> str:
-    return readable_size(round(value)) if study.sought is PlanMeasure.MEMORY else readable_seconds(value)
 
 
 def _placements(study: PlanStudy, width: int) -> Table:
@@ -133,5 +128,5 @@ def _moves(study: PlanStudy, top: int, width: int) -> Table:
 
 
 def _signed(study: PlanStudy, loss: float) -> str:
-    """Return a group's loss with its sign. It may be negative, since groups move together."""
-    return f"-{_readable(study, -loss)}" if loss < 0 else _readable(study, loss)
+    """Return a group's loss with its sign, which may be negative because groups move together."""
+    return f"-{readable_value(study.sought, -loss)}" if loss < 0 else readable_value(study.sought, loss)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TextIO
@@ -16,7 +15,7 @@ from placesim.inspection.picturing.picture import Picture, PictureNode
 from placesim.inspection.picturing.scopes import Scope
 from placesim.report.palette import terminal_colour
 from placesim.report.terminal.block_chart import encode_for
-from placesim.report.terminal.console import facts_lines, make_console, shared_widths
+from placesim.report.terminal.console import facts_lines, make_console, printed_text, shared_widths
 from placesim.report.text.amounts import readable_bytes, readable_size
 from placesim.report.text.scopes import Row, device_labels, folded_rows
 
@@ -44,7 +43,7 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
     """
     labels = device_labels(picture)
     height = shutil.get_terminal_size().lines
-    width = make_console(stream, io.StringIO()).width
+    width = make_console(stream).width
     below = _printed(stream, [Text(), *_legend(picture, labels, width), Text(), *_copied(picture, labels, width, height)])
     below += _printed(stream, _memory(picture, labels, width))
     rows = folded_rows(picture, max(MIN_ROWS, height - below.count("\n") - 2), depth)
@@ -53,11 +52,10 @@ def styled_tree(picture: Picture, stream: TextIO, depth: int | None = None) -> s
 
 
 def _printed(stream: TextIO, parts: Iterable[Table | Text]) -> str:
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     for part in parts:
         console.print(part)
-    return buffer.getvalue()
+    return printed_text(console)
 
 
 def _tree(picture: Picture, rows: Sequence[Row], labels: dict[int, str], width: int) -> Table:

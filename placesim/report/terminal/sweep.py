@@ -7,7 +7,8 @@ from typing import TextIO
 from placesim.prediction.sweep_rows import Sweep, SweepRow
 from placesim.report.terminal.output import table
 from placesim.report.text.amounts import readable_seconds, readable_size
-from placesim.report.text.sweep import NOTHING, short_peak_device
+from placesim.report.text.sweep import short_peak_device
+from placesim.report.text.tables import NOTHING
 
 _COLUMNS = ("step time", "interval", "examples/s", "peak memory", "fits", "transfers", "bound")
 

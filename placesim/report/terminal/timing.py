@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from typing import TextIO
@@ -12,23 +11,21 @@ from rich.text import Text
 from placesim.core.escaping import escape_line
 from placesim.prediction.time_breakdown import TimeStudy, copies_lane, dearest_nodes, dearest_transfers, folded_path, lane
 from placesim.report.terminal.block_chart import blocks_line, encode_for, shades_line
-from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, wrap_text
+from placesim.report.terminal.console import Column, facts_lines, fit_table, make_console, print_wrapped, printed_text
 from placesim.report.text.amounts import readable_seconds, readable_size
 from placesim.report.text.timing import device_labels
 
 MIN_LANE, MAX_LANE = 8, 150
 IDLE = "·"
-_INDENT = "  "
+_INDENT = 2
 """Indentation of continuation lines."""
 
 
 def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
     """Return the step time with its bound, devices, links, critical path and costliest nodes."""
-    buffer = io.StringIO()
-    console = make_console(stream, buffer)
+    console = make_console(stream)
     for text in _head(study):
-        for line in wrap_text(text, console.width, len(_INDENT)):
-            console.print(line, soft_wrap=True)
+        print_wrapped(console, text, _INDENT)
     console.print()
     for line in _lanes(study, console.width):
         console.print(line, soft_wrap=True)
@@ -38,9 +35,8 @@ def styled_timing(study: TimeStudy, stream: TextIO, top: int) -> str:
             console.print(fit_table(table.columns, table.rows, console.width))
     console.print()
     for sentence in study.assumptions:
-        for line in wrap_text(Text(escape_line(sentence), "dim"), console.width, len(_INDENT)):
-            console.print(line, soft_wrap=True)
-    return encode_for(buffer.getvalue(), stream)
+        print_wrapped(console, Text(escape_line(sentence), "dim"), _INDENT)
+    return encode_for(printed_text(console), stream)
 
 
 def _head(study: TimeStudy) -> list[Text]:
@@ -80,7 +76,7 @@ def _lanes(study: TimeStudy, width: int) -> Iterator[Text]:
     heads = ["  computes ", "  copies   "]
     cells = max(MIN_LANE, min(MAX_LANE, width - len(heads[0])))
     for device in study.devices:
-        memory = Text(f"memory {_size(device.peak)}")
+        memory = Text(f"memory {'-' if device.peak is None else readable_size(device.peak)}")
         if device.limit is not None:
             memory.append(f" of {readable_size(device.limit)}")
             if (device.peak or 0) > device.limit:
@@ -161,10 +157,6 @@ def _helps(study: TimeStudy, top: int) -> _Table:
         saved = _percent(study.step.seconds - row.seconds, study.step.seconds)
         found.add(row.what, row.kind, readable_seconds(row.seconds), saved)
     return found
-
-
-def _size(value: int | None) -> str:
-    return "-" if value is None else readable_size(value)
 
 
 def _percent(seconds: float, whole: float) -> str:

@@ -34,24 +34,15 @@ _HINTS = (
         r"\.data-\d{5}-of-\d{5}:[\d:]* not (UTF-8|valid)",
         "a checkpoint holds values, not a graph; load it with --checkpoint PREFIX",
     ),
-    (
-        r"[`'][^`'{}]*\{\w*\}[^`']*[`'] is not a valid",
-        "in quotes, '{i}' is the copy's index in a scope with a list of devices",
-    ),
+    (r"[`'][^`'{}]*\{\w*\}[^`']*[`'] is not a valid", "in quotes, '{i}' is the copy's index in a scope with a list of devices"),
     (r"type attr not found: (\w+)", r"the call must set it: f: {func: NAME, attrs: {\1: float}}"),
     (r"pred must not be a Python bool", "pred must be a tensor, evaluated at run time: {op: Const, name: p, value: true}"),
     (r"No devices are registered", "add devices with `devices` in the file, or with --cpu and --gpu"),
     (r"(?i)parsing the device spec: '/?(?:device:)?(cpu|gpu)(\d+)'", r"did you mean '/\1:\2'?"),
     (r"(?i)parsing the device spec: '/?(?:device:)?cuda:?(\d+)'", r"TensorFlow's name for CUDA's devices is GPU: '/gpu:\1'"),
     (r"parsing the device spec|invalid literal for int\(\) with base 10", _DEVICE),
-    (
-        r"not valid YAML while parsing a block",
-        "entries of one list, and keys of one mapping, must start in the same column",
-    ),
-    (
-        r"not valid YAML while parsing a flow",
-        "close each { and [, and quote strings that contain any of {}[],",
-    ),
+    (r"not valid YAML while parsing a block", "entries of one list, and keys of one mapping, must start in the same column"),
+    (r"not valid YAML while parsing a flow", "close each { and [, and quote strings that contain any of {}[],"),
     (
         r"mapping values are not allowed",
         "keys of one mapping must start in the same column, and strings that contain ': ' need quotes",
@@ -69,7 +60,7 @@ _UNINITIALIZED = re.compile(r"Attempting to use uninitialized value (\S+)")
 def format_error(error: PlacesimError, locate: Locate = lambda name: None, graph: Graph | None = None) -> StyledText:
     """Return an error's text; `locate` returns a node's location, or None if unknown.
 
-    With `graph`, the placed graph, nodes are written as the Python of its TensorFlow release writes them.
+    With `graph`, the placed graph, the nodes in the message are written as Python's error messages of its TensorFlow release.
     """
     is_spelled_out = graph is not None and graph.registry.rules.spells_out_nodes and isinstance(error, OpError)
     if graph is not None and is_spelled_out:
@@ -121,7 +112,7 @@ def _place(name: str, locate: Locate) -> str:
 
 
 def _without_tail(message: str) -> str:
-    """A message without `[[{{node x}}]]` at its end."""
+    """Return a message without `[[{{node x}}]]` at its end."""
     text = message.rstrip()
     start = text.find("[[", text.rfind("\n") + 1)
     return text[:start].rstrip() if start >= 0 and text.endswith("]]", start + 2) else message
@@ -138,7 +129,7 @@ def _hints(error: PlacesimError, locate: Locate) -> Iterator[str]:
 
 
 def find_locations(placements: Sequence[Placement], error: PlacesimError) -> Locate:
-    """Return a function that finds the location of a node in the newest placement's graph, or takes the error's own."""
+    """Return a function from a node's name to its location: the error's own, or that in the newest placement's graph."""
 
     def locate(name: str) -> Location | None:
         if name == error.node and error.location is not None:

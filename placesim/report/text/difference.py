@@ -12,6 +12,7 @@ from placesim.inspection.difference import Difference, PeakChange, ScopeMove
 from placesim.inspection.short_device_names import short_device
 from placesim.inspection.snapshot import ReportedError
 from placesim.inspection.time_difference import Duration, StepDifference, StepInterval, TimeChange
+from placesim.report.readings import counted
 from placesim.report.text.amounts import readable_seconds
 from placesim.report.text.tables import TableSpec
 
@@ -39,11 +40,11 @@ def _lines(difference: Difference) -> Iterator[StyledText]:
         if error is not None:
             yield mark(f"{sign} ", error.summary)
     if difference.moved:
-        yield StyledText(_head("moved:"), f" {_nodes(len(difference.moved))}")
+        yield StyledText(_head("moved:"), f" {counted(len(difference.moved), 'node')}")
         yield from _limited([fill_template("  {}", _moved(move)) for move in difference.folded])
     for title, sign, mark, names in (("gone", "-", _gone, difference.removed), ("new", "+", _new, difference.added)):
         if names:
-            yield mark(f"{title}: {_nodes(len(names))}")
+            yield mark(f"{title}: {counted(len(names), 'node')}")
             yield from _limited([mark(f"{sign} {name}") for name in names])
     if difference.transfers:
         yield _head("transfers:")
@@ -134,12 +135,8 @@ def _new(*parts: str) -> StyledText:
 
 
 def _moved(move: ScopeMove) -> StyledText:
-    count = f" ({_nodes(move.nodes)})" if move.name.endswith("/") else ""
+    count = f" ({counted(move.nodes, 'node')})" if move.name.endswith("/") else ""
     return fill_template("{}{}: {} -> {}", move.name, count, short_device(move.before), short_device(move.after))
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
 
 
 def _limited(lines: Sequence[StyledText]) -> Iterator[StyledText]:

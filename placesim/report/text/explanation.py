@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -39,9 +40,8 @@ def format_explained(explained: ExplainedNode, limit: int = MAX_LISTED) -> Style
     """Return the text of one node: its device, the parts of the proof, then at most `limit` edits."""
     found = explained.proof
     lines = [StyledText(_head(found), "" if found.location is None else fill_template(" at {}", place(found.location)))]
-    lines += [_row(title, text) for title, texts in _parts(found) for title, text in _titled(title, texts)]
-    lines += [_row(title, text) for title, texts in _cost_parts(explained) for title, text in _titled(title, texts)]
-    lines += [_row(title, text) for title, texts in _release_parts(explained) for title, text in _titled(title, texts)]
+    for title, texts in chain(_parts(found), _cost_parts(explained), _release_parts(explained)):
+        lines += [_row("" if index else title, text) for index, text in enumerate(texts)]
     if explained.alternatives is not None:
         lines += _format_alternatives("what would change this", explained.alternatives, found.device, limit)
     return _ended(lines)
@@ -58,18 +58,13 @@ def _ended(lines: Sequence[str]) -> StyledText:
     return StyledText(join_texts("\n", lines), "\n")
 
 
-def _titled(title: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Pair the first text with the title, and the others with an empty one."""
-    return ((title if not index else "", text) for index, text in enumerate(texts))
-
-
 def _row(title: str, text: str) -> StyledText:
     return StyledText("  ", StyledText(f"{title:<{_WIDTH}}", role=Role.TERM), text)
 
 
 def _parts(found: Proof) -> Iterator[tuple[str, list[str]]]:
     yield "part of", list(_surroundings(found))
-    yield "requested", [_requested(found)]
+    yield "requested", [StyledText(device(found.requested), _by(found.origins)) if found.requested else "nothing"]
     if found.gradient_of is not None:
         name, location = found.gradient_of
         yield (
@@ -112,10 +107,6 @@ def _surroundings(found: Proof) -> Iterator[str]:
         yield fill_template("the lowered form of {}", found.lowered_from.removesuffix("/"))
 
 
-def _requested(found: Proof) -> str:
-    return StyledText(device(found.requested), _by(found.origins)) if found.requested else "nothing"
-
-
 def _by(origins: Sequence[Annotation]) -> str:
     located = [origin for origin in origins if origin.location is not None]
     places = [
@@ -154,7 +145,7 @@ def _release_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
     yield f"in {found.release}", lines
 
 
-# --- what it takes --------------------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------------------------
 
 
 def _cost_parts(explained: ExplainedNode) -> Iterator[tuple[str, list[str]]]:
@@ -225,7 +216,7 @@ def _part(seconds: float) -> str:
 
 def _format_alternatives(title: str, found: Alternatives, before: str | None, limit: int) -> list[StyledText]:
     lines = [StyledText(f"  {title}", role=Role.HEAD)]
-    lines += [_format_trial(trial, before) for trial in found.outcomes[:limit]]
+    lines += [StyledText("    ", trial_text(trial, before)) for trial in found.outcomes[:limit]]
     if not found.outcomes:
         lines.append(StyledText("    none of the edits tried would change it"))
     if len(found.outcomes) > limit:
@@ -233,10 +224,6 @@ def _format_alternatives(title: str, found: Alternatives, before: str | None, li
     if found.untried:
         lines.append(StyledText(f"    {found.untried} more edits not tried: the graph is large"))
     return lines
-
-
-def _format_trial(trial: Trial, before: str | None) -> StyledText:
-    return StyledText("    ", trial_text(trial, before))
 
 
 def trial_text(trial: Trial, before: str | None) -> StyledText:
@@ -372,15 +359,11 @@ def _same(*names: str) -> dict[str, Callable[[Any], Any]]:
     return {name: attrgetter(name) for name in names}
 
 
-def _unknown_document(cost: NodeCostEstimate) -> list[dict[str, str]]:
-    return [{"device": device, "why": why} for device, why in cost.unknown]
-
-
 _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     Proof: _same("node", "op", "location", "device", "body", "lowered_from")
     | {"reason": brief_reason}
     | _same("requested", "origins", "kernels")
-    | {"group": lambda proof: None}  # by its number, which only the whole document knows
+    | {"group": lambda proof: None}  # `_node_document` adds the group's number
     | _same("held_to", "types", "overridden", "ignored_labels", "soft_steps", "candidates", "rule", "followed"),
     CalledBody: {"path": attrgetter("path")}
     | _same("function", "call", "op", "device")
@@ -396,7 +379,7 @@ _READINGS: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     IgnoredLabelProof: _same(*IgnoredLabelProof._fields),
     ReportedError: _same(*ReportedError._fields),
     NodeCostEstimate: _same("step", "runs", "operations", "bytes", "calls", "here", "elsewhere")
-    | {"unknown": _unknown_document},
+    | {"unknown": lambda cost: [{"device": device, "why": why} for device, why in cost.unknown]},
     DeviceCost: _same(*DeviceCost._fields) | _same("transfer_seconds"),
     InputTransfer: _same(*InputTransfer._fields),
     Trial: {"edit": attrgetter("edit.text")}

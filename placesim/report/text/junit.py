@@ -47,7 +47,7 @@ def _case(graph: str, rule: str, findings: Sequence[Finding], error: PlacesimErr
         place = findings[0].location
         yield f'{head} file="{_attribute(place.file)}" line="{place.line}">\n'
         yield f'      <failure type="{_attribute(rule)}" message="{_attribute(findings[0].message)}">'
-        yield "".join(f"{_text(str(finding))}\n" for finding in findings)
+        yield "".join(f"{quote(escape(str(finding)), quote=False)}\n" for finding in findings)
         yield "</failure>\n    </testcase>\n"
 
 
@@ -57,7 +57,3 @@ def _counts(tests: int, failures: int, errors: int) -> str:
 
 def _attribute(text: str) -> str:
     return quote(escape_line(text))
-
-
-def _text(text: str) -> str:
-    return quote(escape(text), quote=False)

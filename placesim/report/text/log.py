@@ -1,8 +1,8 @@
 """The lines that TensorFlow logs for placements: the device mapping, and one line for each node.
 
-The style `modern` is TensorFlow 2.x's. The style `classic` is that of TensorFlow's first guides: no op types, no compute
-capability, and CPUs written as `/cpu:0`. Its nodes are in post-order from the fetches, with each node's inputs from last to
-first.
+The style `modern` is the style of TensorFlow 2.x. The style `classic` is the style of TensorFlow's first guides: no op types,
+no compute capability, and CPUs written as `/cpu:0`. Its nodes are in post-order from the fetches, with each node's inputs from
+last to first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_DEVICES = "Device mapping: no known devices."
 
 
 class LineEnd(NamedTuple):
-    """The end of a line after the node's name; `text` is the whole, `op` and `device` its parts."""
+    """The part of a line after the node's name: `text`, which contains `op` and `device`."""
 
     op: str
     device: str
@@ -31,7 +31,7 @@ class LineEnd(NamedTuple):
 
 
 LogLine = tuple[str, LineEnd]
-"""A node's name, and the end of its line, which nodes may share."""
+"""A node's name, and the end of its line. Nodes with equal ends share the object."""
 
 
 class _LineEnds(dict[tuple[Signature, str], LineEnd]):
@@ -111,7 +111,7 @@ def classic_name(device: Device) -> str:
 
 
 def classic_order(graph: Graph, fetches: Sequence[str]) -> list[int]:
-    """Return node ids in classic order: each node follows its inputs, which are visited from last to first.
+    """Return node ids in classic order: each node comes after its inputs, which are visited from last to first.
 
     The search starts at the fetches, then at all other nodes.
     """

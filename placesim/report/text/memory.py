@@ -19,16 +19,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.memory_requirements import DeviceMemory, Holding, MemoryStudy, largest_holdings
 from placesim.inspection.short_device_names import short_names
 from placesim.report.document import error_document
 from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableSpec
-
-NOTHING = "-"
+from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
 def device_labels(study: MemoryStudy) -> dict[str, str]:
@@ -39,11 +37,10 @@ def device_labels(study: MemoryStudy) -> dict[str, str]:
 
 def format_lines(study: MemoryStudy, top: int) -> str:
     """Return all lines; each device has at most `top` rows of holders."""
-    lines = ["\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top)]
     labels = device_labels(study)
-    # a dump has tabs of its own
-    lines += [f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump]
-    return "".join(lines)
+    # dumps contain tabs, which must not be escaped
+    dumps = (f"dump\t{labels[device.usage.device]}\t{line}\n" for device in study.devices for line in device.dump)
+    return "".join(chain(tab_lines(_rows(study, top)), dumps))
 
 
 def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
@@ -56,7 +53,8 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("curve", labels[device.usage.device], " ".join(map(str, device.needed.curve)))
     for device in study.devices:
         for holding in largest_holdings(device.usage.holders, top):
-            yield ("holder", labels[device.usage.device], *_holder_cells(holding))
+            place = labels[device.usage.device], holding.kind, holding.name or "."
+            yield ("holder", *place, holding.number, holding.size, holding.since, holding.until or NOTHING)
     if study.error is not None:
         yield ("out", short_names([study.error.device or ""])[0] or NOTHING, study.error.node or NOTHING)
     for device in study.devices:
@@ -75,10 +73,6 @@ def _rows(study: MemoryStudy, top: int) -> Iterator[Sequence[object]]:
         yield ("assumption", sentence)
     for note in study.notes:
         yield ("note", note)
-
-
-def _holder_cells(holding: Holding) -> Sequence[object]:
-    return holding.kind, holding.name or ".", holding.number, holding.size, holding.since, holding.until or NOTHING
 
 
 def _or_nothing(value: int | None) -> object:

@@ -12,15 +12,15 @@ from placesim.ops.attributes import AttrValue, FunctionName, Shape, TensorValue
 from placesim.ops.definitions import ArgDef, AttrDef, KernelDef
 from placesim.ops.deprecation import advice
 from placesim.ops.notation import Line, flag_words, format_paragraph, format_signature, op_lines
+from placesim.report.text.tables import NOTHING
 
-NONE = "-"
 COLUMNS = ("op", "signature", "kernels", "numpy")
 
 
 def op_row(facts: OpFacts) -> tuple[str, str, str, str]:
     """Return an op's name, its signature, the device types with a TensorFlow kernel, and `numpy` or `-`."""
-    kinds = ",".join(facts.device_types) or NONE
-    return facts.op.name, format_signature(facts.op), kinds, NONE if facts.family is None else "numpy"
+    kinds = ",".join(facts.device_types) or NOTHING
+    return facts.op.name, format_signature(facts.op), kinds, NOTHING if facts.family is None else "numpy"
 
 
 def format_ops(listed: Iterable[OpFacts]) -> str:

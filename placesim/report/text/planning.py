@@ -16,19 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.planning.graphs.plan_comparison import PlanMeasure, PlanMove, PlanStudy, SimulatedPlacement
 from placesim.report.document import error_document
-from placesim.report.text.amounts import readable_size
-from placesim.report.text.tables import TableSpec
-
-NOTHING = "-"
+from placesim.report.text.amounts import readable_seconds, readable_size
+from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
 def format_lines(study: PlanStudy, top: int) -> str:
     """Return all lines, with at most `top` groups that move."""
-    return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
+    return "".join(tab_lines(_rows(study, top)))
 
 
 def _rows(study: PlanStudy, top: int) -> Iterator[Sequence[object]]:
@@ -70,6 +67,11 @@ def placement_cells(placed: SimulatedPlacement) -> tuple[object, ...]:
     )
 
 
+def readable_value(sought: PlanMeasure, value: float) -> str:
+    """Return the value of a measure with its unit."""
+    return readable_size(round(value)) if sought is PlanMeasure.MEMORY else readable_seconds(value)
+
+
 def fullest_share(placed: SimulatedPlacement) -> float | None:
     """Return the highest used share of a device's memory, or None if no device has a limit."""
     devices = () if placed.study is None else placed.study.devices
@@ -82,7 +84,7 @@ def summarise_error(placed: SimulatedPlacement) -> str:
 
 
 def suggest_remedy(study: PlanStudy) -> str:
-    """Return a change with which something would fit, derived from the memory that the placements need."""
+    """Return a change with which some placement would fit, derived from the memory that the placements need."""
     short = []
     for placed in study.placements:
         devices = () if placed.study is None else placed.study.devices

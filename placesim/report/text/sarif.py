@@ -28,7 +28,7 @@ def sarif_document(findings: Sequence[Finding], rules: Mapping[str, str], versio
 
 
 def _uri(file: str) -> str:
-    """Return a file name as a URI; a name with lone surrogates, as a written report may have, is escaped instead."""
+    """Return a file name as a URI. A name with lone surrogates, which only a written report can have, is escaped instead."""
     name = file.replace("\\", "/")
     try:
         return quote(name.encode("utf-8", "surrogateescape"))

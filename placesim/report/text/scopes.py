@@ -18,13 +18,12 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import chain
 from typing import Any, NamedTuple
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.picturing.picture import Picture
 from placesim.inspection.picturing.scopes import Scope, find_open_scopes, scope_tree, unfold
 from placesim.inspection.short_device_names import short_names
 from placesim.placement.function_bodies import Repeat
 from placesim.report.text.amounts import plain_bytes
-from placesim.report.text.tables import TableSpec
+from placesim.report.text.tables import TableSpec, tab_lines
 
 NOT_PLACED = "not-placed"
 ROOT = "."
@@ -58,8 +57,7 @@ def format_lines(picture: Picture, depth: int | None = None) -> Iterator[str]:
     )
     signals = (("signals", labels[src], labels[dst], f"{count}") for (src, dst), count in picture.asides.signals.items())
     repeats = (("repeat", *repeat) for repeat in repeated_bodies(picture))
-    rows = chain(scopes, repeats, transfers, host, signals, _memory_rows(picture))
-    return ("\t".join(map(escape_line, row)) + "\n" for row in rows)
+    return tab_lines(chain(scopes, repeats, transfers, host, signals, _memory_rows(picture)))
 
 
 def _memory_rows(picture: Picture) -> Iterator[Sequence[str]]:
@@ -159,7 +157,7 @@ class Row(NamedTuple):
     """A row of the tree.
 
     `item` is a scope, the id of a node, or a tuple of neighbouring scopes that share a row because there is no room.
-    `is_closed` means that the scopes in it are not shown.
+    `is_closed` means that the inner scopes of `item` are not shown.
     """
 
     level: int

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.prediction.sweep_rows import RESULTS, Sweep, SweepIdentity, SweepRow
-from placesim.report.text.tables import markdown_table
+from placesim.report.text.tables import NOTHING, markdown_table, tab_lines
 
-NOTHING = "-"
 IDENTITY = tuple(f"{name}_id" if name != "version" else name for name in SweepIdentity._fields)
 """CSV columns that have the same value in all rows."""
 
@@ -29,18 +27,22 @@ def sweep_lines(sweep: Sweep) -> str:
 
 def head_line(keys: Sequence[str]) -> str:
     """Return the line with the names of the columns."""
-    return "\t".join(map(escape_line, (*keys, *RESULTS))) + "\n"
+    return "".join(tab_lines([(*keys, *RESULTS)]))
 
 
 def row_line(row: SweepRow) -> str:
     """Return the line of one combination."""
-    shown = row._replace(peak_device=short_peak_device(row))
-    return "\t".join(escape_line(_cell(value)) for value in (*shown.settings, *shown[1:])) + "\n"
+    return "".join(tab_lines([_cells(row)]))
 
 
 def short_peak_device(row: SweepRow) -> str | None:
     """Return the short name of the device with the peak, as in reports on one machine."""
     return None if row.peak_device is None else short_names([row.peak_device])[0]
+
+
+def _cells(row: SweepRow) -> list[str]:
+    shown = row._replace(peak_device=short_peak_device(row))
+    return [_cell(value) for value in (*shown.settings, *shown[1:])]
 
 
 def _cell(value: object) -> str:
@@ -63,8 +65,7 @@ def sweep_csv(sweep: Sweep) -> str:
 
 def sweep_markdown(sweep: Sweep) -> str:
     """Return a table in GitHub's Markdown, with the same columns as the lines."""
-    rows = (row._replace(peak_device=short_peak_device(row)) for row in sweep.rows)
-    return markdown_table((*sweep.keys, *RESULTS), ([_cell(value) for value in (*row.settings, *row[1:])] for row in rows))
+    return markdown_table((*sweep.keys, *RESULTS), map(_cells, sweep.rows))
 
 
 def _csv_cell(value: object) -> str:
@@ -85,9 +86,4 @@ def sweep_document(sweep: Sweep) -> dict[str, Any]:
 
 def row_document(keys: Sequence[str], row: SweepRow) -> dict[str, Any]:
     """Return a row as a dictionary by column name."""
-    return dict(_items(keys, row))
-
-
-def _items(keys: Sequence[str], row: SweepRow) -> Iterator[tuple[str, Any]]:
-    yield from zip(keys, row.settings, strict=True)
-    yield from zip(RESULTS, row[1:], strict=True)
+    return dict(zip((*keys, *RESULTS), (*row.settings, *row[1:]), strict=True))

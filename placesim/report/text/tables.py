@@ -12,15 +12,18 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from placesim.core.escaping import escape_line
+from placesim.report.document import json_text
 
+NOTHING = "-"
+"""A missing value in lines for a pipe."""
 _MEANS_SOMETHING = re.compile(r"[\\|<*`\[]")
 
 
 class TableSpec(NamedTuple):
     """A list of the JSON object as a table: its name, the path of keys that leads to it, and its columns.
 
-    If the path leads through other lists, a row can also have cells of its outer rows. A column with dots, such as
-    `here.seconds`, is a path into nested objects; for a list of texts, its one column has any name. The rows are sorted by the
+    If the path leads through other lists, columns may also be keys of the outer rows. A column with dots, such as
+    `here.seconds`, is a path into nested objects. A list of texts has one column with any name. The rows are sorted by the
     column `by`, the greatest value first.
     """
 
@@ -42,7 +45,9 @@ class Tables(NamedTuple):
     limit: int | None = None
 
     def text(self, form: str, name: str | None = None) -> Iterator[str]:
-        """Return the text. `csv`: the main table or the one named; `markdown`: that table, or all that have rows."""
+        """Return the text: the JSON object (`json`), the named or the main table (`csv`), or that table or all with rows."""
+        if form == "json":
+            return json_text(self.read())
         named = next((kind for kind in self.kinds if kind.name == name), None)
         if form == "csv":
             kind = named or self.kinds[0]
@@ -72,17 +77,17 @@ def _rows_of(document: Mapping[str, Any], kind: TableSpec) -> Iterator[Sequence[
 
 
 def _walked(rows: Sequence[Any], path: Sequence[str]) -> Iterator[Sequence[Any]]:
-    """Yield the rows at the end of the path, each as a list with its outer rows, from the outside in."""
+    """Yield the rows at the end of the path. Each comes in a list after its outer rows, from the outside in."""
     if not path:
         yield rows
         return
-    inner = rows[-1].get(path[0])  # what a report was written with before may not be there
+    inner = rows[-1].get(path[0])  # a report of an older version may lack the key
     for row in () if inner is None else (inner,) if isinstance(inner, Mapping) else inner:
         yield from _walked([*rows, row], path[1:])
 
 
 def _cell(rows: Sequence[Any], column: str) -> Any:
-    """Return the value of a column from the innermost row that has its key."""
+    """Return a column's value from nested rows, outermost first. The innermost row with the column's key gives the value."""
     if not isinstance(rows[-1], Mapping):
         return rows[-1]
     key, _, rest = column.partition(".")
@@ -93,6 +98,11 @@ def _cell(rows: Sequence[Any], column: str) -> Any:
 
 
 # --- text -----------------------------------------------------------------------------------------------------------
+
+
+def tab_lines(rows: Iterable[Iterable[object]]) -> Iterator[str]:
+    """Yield a line for each row, with tabs between its cells."""
+    return ("\t".join(escape_line(str(cell)) for cell in row) + "\n" for row in rows)
 
 
 def csv_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -122,11 +132,7 @@ def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 def markdown_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield a table in GitHub's Markdown, line by line."""
     for line in chain((columns, ["---"] * len(columns)), rows):
-        yield "| " + " | ".join(_marked(_plain(cell, _shortened)) for cell in line) + " |\n"
-
-
-def _shortened(number: float) -> str:
-    return f"{number:.6g}"
+        yield "| " + " | ".join(_MEANS_SOMETHING.sub(r"\\\g<0>", _plain(cell, "{:.6g}".format)) for cell in line) + " |\n"
 
 
 def _plain(cell: object, number: Callable[[float], str]) -> str:
@@ -139,7 +145,3 @@ def _plain(cell: object, number: Callable[[float], str]) -> str:
     if isinstance(cell, list | tuple):
         return " ".join(_plain(part, number) for part in cell)
     return escape_line(str(cell))
-
-
-def _marked(text: str) -> str:
-    return _MEANS_SOMETHING.sub(lambda found: f"\\{found[0]}", text)

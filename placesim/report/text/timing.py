@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from placesim.core.escaping import escape_line
 from placesim.inspection.short_device_names import short_names
 from placesim.machine.links import is_free
 from placesim.prediction.time_breakdown import (
@@ -36,9 +35,7 @@ from placesim.prediction.time_breakdown import (
     folded_path,
 )
 from placesim.report.document import error_document
-from placesim.report.text.tables import TableSpec
-
-NOTHING = "-"
+from placesim.report.text.tables import NOTHING, TableSpec, tab_lines
 
 
 def device_labels(study: TimeStudy) -> dict[str, str]:
@@ -49,7 +46,7 @@ def device_labels(study: TimeStudy) -> dict[str, str]:
 
 def format_lines(study: TimeStudy, top: int) -> str:
     """Return all lines, with at most `top` rows of the path, of nodes and of transfers."""
-    return "".join("\t".join(escape_line(str(part)) for part in row) + "\n" for row in _rows(study, top))
+    return "".join(tab_lines(_rows(study, top)))
 
 
 def _rows(study: TimeStudy, top: int) -> Iterator[Sequence[object]]:
