@@ -26,7 +26,7 @@ binary_memory: MemoryRule = BroadcastForwardingRule()
 
 
 def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False, has_in_place: bool = False) -> Kernel:
-    """Return the kernel of a function of one tensor, of any shape, that keeps its shape.
+    """Return the kernel of `function`, which takes a tensor of any shape and returns one of the same shape.
 
     With `is_cut`, large tensors are processed in parts. With `has_in_place`, the result may be written to existing memory.
     """

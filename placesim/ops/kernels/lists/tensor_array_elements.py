@@ -14,8 +14,8 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, ze
 from placesim.ops.kernels.lists import tensor_array_shapes as shapes
 from placesim.ops.kernels.lists.tensor_arrays import TensorArrayStore, find_array, indices_of, rows_of, three_forms
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
-from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.kernels.partial_shapes import is_compatible, merge_partial, show_partial
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
     array.element_shape = merge_partial(array.element_shape, shape)
     indices = list(find_indices())
     if not indices:
-        if shape is None or not is_full(shape):
+        if shape is None or not is_fully_defined(shape):
             raise UnimplementedError(
                 f"TensorArray has size zero, but element shape {show_partial(shape)} is not fully defined. Currently only "
                 "static shapes are supported when packing zero-size TensorArrays."
@@ -76,7 +76,7 @@ def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
     rest: Dims = attrs["element_shape_except0"].dims
     size = array.joined_size()
     if size == 0:
-        if rest is None or not is_full(rest):
+        if rest is None or not is_fully_defined(rest):
             raise UnimplementedError(
                 f"TensorArray has size zero, but element_shape_except0 {show_partial(rest)} is not fully defined. Currently "
                 "only static shapes are supported when concatenating zero-size TensorArrays."

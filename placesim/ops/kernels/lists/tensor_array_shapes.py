@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from placesim.ops.attributes import Shape
 from placesim.ops.kernels.named_resources import check_two_strings
-from placesim.ops.kernels.partial_shapes import is_full
 from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
     ShapeContext,
     ShapeFunction,
     concatenate,
+    is_fully_defined,
     merge,
     merge_prefix,
     subshape,
@@ -33,7 +33,7 @@ def infer_array(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     shape: Shape = context.attrs["element_shape"]
     # of other arrays elements may differ, so that nothing is told
-    if is_full(shape.dims) or context.attrs.get("identical_element_shapes", False):
+    if is_fully_defined(shape.dims) or context.attrs.get("identical_element_shapes", False):
         context.output_handles[0] = HandleShape(context.attrs["dtype"], shape.dims)
     return ((2,), ())
 

@@ -27,8 +27,8 @@ from placesim.ops.kernels.named_resources import (
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
 )
-from placesim.ops.kernels.partial_shapes import is_compatible, is_full, show_partial
-from placesim.ops.kernels.shapes import Dims, ShapeFunction, concatenate, format_dims
+from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
+from placesim.ops.kernels.shapes import Dims, ShapeFunction, concatenate, format_dims, is_fully_defined
 from placesim.ops.process.memory_limit import check_elements
 
 FORWARD, GRADIENTS = "_tensor_arrays", "_tensor_array_grads"
@@ -118,7 +118,7 @@ class TensorArrayStore:
                 f"element shape: {show_partial(self.element_shape)} (consider setting infer_shape=False)."
             )
         # the first tensor decides for all others
-        if self.identical_shapes and not is_full(self.element_shape):
+        if self.identical_shapes and not is_fully_defined(self.element_shape):
             self.element_shape = shape
         if self.elements[index].read:
             raise InvalidArgumentError(f"{place}it has already been read.")
@@ -173,7 +173,7 @@ class TensorArrayStore:
         shape: Dims = self.element_shape
         if self.is_gradient and index < size and self.elements[index].shape:
             shape = self.elements[index].shape
-        if shape is None or not is_full(shape):
+        if shape is None or not is_fully_defined(shape):
             raise InvalidArgumentError(
                 f"TensorArray {self.name}: Could not read from TensorArray index {index}.  Furthermore, the element shape is "
                 f"not fully defined: {show_partial(shape)}.  It is possible you are working with a resizeable TensorArray "

@@ -17,8 +17,8 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, un
 from placesim.ops.kernels.lists import tensor_list_shapes as shapes
 from placesim.ops.kernels.lists.tensor_lists import NEVER_SET, list_of, typed_list
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
-from placesim.ops.kernels.shapes import Dims, format_dims, scalar
+from placesim.ops.kernels.partial_shapes import merge_partial, merge_shapes, partial_shape_of, show_partial
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined, scalar
 
 # --- what it is -----------------------------------------------------------------------------------------------------
 
@@ -53,9 +53,9 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
         return (element,)
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
     # the other elements may tell the shape
-    if not is_full(shape):
+    if not is_fully_defined(shape):
         shape = merge_shapes(shape, found.elements)
-    if shape is None or not is_full(shape):
+    if shape is None or not is_fully_defined(shape):
         raise InvalidArgumentError(
             "Trying to read an uninitialized tensor but element_shape is not fully defined: "
             f"{show_partial(shape)} and no list element is set."
@@ -75,13 +75,13 @@ def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
             f"Operation expected a list with {count} elements but got a list with {len(found.elements)} elements."
         )
     shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
-    if not is_full(shape) and not found.elements:
+    if not is_fully_defined(shape) and not found.elements:
         raise InvalidArgumentError(
             f"Tried to stack elements of an empty list with non-fully-defined element_shape: {show_partial(shape)}"
         )
-    if not is_full(found.element_shape):
+    if not is_fully_defined(found.element_shape):
         shape = merge_shapes(shape, found.elements)
-    if shape is None or not is_full(shape):
+    if shape is None or not is_fully_defined(shape):
         raise InvalidArgumentError(
             "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
             f"element_shape: {show_partial(shape)}"
@@ -114,16 +114,16 @@ def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     found, size = typed_list(inputs[0], attrs), len(list_of(inputs[0]).elements)
     places = [int(index) for index in np.reshape(inputs[1], -1)]
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
-    if not is_full(shape) and not places:
+    if not is_fully_defined(shape) and not places:
         raise InvalidArgumentError(
             f"Tried to gather 0-elements from a list with non-fully-defined shape: {show_partial(shape)}"
         )
-    if not is_full(found.element_shape):
+    if not is_fully_defined(found.element_shape):
         for place in places:
             if not 0 <= place < size:
                 raise InvalidArgumentError(f"Trying to gather element {place} in a list with {size} elements.")
             shape = merge_shapes(shape, [found.elements[place]])
-    if shape is None or not is_full(shape):
+    if shape is None or not is_fully_defined(shape):
         raise InvalidArgumentError(
             f"Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {show_partial(shape)}"
         )
@@ -155,14 +155,14 @@ def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         if given == ():
             raise InvalidArgumentError("Concat requires elements to be at least vectors, found scalars instead.")
         first, rest = (-1, None) if given is None else (given[0], given[1:])
-    if not found.elements and not is_full(rest):
+    if not found.elements and not is_fully_defined(rest):
         raise InvalidArgumentError(
             "All except the first dimension must be fully defined when concating an empty tensor list. "
             f"element_shape: {show_partial(rest)}"
         )
-    if not is_full(found.element_shape):
+    if not is_fully_defined(found.element_shape):
         first, rest = _agree(found.elements, first, rest)
-    if rest is None or not is_full(rest):
+    if rest is None or not is_fully_defined(rest):
         raise InvalidArgumentError(
             "Trying to concat list with only uninitialized tensors but element_shape_except_first_dim is not fully "
             f"defined: {show_partial(rest)}"

@@ -20,8 +20,8 @@ from placesim.ops.kernels.lists import tensor_list_shapes as shapes
 from placesim.ops.kernels.lists.growing import popped, pushed
 from placesim.ops.kernels.lists.tensor_arrays import indices_of, rows_of
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.partial_shapes import is_compatible, is_full, merge_partial, partial_shape_of, show_partial
-from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.kernels.partial_shapes import is_compatible, merge_partial, partial_shape_of, show_partial
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 from placesim.ops.process.memory_limit import check_elements
 
 
@@ -325,7 +325,7 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     # the other elements are not asked for the shape, as TensorListGetItem asks them
     if last is None:
         shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
-        if shape is None or not is_full(shape):
+        if shape is None or not is_fully_defined(shape):
             raise InvalidArgumentError(
                 f"Trying to read an uninitialized tensor but element_shape is not fully defined.{show_partial(shape)}"
             )
