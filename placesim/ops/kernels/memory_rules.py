@@ -293,7 +293,7 @@ class KernelMemory:
     def hand_on(self, output: int, buffer: Buffer | None) -> None:
         """Give the output an existing buffer, such as a function's result; None gives it no memory."""
         self._is_made[output] = True
-        self.outputs[output].buffer = None if buffer is None else buffer.hold()
+        self.outputs[output].buffer = hold_buffer(buffer)
 
     def variable(self, source: int) -> VariableMemory:
         """Return the variable that an input names; with `ITSELF`, the node's own."""
@@ -305,8 +305,7 @@ class KernelMemory:
 
     def keep(self, source: int, inputs: Sequence[int], key: Any = None) -> None:
         """Add an element to a store, which then holds the inputs' buffers."""
-        buffers = [self.inputs[index].buffer for index in inputs]
-        self.store(source).put([None if buffer is None else buffer.hold() for buffer in buffers], key)
+        self.store(source).put([hold_buffer(self.inputs[index].buffer) for index in inputs], key)
 
     def take(self, source: int, key: Any, stays: bool = False) -> None:
         """Give an element's buffers to the outputs, and remove the element from the store unless it `stays`.
@@ -343,7 +342,7 @@ class KernelMemory:
             if buffer.contents is None:
                 buffer.contents = []
             return buffer.contents
-        found = [None if element is None else element.hold() for element in self.elements_of(source)]
+        found = list(map(hold_buffer, self.elements_of(source)))
         elements = self.make_list(output)
         elements += found
         return elements
@@ -371,8 +370,8 @@ class KernelMemory:
 
     def share_with_variable(self, source: int, value: int) -> None:
         """Make a variable hold an input's buffer, even if the buffer is shared, and release the variable's old buffer."""
-        variable, buffer = self.variable(source), self.inputs[value].buffer
-        old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
+        variable = self.variable(source)
+        old, variable.buffer = variable.buffer, hold_buffer(self.inputs[value].buffer)
         variable.kind = self.inputs[value].kind
         if old is not None:
             old.release()
@@ -475,6 +474,11 @@ class KernelMemory:
                 tensor.buffer.release()
                 tensor.buffer = None
         self._forwarded.clear()
+
+
+def hold_buffer(buffer: Buffer | None) -> Buffer | None:
+    """Add a holder to a buffer, if there is one, and return it."""
+    return None if buffer is None else buffer.hold()
 
 
 def _vector_of_floats(size: int) -> Kind:

@@ -156,6 +156,12 @@ def with_rank(dims: Dims, rank: int) -> tuple[int, ...]:
     return dims
 
 
+def check_scalars(context: ShapeContext, first: int = 0) -> None:
+    """Raise ShapeError unless all inputs from number `first` on are scalars."""
+    for dims in context.shapes[first:]:
+        with_rank(dims, 0)
+
+
 def with_rank_at_least(dims: Dims, rank: int) -> Dims:
     if dims is not None and len(dims) < rank:
         raise ShapeError(f"Shape must be at least rank {rank} but is rank {len(dims)}")
@@ -362,8 +368,7 @@ def unchanged_scalar(context: ShapeContext) -> Sequence[Dims]:
 
 def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
     """Return the first input's shape; all other inputs must be scalars."""
-    for dims in context.shapes[1:]:
-        with_rank(dims, 0)
+    check_scalars(context, 1)
     return (context.shapes[0],)
 
 
@@ -382,7 +387,7 @@ def merged(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
-# --- inputs whose values give a shape, a dimension or an axis --------------------------------------------------------------
+# --- inputs whose values give a shape, a dimension or an axis -------------------------------------------------------
 
 
 def vector_shape_value(context: ShapeContext, index: int) -> Dims:

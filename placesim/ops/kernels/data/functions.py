@@ -294,7 +294,7 @@ def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def infer_components(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shapes in attr `output_shapes`. Raises ShapeError for a wrong number of shapes, or an input that is no scalar."""
+    """Return the shapes in attr `output_shapes`. Raises ShapeError for a wrong number of them, or if input 0 is no scalar."""
     with_rank(context.shapes[0], 0)
     shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])
     if len(shapes) != count:

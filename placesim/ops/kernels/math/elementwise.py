@@ -76,7 +76,7 @@ def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]
     return (result,)
 
 
-# --- gradients, from a function's output `y` and its gradient `dy` --------------------------------------------
+# --- gradients, from a function's output `y` and its gradient `dy` --------------------------------------------------
 
 
 def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:

@@ -1,6 +1,6 @@
-"""Sparse training ops: an optimizer's rule on the rows of its variables that `indices` names.
+"""Sparse training ops: an optimizer's rule, applied to the rows of its variables that `indices` name.
 
-An index that comes twice is updated twice, in order, the second time from what the first time made.
+If an index occurs twice, its row is updated twice, in order.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _gradient_has_rank(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _rate_is_positive(inputs: Mapping[str, Any]) -> None:
-    # a rate of 0 passes only where the linear term is kept as a multiple of it, and nothing divides by it
+    # with `multiply_linear_by_lr` nothing is divided by the rate
     rate = inputs["lr"]
     if np.ndim(rate) or not (rate > 0 or (rate == 0 and inputs["multiply_linear_by_lr"])):
         dims = format_dims(np.shape(rate))
@@ -80,19 +80,19 @@ def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
-    """The kernel of a rule: (variables `[rows, ...]`, ..., gradient `[n, ...]`, indices `[n]`) -> the first one's ref, if any.
+    """Return the kernel of a rule, which returns the first variable's ref, or nothing for a resource.
 
-    It raises what the checks do, and InvalidArgumentError for an index out of bounds.
+    The variables are `[rows, ...]`, the gradient `[n, ...]`, `indices` `[n]`. The kernel raises the checks' errors, and
+    InvalidArgumentError for an index out of range.
     """
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
-            # one check looks at an attr; an input of the same name would go before it
+            # one check reads an attr
             check({**attrs, **named})
         index = np.asarray(named.pop("indices"))
         named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
-        # without a bad index `bad` is the number of indices, and all rows are updated
         bad = first_outside(index, len(named["var"]))
         if bad == len(index) or name not in CHECKS_INDICES_FIRST:
             set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
@@ -104,15 +104,15 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A gradient of a higher rank as rows of this shape: as much of each as fits."""
-    # most kernels compare only the variable's own axes, and read the gradient's memory as if it had no others
+    """Return a gradient of a higher rank as rows of this shape, cut to the shape's size."""
+    # most kernels check only the variable's own axes, and read the gradient's memory as if it had no other axes
     if grad.ndim == 1 + len(shape):
         return grad
     return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
 
 
 def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
-    """The variables' new values `[rows, ...]`, after the rule was applied to rows `index` `[n]` with the rows of `grad`."""
+    """Return the variables' new values `[rows, ...]`; the rule is applied to rows `index` `[n]` with the rows of `grad`."""
     values = [np.array(value) for value in list(named.values())[: rule.variables]]
     for turn in split_turns(index):
         rows = index[turn]
@@ -124,7 +124,7 @@ def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Te
 
 
 def _bad_index_text(name: str, index: Tensor, bad: int, limit: int) -> str:
-    # this kernel alone has the words of a scatter
+    # this kernel has the message of a scatter op
     if name == "KerasMomentum":
         return f"indices[{bad}] = {index[bad]} is not in [0, {limit})"
     return f"Index {index[bad]} at offset {bad} in indices is out of range"
@@ -154,13 +154,12 @@ def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dim
     grad = context.shapes[index]
     if grad == ():
         raise ShapeError("Argument grad must not be a scalar. Got grad with rank 0")
-    # as many rows as indices; the rows themselves are those of the variable
     merge_dim(indices[0], -1 if grad is None else grad[0])
     return merge(dims, replace_dim(grad, 0, -1))
 
 
 def _check_indices(context: ShapeContext, index: int, dims: Dims) -> Dims:
-    # as for the dense resource ops, the gradient itself is not seen
+    # like dense resource ops, these do not check the gradient's shape
     with_rank(context.shapes[index + 1], 1)
     return dims
 

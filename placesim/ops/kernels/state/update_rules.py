@@ -1,9 +1,9 @@
-"""Update rules of optimizers: from variables' values and a gradient to the variables' new values.
+"""Update rules of optimizers: functions of variables' values and a gradient that return the variables' new values.
 
-A rule takes the op's attrs and its inputs in order, without the indices of a sparse op, and gives a value for each variable.
-The variables' values are the rule's to overwrite: large ones are passed over as seldom as can be.
-Tensors have the variables' shape (of a sparse op: the chosen rows') and one type, in which every intermediate result is
-rounded, so that operations stand in TensorFlow's order.  Source: TensorFlow's training kernels; the methods' papers are named.
+A rule takes the op's attrs and its inputs in order, without the indices of a sparse op, and returns a value for each variable.
+It may overwrite the variables' values, to save passes over large ones. Tensors have the shape of the variables, or in a sparse
+op of the chosen rows. Every intermediate result is rounded to the tensors' type, so the operations are in TensorFlow's order.
+Source: TensorFlow's training kernels, and the papers named here.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from placesim.ops.kernels.kernel import Tensor
 
 
 def one(like: Tensor) -> Any:
-    """The scalar 1 of the tensor's type, so that the type survives."""
+    """Return the scalar 1 of the tensor's type, so that the type does not change."""
     return np.asarray(like).dtype.type(1)
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """One over the square root, of a tensor of any shape."""
+    """Return one over the square root, of a tensor of any shape."""
     return np.asarray(one(x) / np.sqrt(x))
 
 
 def gradient_descent(attrs: Attrs, var: Tensor, alpha: Tensor, delta: Tensor) -> Sequence[Tensor]:
-    """The gradient times the rate, taken off."""
+    """Subtract the gradient times the learning rate."""
     var -= delta * alpha
     return (var,)
 
@@ -60,7 +60,7 @@ def adagrad(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor) 
     """Duchi, Hazan and Singer 2011."""
     if attrs["update_slots"]:
         accum = accum + np.square(grad)
-    # without an epsilon: an accumulator of 0 gives infinity times the gradient
+    # an accumulator of 0 gives infinity times the gradient
     return var - grad * lr * rsqrt(accum), accum
 
 
@@ -82,7 +82,7 @@ def proximal_adagrad(
 
 def adagrad_da(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Adagrad with dual averaging."""
-    # the variable itself is not read: it is made anew from the sums of all gradients
+    # the new value depends only on the sums of all gradients
     _, total, total_squared, grad, lr, l1, l2, step = inputs
     step = np.asarray(step).astype(np.asarray(grad).dtype)
     total, total_squared = total + grad, total_squared + np.square(grad)
@@ -123,7 +123,7 @@ def adam_with_amsgrad(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
     m = m + (grad - m) * (one(var) - beta1)
     v = v + (np.square(grad) - v) * (one(var) - beta2)
-    # the largest so far, of averages that are not yet corrected for their start
+    # the largest average so far, without bias correction
     vhat = np.maximum(vhat, v)
     return var - (m * alpha) / (np.sqrt(vhat) + epsilon), m, v, vhat
 
@@ -132,7 +132,7 @@ def adamax(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Kingma and Ba 2014, section 7.1."""
     var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad = inputs
     m = m + (grad - m) * (one(var) - beta1)
-    # an infinity norm: nothing of beta2's power is left to correct
+    # an infinity norm needs no correction by beta2's power
     v = np.maximum(beta2 * v, np.abs(grad))
     return var - lr / (one(var) - beta1_power) * (m / (v + epsilon)), m, v
 
@@ -194,7 +194,7 @@ def _follow_leader(
     var, accum, linear = state
     lr, l1, l2, lr_power = rates
     new_accum = accum + np.square(grad)
-    # TensorFlow takes the square root for the usual power, which rounds otherwise than a power does
+    # for the usual power TensorFlow takes the square root, which rounds differently
     new_power, power = (np.sqrt(x) if lr_power == -0.5 else np.power(x, -lr_power) for x in (new_accum, accum))
     two = np.asarray(grad).dtype.type(2)
     if attrs["multiply_linear_by_lr"]:

@@ -20,11 +20,11 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     broadcast,
+    check_scalars,
     format_dims,
     merge,
     rank_of,
     unchanged,
-    with_rank,
 )
 from placesim.ops.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.ops.process.memory_limit import check_text, check_text_of
@@ -240,8 +240,8 @@ def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the pattern of all shards' files, `name-?????-of-00010`. Raises InvalidArgumentError unless the inputs are
-    scalars."""
+    """Return the pattern of all shards' files, `name-?????-of-00010`. Raises InvalidArgumentError for inputs of other shapes.
+    """
     _check_scalars(("basename", "num_shards"), inputs)
     name, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
@@ -272,8 +272,7 @@ def infer_substring(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
-    for dims in context.shapes:
-        with_rank(dims, 0)
+    check_scalars(context)
     return ((),)
 
 
