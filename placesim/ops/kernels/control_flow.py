@@ -45,9 +45,6 @@ def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (inputs[0], np.array(0, np.int32))
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def infer_switch(context: ShapeContext) -> Sequence[Dims]:
     """Return the data's shape for both outputs. Raises ShapeError unless the predicate is a scalar."""
     with_rank(context.shapes[1], 0)
@@ -72,9 +69,6 @@ def infer_merge(context: ShapeContext) -> Sequence[Dims]:
             return (None, ())
         found = tuple(a if a == b else -1 for a, b in zip(found, dims, strict=True))
     return (found, ())
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def switch_memory(memory: KernelMemory) -> None:

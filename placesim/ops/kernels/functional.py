@@ -164,9 +164,6 @@ def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     )
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     """Return the shapes in attr `output_shapes`, or unknown ones."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))

@@ -548,42 +548,35 @@ def alias_same_shape(memory: KernelMemory) -> None:
         memory.alias(0, 0)
 
 
+def clear_store(memory: KernelMemory) -> None:
+    """Apply the rule of an op that closes the stack or tensor array that input 0 names: release all elements."""
+    memory.store(0).clear()
+
+
 def leaves_untracked(*outputs: int) -> MemoryRule:
     """Return the rule of an op that allocates these outputs outside the device's allocator."""
-
-    def rule(memory: KernelMemory) -> None:
-        for output in outputs:
-            memory.leave_untracked(output)
-
-    return rule
+    return _for_each(KernelMemory.leave_untracked, outputs)
 
 
 def writes_variables(count: int) -> MemoryRule:
     """Return the rule of an op that changes the resource variables named by its first `count` inputs."""
-
-    def rule(memory: KernelMemory) -> None:
-        for source in range(count):
-            memory.write_variable(source)
-
-    return rule
+    return _for_each(KernelMemory.write_variable, range(count))
 
 
 def allocates(*order: int) -> MemoryRule:
     """Return the rule of an op that allocates its outputs in this order."""
-
-    def rule(memory: KernelMemory) -> None:
-        for output in order:
-            memory.allocate(output)
-
-    return rule
+    return _for_each(KernelMemory.allocate, order)
 
 
 def touches_rows(count: int = 1) -> MemoryRule:
     """Return the rule of an op that reads or changes rows of the resource variables named by its first `count` inputs."""
+    return _for_each(KernelMemory.touch_rows, range(count))
 
+
+def _for_each(method: Callable[[KernelMemory, int], None], numbers: Sequence[int]) -> MemoryRule:
     def rule(memory: KernelMemory) -> None:
-        for source in range(count):
-            memory.touch_rows(source)
+        for number in numbers:
+            method(memory, number)
 
     return rule
 

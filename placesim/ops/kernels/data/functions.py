@@ -249,12 +249,17 @@ class _ScanIterator(Iterator[Element]):
 
 def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return a dataset of the results of `f`, which takes the state and an element, and also returns the next state."""
-    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
-    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
-    state = tuple(inputs[1 : 1 + width])
+    source, call, state = _with_state(inputs, attrs, context)
     keeps_count = attrs["preserve_cardinality"]
     total = source.cardinality if keeps_count else UNKNOWN
     return ElementSequence(*signature(attrs), lambda: _ScanIterator(source.start(), call, state, keeps_count), total)
+
+
+def _with_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple[ElementSequence, Call, Element]:
+    """Return an op's dataset, function and first state."""
+    source, end = as_dataset(inputs[0]), 1 + len(attrs["Tstate"])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs, end)[0])
+    return source, call, tuple(inputs[1:end])
 
 
 def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -262,9 +267,8 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
     Raises InvalidArgumentError if `f` returns another number of components than the state has.
     """
-    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
-    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
-    state = tuple(inputs[1 : 1 + width])
+    source, call, state = _with_state(inputs, attrs, context)
+    width = len(state)
     for element in source.start():
         found = tuple(call((*state, *element)))
         if len(found) != width:

@@ -41,9 +41,6 @@ def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_initialize(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     with_rank(context.shapes[1], 0)

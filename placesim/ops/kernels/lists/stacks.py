@@ -16,7 +16,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, check_kind
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import KernelMemory, clear_store
 from placesim.ops.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
 from placesim.ops.kernels.shapes import as_second, format_dims, unknown_shape
 
@@ -148,11 +148,6 @@ def pop_memory(memory: KernelMemory) -> None:
     memory.take(0, memory.store(0).newest())
 
 
-def close_memory(memory: KernelMemory) -> None:
-    """Release every tensor that was not popped."""
-    memory.store(0).clear()
-
-
 TABLE: Table = {
     "Stack": Kernel(make_ref_stack, infer_two_strings, needs_context=True),
     # TensorFlow infers the older handle's shape, although the newer one is a scalar
@@ -160,6 +155,6 @@ TABLE: Table = {
     **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True, memory=push_memory)),
     **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True, memory=pop_memory)),
     **dict.fromkeys(
-        ("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True, memory=close_memory)
+        ("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True, memory=clear_store)
     ),
 }

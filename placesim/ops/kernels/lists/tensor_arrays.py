@@ -20,7 +20,7 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, check_kind
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, zeros
 from placesim.ops.kernels.lists import tensor_array_shapes as shapes
-from placesim.ops.kernels.memory_rules import ITSELF, STRING_BYTES, KernelMemory, MemoryRule
+from placesim.ops.kernels.memory_rules import ITSELF, STRING_BYTES, KernelMemory, MemoryRule, clear_store
 from placesim.ops.kernels.named_resources import (
     STEP_CONTAINER,
     find_in_step,
@@ -389,11 +389,6 @@ def read_memory(memory: KernelMemory) -> None:
     memory.take(0, place, stays=not store.clears_after_read)
 
 
-def close_memory(memory: KernelMemory) -> None:
-    """Release all elements."""
-    memory.store(0).clear()
-
-
 _NAME = "name"
 """Key of an array's name."""
 _SUM = "sum"
@@ -458,6 +453,6 @@ TABLE: Table = {
         compute=close_array,
         infer=infer_takes_two_strings,
         outputs=0,
-        memory=close_memory,
+        memory=clear_store,
     ),
 }

@@ -16,7 +16,7 @@ from placesim.ops.kernels.abstract_tensor import Sketch, joined, stacked
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type, zeros
 from placesim.ops.kernels.lists import tensor_list_shapes as shapes
 from placesim.ops.kernels.lists.tensor_lists import NEVER_SET, list_of, typed_list
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import KernelMemory, allocates
 from placesim.ops.kernels.partial_shapes import merge_partial, merge_shapes, partial_shape_of, show_partial
 from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined, scalar
 
@@ -245,18 +245,12 @@ def _make_zeros(memory: KernelMemory, elements: Sequence[Buffer | None]) -> None
         memory.temporary(memory.outputs[0].size // memory.outputs[0].dims[0])
 
 
-def concat_memory(memory: KernelMemory) -> None:
-    """The lengths are allocated first."""
-    memory.allocate(1)
-    memory.allocate(0)
-
-
 TABLE: Table = {
     "TensorListLength": Kernel(tell_length, scalar),
     "TensorListElementShape": Kernel(tell_element_shape, shapes.infer_element_shape),
     "TensorListGetItem": Kernel(take_item, shapes.infer_item, needs_context=True, memory=item_memory),
     "TensorListStack": Kernel(stack, shapes.infer_stack, memory=stack_memory),
     "TensorListGather": Kernel(gather, shapes.infer_gather, memory=gather_memory),
-    "TensorListConcat": Kernel(concat, shapes.infer_concat, memory=concat_memory),
-    "TensorListConcatV2": Kernel(concat, shapes.infer_concat, memory=concat_memory),
+    "TensorListConcat": Kernel(concat, shapes.infer_concat, memory=allocates(1, 0)),
+    "TensorListConcatV2": Kernel(concat, shapes.infer_concat, memory=allocates(1, 0)),
 }

@@ -17,16 +17,8 @@ from placesim.ops.kernels.precision import is_floating, is_narrow
 from placesim.ops.kernels.shapes import unchanged
 
 NOT_CASTABLE = ("string", "resource", "variant")
-MANTISSA_BITS = {
-    "float16": 11,
-    "bfloat16": 8,
-    "float32": 24,
-    "float64": 53,
-    "float8_e5m2": 3,
-    "float8_e4m3fn": 4,
-    "complex64": 24,
-    "complex128": 53,
-}
+MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "float8_e5m2": 3, "float8_e4m3fn": 4}
+MANTISSA_BITS |= {"complex64": 24, "complex128": 53}
 """Bits of a float's mantissa, with the hidden bit."""
 PACKET = 8
 """Number of bfloat16 numbers that are converted together."""

@@ -50,9 +50,6 @@ def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor
     return compute
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_equality(context: ShapeContext) -> Sequence[Dims]:
     one, two = context.shapes
     if context.attrs["incompatible_shape_error"] or one is None or two is None:

@@ -200,6 +200,7 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
 
 # --- costs ----------------------------------------------------------------------------------------------------------
 
+
 _FOUR_PER_ELEMENT = per_element(0, 4)
 
 TABLE: Table = {

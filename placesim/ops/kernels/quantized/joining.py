@@ -24,9 +24,6 @@ BIAS_STEPS = 1 << 17
 """The range of a sum with a bias is this many times the larger one."""
 
 
-# --- kernels ----------------------------------------------------------------------------------------------------------
-
-
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the sum of `[..., channels]` and a bias `[channels]` in 32 bits, and its range.
 
@@ -102,9 +99,6 @@ def _check_joinable(axis_tensor: Tensor, values: Sequence[Tensor]) -> int:
         if any(a != b for other, (a, b) in enumerate(zip(first.shape, value.shape, strict=True)) if other != axis):
             raise InvalidArgumentError(f"ConcatOp : Dimensions of inputs should match: {shapes}")
     return axis
-
-
-# --- shape functions --------------------------------------------------------------------------------------------------
 
 
 def _infer_bias(context: ShapeContext) -> Sequence[Dims]:

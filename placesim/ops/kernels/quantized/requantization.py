@@ -16,9 +16,6 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars
 _Range = tuple[np.float32, np.float32]
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
-
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Convert steps to another range; return the new steps and range.
 
@@ -98,9 +95,6 @@ def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DataTyp
     ends = np.array([value.min(initial=highest), value.max(initial=lowest)])
     first, last = dequantize(ends, low, high, dtype)
     return min(np.float32(0), first), last
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_requantize(context: ShapeContext) -> Sequence[Dims]:

@@ -14,8 +14,6 @@ from placesim.ops.kernels.memory_rules import KernelMemory, item_size
 from placesim.ops.kernels.quantized.quantization import bound_dims, check_axis, merge_slices
 from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, merge, unchanged, with_rank
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Round values to the steps of a range; without a given range, of their own range. The inputs are values and bounds.

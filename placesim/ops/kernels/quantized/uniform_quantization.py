@@ -15,8 +15,6 @@ from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.quantized.ranges import cast_to_integer
 from placesim.ops.kernels.shapes import format_dims, unchanged
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Quantize floats to steps, rounded half up and limited by attrs; the inputs are floats, scales and zero points.
@@ -124,9 +122,6 @@ def _along_axis(value: Tensor, scales: Tensor, zero_points: Tensor, axis: int) -
 
 def _shapes_text(scales: Tensor, zero_points: Tensor) -> str:
     return f"scales shape {format_dims(scales.shape)} and zero_points shape {format_dims(zero_points.shape)}"
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def requantize_memory(memory: KernelMemory) -> None:

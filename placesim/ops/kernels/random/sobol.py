@@ -52,9 +52,6 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     return (points.astype(attrs["dtype"].numpy),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_sobol(context: ShapeContext) -> Sequence[Dims]:
     check_scalars(context)
     dims, count = (-1 if value is None else int(value) for value in map(context.value, (0, 1)))

@@ -27,8 +27,6 @@ from placesim.ops.kernels.sparse.tensors import (
 MAX_DENSE_RANK = 5
 """Maximum rank of a dense tensor that is combined with a sparse one."""
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def _check_addends(inputs: Sequence[Tensor]) -> None:
     """Raise InvalidArgumentError unless the inputs are the parts of two sparse tensors of one shape."""

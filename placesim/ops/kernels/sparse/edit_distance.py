@@ -15,8 +15,6 @@ from placesim.ops.kernels.shape_operands import shape_of_values
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims
 from placesim.ops.kernels.sparse.tensors import check_rank, make_sparse_tensor, merge_sparse_rank, pair_groups
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return float32 distances between the sequences of hypothesis and truth, in the shape without its last dimension.
@@ -86,9 +84,6 @@ def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
                 f"Expected {owner}_{noun}.NumElements == #{side}({owner}_indices), their shapes are: "
                 f"{format_dims(tensor.shape)} and {format_dims(indices.shape)}"
             )
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_distances(context: ShapeContext) -> Sequence[Dims]:

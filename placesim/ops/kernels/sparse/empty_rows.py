@@ -15,8 +15,6 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_di
 from placesim.ops.kernels.sparse.tensors import check_rank
 from placesim.ops.process.memory_limit import check_array
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return a sparse tensor's indices and values with the default value in each empty row, sorted by row.
@@ -111,9 +109,6 @@ def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_fill_empty_rows(context: ShapeContext) -> Sequence[Dims]:
     indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
     shape = with_rank(context.shapes[2], 1)
@@ -137,9 +132,6 @@ def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
     moved = with_rank(context.shapes[0], 1)
     with_rank(context.shapes[1], 1)
     return moved, ()
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def fill_empty_rows_memory(memory: KernelMemory) -> None:

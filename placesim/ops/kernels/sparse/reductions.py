@@ -28,9 +28,6 @@ class _GroupReduction(NamedTuple):
     shape: tuple[int, ...]
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
-
 def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _GroupReduction:
     indices, values, dims, axes = inputs
     _check_axes(dims, axes)
@@ -102,9 +99,6 @@ def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
     return compute
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
     dims, axes = context.value(2), context.value(3)
     if dims is None or axes is None:
@@ -121,9 +115,6 @@ def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
     return None, None, None
-
-
-# --- memory ---------------------------------------------------------------------------------------------------------
 
 
 def reduce_memory(memory: KernelMemory) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.precision import wide_dtype
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -264,16 +264,8 @@ def _build_gradient(divisor: _Divisor) -> Kernel:
     return Kernel(_build_dense_gradient(divisor), infer, _one_per_chosen_element)
 
 
-def sparse_gradient_memory(memory: KernelMemory) -> None:
-    """The rows' indices are allocated before their gradients."""
-    memory.allocate(1)
-    memory.allocate(0)
-
-
 def _build_gradient_v2(divisor: _Divisor) -> Kernel:
-    return Kernel(
-        _build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element, memory=sparse_gradient_memory
-    )
+    return Kernel(_build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element, memory=allocates(1, 0))
 
 
 TABLE: Table = {

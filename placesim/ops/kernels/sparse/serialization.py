@@ -17,8 +17,6 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_ra
 from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
 from placesim.ops.process.memory_limit import check_elements, check_room
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return a sparse tensor's indices, values and shape, serialized, `[3]`. Raises InvalidArgumentError for wrong ranks."""
@@ -93,9 +91,6 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
         for column, part in enumerate(row):
             packed[number, column] = part
     return packed
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_shapes(context: ShapeContext) -> None:

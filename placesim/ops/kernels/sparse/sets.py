@@ -43,8 +43,6 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "union": lambda a, b: a | b,
 }
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseArray:
     """Return a sparse tensor from its parts. Raises InvalidArgumentError if they do not fit or the rank is below 2."""

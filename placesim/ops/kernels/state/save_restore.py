@@ -24,8 +24,6 @@ from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
 from placesim.ops.kernels.string_tensors import flat_strings
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def _texts(value: Any) -> list[str]:
     return [text.decode(errors="surrogateescape") for text in flat_strings(value)]
@@ -147,9 +145,6 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
     except OSError as error:
         raise file_error(error.filename or merged, error) from None
     return ()
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_saved(context: ShapeContext) -> Sequence[Dims]:

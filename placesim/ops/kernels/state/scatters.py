@@ -19,8 +19,6 @@ from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
 from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
     """Return a kernel that combines row `indices[i]` of a variable with `updates[i]`; updates may be one scalar.
@@ -100,9 +98,6 @@ def _combine_prefixes(combine: Combine, rows: Tensor, index: Tensor, given: Tens
     combine(rows, index, flat[np.minimum(sources, flat.size - 1)] if flat.size else np.zeros_like(rows, shape=sources.shape))
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _check_update_shapes(params: Dims, context: ShapeContext) -> None:
     expected = concatenate(context.shapes[1], subshape(params, 1))
     if context.shapes[2] != ():
@@ -119,15 +114,9 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
 def scatter_flops(name: str) -> Flops | None:
     """Return the cost of the scatter op with this combination."""
     return None if name == "Update" else per_element(2)
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_ref(name: str) -> Kernel:

@@ -19,8 +19,6 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank_at_least
 from placesim.ops.kernels.state.scatters import scatter_flops
 from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, typed_value
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     """Return a kernel that combines slice `indices[i]` of a variable with `updates[i]`.
@@ -43,9 +41,6 @@ def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
     return scatter_nd
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _variable_shape(context: ShapeContext) -> Dims:
     indices, updates = (with_rank_at_least(context.shapes[i], 1) for i in (1, 2))
     return scatter_nd_dims(indices, updates, held_shape(context))
@@ -58,9 +53,6 @@ def _infer_ref(context: ShapeContext) -> Sequence[Dims]:
 def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     _variable_shape(context)
     return ()
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _build_ref(name: str) -> Kernel:

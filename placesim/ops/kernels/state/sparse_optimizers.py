@@ -17,8 +17,9 @@ from placesim.ops.kernels.array.indices import first_outside, split_turns
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, merge_dim, replace_dim, with_rank
-from placesim.ops.kernels.state import update_rules
+from placesim.ops.kernels.state import optimizers, update_rules
 from placesim.ops.kernels.state.optimizers import (
+    Check,
     Rule,
     build_flops,
     build_infer_apply,
@@ -180,123 +181,54 @@ _FTRL = (
     _rows_not_empty,
 )
 
-RULES: dict[str, Rule] = {
-    "Adadelta": Rule(
-        inputs=("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad", "indices"),
-        variables=3,
-        update=update_rules.adadelta,
-        operations=15,
-        checks=(
-            same_shape("accum", "accum_grad"),
-            same_shape("accum_update"),
-            _var_has_rows,
-            *scalars("lr rho epsilon"),
-            *_ROWS,
-        ),
+CHECKS: dict[str, tuple[Check, ...]] = {
+    "Adadelta": (
+        same_shape("accum", "accum_grad"),
+        same_shape("accum_update"),
+        _var_has_rows,
+        *scalars("lr rho epsilon"),
+        *_ROWS,
     ),
-    "ProximalGradientDescent": Rule(
-        inputs=("var", "alpha", "l1", "l2", "grad", "indices"),
-        variables=1,
-        update=update_rules.proximal_gradient_descent,
-        operations=8,
-        checks=(_var_has_rows, scalar("alpha", "lr"), *scalars("l1 l2"), *_FULL_ROWS),
+    "ProximalGradientDescent": (_var_has_rows, scalar("alpha", "lr"), *scalars("l1 l2"), *_FULL_ROWS),
+    "Adagrad": (same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    "AdagradV2": (
+        same_shape("accum"),
+        _var_has_rows,
+        *scalars("lr epsilon"),
+        _indices_are_vector,
+        _gradient_has_rank,
+        *_FULL_ROWS,
     ),
-    "Adagrad": Rule(
-        inputs=("var", "accum", "lr", "grad", "indices"),
-        variables=2,
-        update=update_rules.adagrad,
-        operations=6,
-        checks=(same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    "ProximalAdagrad": (same_shape("accum"), _var_has_rows, *signed_scalars("lr l1 l2"), *_FULL_ROWS),
+    "AdagradDA": (
+        same_shape("gradient_accumulator", "accum"),
+        same_shape("gradient_squared_accumulator", "accum"),
+        _var_has_rows,
+        _indices_are_vector,
+        *scalars("lr l1 l2 global_step"),
+        _gradient_fits,
+        _rows_not_empty,
     ),
-    "AdagradV2": Rule(
-        inputs=("var", "accum", "lr", "epsilon", "grad", "indices"),
-        variables=2,
-        update=update_rules.adagrad_v2,
-        operations=7,
-        checks=(
-            same_shape("accum"),
-            _var_has_rows,
-            *scalars("lr epsilon"),
-            _indices_are_vector,
-            _gradient_has_rank,
-            *_FULL_ROWS,
-        ),
-    ),
-    "ProximalAdagrad": Rule(
-        inputs=("var", "accum", "lr", "l1", "l2", "grad", "indices"),
-        variables=2,
-        update=update_rules.proximal_adagrad,
-        operations=13,
-        checks=(same_shape("accum"), _var_has_rows, *signed_scalars("lr l1 l2"), *_FULL_ROWS),
-    ),
-    "AdagradDA": Rule(
-        inputs=(
-            "var",
-            "gradient_accumulator",
-            "gradient_squared_accumulator",
-            "grad",
-            "indices",
-            "lr",
-            "l1",
-            "l2",
-            "global_step",
-        ),
-        variables=3,
-        update=update_rules.adagrad_da,
-        operations=11,
-        checks=(
-            same_shape("gradient_accumulator", "accum"),
-            same_shape("gradient_squared_accumulator", "accum"),
-            _var_has_rows,
-            _indices_are_vector,
-            *scalars("lr l1 l2 global_step"),
-            _gradient_fits,
-            _rows_not_empty,
-        ),
-    ),
-    "Momentum": Rule(
-        inputs=("var", "accum", "lr", "grad", "indices", "momentum"),
-        variables=2,
-        update=update_rules.momentum,
-        operations=4,
-        checks=_MOMENTUM,
-    ),
-    "KerasMomentum": Rule(
-        inputs=("var", "accum", "lr", "grad", "indices", "momentum"),
-        variables=2,
-        update=update_rules.keras_momentum,
-        operations=4,
-        checks=_MOMENTUM,
-    ),
-    "RMSProp": Rule(
-        inputs=("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad", "indices"),
-        variables=3,
-        update=_rms_prop,
-        operations=11,
-        checks=(*_RMS_SCALARS, *same_shapes("ms mom"), _var_has_rows, *_ROWS),
-    ),
-    "CenteredRMSProp": Rule(
-        inputs=("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad", "indices"),
-        variables=4,
-        update=_centered_rms_prop,
-        operations=16,
-        checks=(*_RMS_SCALARS, *same_shapes("mg ms mom"), _var_has_rows, *_ROWS),
-    ),
-    "Ftrl": Rule(
-        inputs=("var", "accum", "linear", "grad", "indices", "lr", "l1", "l2", "lr_power"),
-        variables=3,
-        update=update_rules.ftrl,
-        operations=18,
-        checks=_FTRL,
-    ),
-    "FtrlV2": Rule(
-        inputs=("var", "accum", "linear", "grad", "indices", "lr", "l1", "l2", "l2_shrinkage", "lr_power"),
-        variables=3,
-        update=update_rules.ftrl_v2,
-        operations=21,
-        checks=(*_FTRL, signed_scalar("l2_shrinkage")),
-    ),
+    "Momentum": _MOMENTUM,
+    "KerasMomentum": _MOMENTUM,
+    "RMSProp": (*_RMS_SCALARS, *same_shapes("ms mom"), _var_has_rows, *_ROWS),
+    "CenteredRMSProp": (*_RMS_SCALARS, *same_shapes("mg ms mom"), _var_has_rows, *_ROWS),
+    "Ftrl": _FTRL,
+    "FtrlV2": (*_FTRL, signed_scalar("l2_shrinkage")),
 }
+"""The checks of each sparse op, in the kernel's order."""
+UPDATES = {"RMSProp": _rms_prop, "CenteredRMSProp": _centered_rms_prop}
+"""Updates that differ from the dense ones."""
+
+
+def _sparse_rule(name: str) -> Rule:
+    """Return the dense rule with `indices` after the gradient, and with the sparse kernel's checks and update."""
+    dense = optimizers.RULES[name]
+    inputs = (*dense.inputs[: dense.gradient], "grad", "indices", *dense.inputs[dense.gradient + 1 :])
+    return dense._replace(inputs=inputs, update=UPDATES.get(name, dense.update), checks=CHECKS[name], passes=None)
+
+
+RULES = {name: _sparse_rule(name) for name in CHECKS}
 
 
 def _build_resource(name: str) -> Kernel:

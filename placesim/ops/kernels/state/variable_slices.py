@@ -31,8 +31,6 @@ from placesim.ops.kernels.shapes import (
 )
 from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write `value`, broadcast, to a strided slice of a variable; the inputs are variable, begin, end, strides and value.
@@ -97,9 +95,6 @@ def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
     params = typed_handle_shape(context)
     batch_dims: int = context.attrs["batch_dims"]
@@ -113,9 +108,6 @@ def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
     return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
-
-
-# --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def gather_rows_memory(memory: KernelMemory) -> None:

@@ -240,8 +240,7 @@ def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the pattern of all shards' files, `name-?????-of-00010`. Raises InvalidArgumentError for inputs of other shapes.
-    """
+    """Return the pattern of all shards' files, `name-?????-of-00010`. Raises InvalidArgumentError for other shapes."""
     _check_scalars(("basename", "num_shards"), inputs)
     name, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
