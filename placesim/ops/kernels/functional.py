@@ -137,10 +137,9 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `body` on a counter and the loop variables; the counter goes from `start` to `limit` by `delta`.
+    """Call `body` on a counter, from `start` to `limit` by `delta`, and the loop variables; return their last values.
 
-    Return the last values of the loop variables. Raises InvalidArgumentError for a delta that never reaches the limit, and
-    InternalError outside a session. Source: TensorFlow's ForOp.
+    Raises InvalidArgumentError for a delta that never reaches the limit, and InternalError outside a session, as ForOp does.
     """
     numbers = []
     for name, given in zip(("start", "limit", "delta"), inputs[:3], strict=True):

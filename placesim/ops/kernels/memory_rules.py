@@ -448,8 +448,7 @@ class KernelMemory:
     def run(self, rule: MemoryRule | None) -> None:
         """Run a kernel's rule, then allocate the outputs that the rule did not mention, and free the temporaries.
 
-        An output that is a reference gets no memory, because it is the variable's. Raises OutOfMemory, after giving back
-        everything allocated before.
+        A reference output gets no memory. Raises OutOfMemory, after giving back everything allocated before.
         """
         try:
             if rule is not None:

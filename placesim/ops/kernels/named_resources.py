@@ -81,8 +81,7 @@ def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
 def build_finder(kind: str) -> Finder:
     """Return a function that looks up a resource of C++ type `kind` by a newer or older op's handle.
 
-    It raises InvalidArgumentError for a handle of another type (two strings have no type), and NotFoundError for a missing
-    resource.
+    It raises InvalidArgumentError for a newer handle of another type, and NotFoundError for a missing resource.
     """
 
     def find(holder: Any, context: KernelContext) -> Any:

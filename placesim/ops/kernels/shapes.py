@@ -83,10 +83,9 @@ class ShapeContext:
         return int(found)
 
     def shape_value(self, index: int) -> Dims:
-        """Return the shape that an input's value gives; None if unknown.
+        """Return the shape that an input's value gives, a vector of dimensions or the scalar -1; None if unknown.
 
-        The value is a vector of dimensions, or the scalar -1. Raises ShapeError for another scalar, and GraphBuildError for a
-        dimension below -1.
+        Raises ShapeError for another scalar, and GraphBuildError for a dimension below -1.
         """
         dims = with_rank_at_most(self.shapes[index], 1)
         constant = self.known_value(index)

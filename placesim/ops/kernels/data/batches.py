@@ -111,9 +111,8 @@ class _Padding(NamedTuple):
 def build_padded_batches(has_drop: bool) -> Maker:
     """Return the maker of datasets of padded batches; with `has_drop`, the last input is `drop_remainder`.
 
-    It raises InvalidArgumentError for a size that is not positive, and unless each component has a vector as shape and a scalar
-    as value. An iteration raises InvalidArgumentError for an element of another rank, and DataLossError for one larger than its
-    padded shape.
+    It raises InvalidArgumentError for an invalid size, shape or value. An iteration raises InvalidArgumentError for an element
+    of another rank, and DataLossError for one larger than its padded shape.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:

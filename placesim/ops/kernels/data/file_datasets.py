@@ -82,9 +82,8 @@ def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> E
 def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return a dataset of records of one length, scalar strings, without the files' headers and footers.
 
-    Raises InvalidArgumentError for file names of a rank above 1, lengths out of range, or an unknown compression. An iteration
-    raises the error of a file that cannot be read (NotFoundError), and InvalidArgumentError for a file with an incomplete
-    record.
+    Raises InvalidArgumentError for invalid file names, lengths or compression. An iteration raises the error of a file that
+    cannot be read, and InvalidArgumentError for a file with an incomplete record.
     """
     names = ("header_bytes", "record_bytes", "footer_bytes")
     header, size, footer = (int(scalar_argument(value, name)) for value, name in zip(inputs[1:4], names, strict=True))
@@ -110,8 +109,8 @@ def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return a dataset of the records of TFRecord files, scalar strings; each file may have an offset at which to start.
 
-    Raises InvalidArgumentError for file names of a rank above 1, another number of offsets, and negative ones. An iteration
-    raises the error of a file that cannot be read (NotFoundError), and DataLossError for a damaged file.
+    Raises InvalidArgumentError for invalid file names or offsets. An iteration raises the error of a file that cannot be read,
+    and DataLossError for a damaged file.
     """
     # TensorFlow checks the compression of the other readers only, and ignores an unknown one here
     kind = _compression_text(inputs[1])

@@ -8,6 +8,7 @@ input that must be a dataset or a scalar and is not, and InternalError outside a
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -42,10 +43,7 @@ def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Seq
 
 
 def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
-    """Return a function's results for an element.
-
-    On its OutOfRangeError the iteration ends; with `keeps_count` InvalidArgumentError is raised instead.
-    """
+    """Return a function's results for an element. Its OutOfRangeError ends the iteration, or is refused if `keeps_count`."""
     try:
         return tuple(call(element))
     except OutOfRangeError as error:
@@ -120,30 +118,15 @@ class _FilterIterator(Iterator[Element]):
         raise StopIteration
 
 
-class _TakeWhileIterator(Iterator[Element]):
-    """The elements before the first one for which a function returns false."""
-
-    def __init__(self, source: Iterator[Element], call: Call) -> None:
-        self._source: Iterator[Element] = source
-        self._call = call
-
-    def __next__(self) -> Element:
-        element = next(self._source)
-        if _is_kept(self._call(element), "`predicate` must returns a scalar bool tensor."):
-            return element
-        # further calls end too
-        self._source = iter(())
-        raise StopIteration
-
-
 def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the elements before the first one for which `predicate` is false.
-
-    Errors are those of `filter_elements`.
-    """
+    """Return a dataset of the elements before the first one for which `predicate` is false, with `filter_elements`' errors."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
-    return ElementSequence(*signature(attrs), lambda: _TakeWhileIterator(source.start(), call), UNKNOWN)
+
+    def is_kept(element: Element) -> bool:
+        return _is_kept(call(element), "`predicate` must returns a scalar bool tensor.")
+
+    return ElementSequence(*signature(attrs), lambda: itertools.takewhile(is_kept, source.start()), UNKNOWN)
 
 
 # --- datasets of elements -------------------------------------------------------------------------------------------

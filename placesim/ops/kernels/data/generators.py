@@ -66,16 +66,6 @@ def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
     return ElementSequence(*signature(attrs), lambda: _GeneratorIterator(begin, following, end, args), UNKNOWN)
 
 
-class _RandomIterator(Iterator[Element]):
-    """Random words without end."""
-
-    def __init__(self, seeds: tuple[int, int]) -> None:
-        self._words = WordStream(seeded_philox(*seeds))
-
-    def __next__(self) -> Element:
-        return (np.int64(self._words.word()),)
-
-
 def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
     """Return a dataset of random 32-bit numbers as int64, the same in each iteration; two zero seeds mean random seeds.
 
@@ -83,7 +73,12 @@ def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     """
     first, second = (scalar_argument(value, name) for value, name in zip(inputs, ("seed", "seed2"), strict=False))
     seeds = SeedGenerator(first, second, reshuffles=False)
-    return ElementSequence(*signature(attrs), lambda: _RandomIterator(seeds.next_seeds()), INFINITE)
+
+    def start() -> Iterator[Element]:
+        words = WordStream(seeded_philox(*seeds.next_seeds()))
+        return iter(lambda: (np.int64(words.word()),), None)
+
+    return ElementSequence(*signature(attrs), start, INFINITE)
 
 
 def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:

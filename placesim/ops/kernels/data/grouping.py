@@ -110,10 +110,7 @@ def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 class _DirectedInterleaveIterator(Iterator[Element]):
-    """Elements of several iterations, each from the one that the selector numbers.
-
-    An iteration that has ended is skipped, or with `stops` ends all.
-    """
+    """Elements of the iterations that the selector numbers; an ended iteration is skipped, or with `stops` ends all."""
 
     def __init__(self, selector: Iterator[Element], sources: list[Iterator[Element] | None], stops: bool) -> None:
         self._selector = selector
@@ -215,10 +212,9 @@ def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 
 
 def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of batches of dense elements as sparse tensors of shape `[size, *row_shape]`.
+    """Return a dataset of batches as sparse tensors `[size, *row_shape]`, where -1 means the largest size in the batch.
 
-    In `row_shape`, -1 means the largest size in the batch. Raises InvalidArgumentError for a size that is not positive, and
-    DataLossError for an element larger than a row.
+    Raises InvalidArgumentError for a size that is not positive, and DataLossError for an element larger than a row.
     """
     source, size = as_dataset(inputs[0]), int(scalar_argument(inputs[1], "batch_size"))
     if size <= 0:

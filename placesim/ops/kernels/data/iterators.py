@@ -113,10 +113,9 @@ def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the handle of an iterator over the dataset that `dataset_factory` returns; the function is called only once.
+    """Return the handle of an iterator over the dataset of `dataset_factory`; if its only call fails, all runs raise its error.
 
-    Raises InvalidArgumentError for attr `shared_name`, and for a function that returns no dataset. If the first run fails, all
-    later runs raise its error.
+    Raises InvalidArgumentError for attr `shared_name`, and for a function that returns no dataset.
     """
     if attrs["shared_name"]:
         raise InvalidArgumentError("OneShotIteratorOp does not currently support the 'shared_name' attr.")
@@ -145,10 +144,10 @@ def _made(attrs: Attrs, context: KernelContext) -> ElementSequence:
 
 
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the components of the next element.
+    """Return the components of the next element. Raises OutOfRangeError after the last one.
 
-    Raises OutOfRangeError after the last one, FailedPreconditionError if no iteration has begun, InvalidArgumentError for
-    shapes that do not fit attr `output_shapes`, and NotFoundError for no iterator.
+    Raises FailedPreconditionError if no iteration has begun, InvalidArgumentError for shapes that do not fit attr
+    `output_shapes`, and NotFoundError for no iterator.
     """
     element = find_iterator(inputs[0], context).next_element()
     if element is None:

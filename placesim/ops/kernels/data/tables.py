@@ -19,8 +19,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_ra
 def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Fill a table with the elements of a dataset, each a scalar key and value; a table that is already filled is unchanged.
 
-    Raises InvalidArgumentError for another number of components, other types, no scalars, and a mutable table;
-    FailedPreconditionError for two values of one key.
+    Raises InvalidArgumentError for wrong components or a mutable table; FailedPreconditionError for two values of one key.
     """
     table, dataset = find_initializable(inputs[0], context), as_dataset(inputs[1])
     if len(dataset.dtypes) != 2:

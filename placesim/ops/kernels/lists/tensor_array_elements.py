@@ -23,8 +23,7 @@ from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 def gather_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return the tensors at `indices` `[n]`, stacked, `[n, ...]`.
 
-    Raises InvalidArgumentError for indices that are no vector, unequal shapes, and a shape or type that does not fit the attrs;
-    UnimplementedError for no tensors of a shape not fully known.
+    Raises InvalidArgumentError for indices, shapes or a type that do not fit; UnimplementedError for none of unknown shape.
     """
     return (_stack(find_array(inputs[0], context), attrs, lambda: indices_of(inputs[1])),)
 
@@ -68,8 +67,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return all tensors, joined along their first dimension, `[sum of n, ...]`, and their lengths n, a vector.
 
-    Raises InvalidArgumentError for scalars, unequal other dimensions, and a shape or type that does not fit the attrs;
-    UnimplementedError for no tensors of a shape not fully known.
+    Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors of unknown shape.
     """
     array = find_array(inputs[0], context)
     array.check_dtype(attrs["dtype"], "requested")
@@ -111,8 +109,7 @@ def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...
 def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and return the flow.
 
-    Raises InvalidArgumentError for another number of indices, an index beyond the end of an array of fixed size, a scalar
-    value, another type, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for indices, a value or a type that do not fit, and as `TensorArrayStore.write` does.
     """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
@@ -131,8 +128,7 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write the rows of `value` `[size, ...]` to the elements in order, and return the flow.
 
-    Raises InvalidArgumentError for another number of rows than an array of fixed size has elements, a scalar value, another
-    type, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for a value or a type that does not fit, and as `TensorArrayStore.write` does.
     """
     handle, value, flow = inputs
     array = find_array(handle, context)
@@ -157,8 +153,7 @@ def _check_rows(array: TensorArrayStore, attrs: Attrs, value: Any) -> None:
 def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Write pieces of `value` to the elements in order, and return the flow; `lengths` are sizes along its first dimension.
 
-    Raises InvalidArgumentError for lengths that are no vector or have another sum, another number of them than an array of
-    fixed size has elements, a scalar value, another type, and as `TensorArrayStore.write` does.
+    Raises InvalidArgumentError for lengths, a value or a type that do not fit, and as `TensorArrayStore.write` does.
     """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)

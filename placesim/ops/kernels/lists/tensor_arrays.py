@@ -95,8 +95,7 @@ class TensorArrayStore:
     def write(self, index: int, value: Tensor) -> None:
         """Write a tensor to an element; gradients are summed.
 
-        Raises InvalidArgumentError for an index out of range, an element that was read or written, another shape, and a closed
-        array.
+        Raises InvalidArgumentError for an invalid index or shape, an element that was read or written, and a closed array.
         """
         size = self.size()
         if index < 0 or (not self.dynamic_size and index >= size):
@@ -230,10 +229,7 @@ def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
 
 
 def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
-    """Return the handle of a new array of `size` elements, and in version V3 a flow, a scalar.
-
-    Raises InvalidArgumentError for a size that is not a scalar or is negative.
-    """
+    """Return the handle of a new array of `size` elements, and in version V3 a flow, a scalar."""
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"TensorArray size must be scalar, but had shape: {format_dims(size.shape)}")
@@ -261,11 +257,7 @@ def _with_flow(form: str, handle: Any) -> Sequence[Any]:
 
 
 def _make_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
-    """Return the handle of an array's gradients, and in version V3 a flow, a scalar.
-
-    Ops with the same attr `source` share the gradients. Raises InvalidArgumentError for gradients of gradients, and for an
-    array that is closed or has summed elements.
-    """
+    """Return the handle of an array's gradients, and in version V3 a flow; ops with the same attr `source` share them."""
     container, name = _handle_key(inputs[0])
     if container and container != FORWARD:
         raise InvalidArgumentError(f"Input container should be '{FORWARD}',  but received '{container}'")

@@ -43,8 +43,7 @@ def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return the element at an index, or zeros if it is missing; the inputs are list, index and element shape.
 
-    Raises InvalidArgumentError for another type, an index out of range, and a missing element of a shape not fully known;
-    InternalError for an element that a scatter never set.
+    Raises InvalidArgumentError for an invalid type, index or shape; InternalError for an element that a scatter never set.
     """
     found, index = typed_list(inputs[0], attrs), int(np.reshape(inputs[1], -1)[0])
     if not 0 <= index < len(found.elements):
@@ -69,8 +68,7 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """Return all n elements, stacked, `[n, ...]`; missing ones are zeros. The inputs are a list and the element shape.
 
-    Raises InvalidArgumentError for another type, another number than attr `num_elements`, and shapes that differ or are not
-    fully known.
+    Raises InvalidArgumentError for another type or number of elements, and shapes that differ or are not fully known.
     """
     found, count = typed_list(inputs[0], attrs), attrs["num_elements"]
     if count not in (-1, len(found.elements)):
@@ -110,10 +108,9 @@ def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DataType) -> 
 
 
 def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the elements at n indices, stacked, `[n, ...]`; missing ones are zeros.
+    """Return the elements at n indices, stacked, `[n, ...]`, zeros if missing; the inputs are list, indices and element shape.
 
-    The inputs are list, indices and element shape. Raises InvalidArgumentError for another type, an index out of range, and
-    shapes that differ or are not fully known.
+    Raises InvalidArgumentError for another type, an index out of range, and shapes that differ or are not fully known.
     """
     found = typed_list(inputs[0], attrs)
     size = len(found.elements)
@@ -145,9 +142,8 @@ def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     """Return all elements, joined along their first dimension, `[sum of n, ...]`, and their lengths n.
 
-    The second version of the op also takes the element shape and `leading_dims`, the lengths of missing elements, which are
-    zeros. Raises InvalidArgumentError for another type, scalars, shapes that differ or are not fully known, and a missing
-    element without a length.
+    The op's second version also takes the element shape and `leading_dims`, the lengths of missing elements, which are zeros.
+    Raises InvalidArgumentError for another type, and for shapes or lengths that do not fit or are unknown.
     """
     first, rest = -1, None
     if len(inputs) == 1 and attrs["element_shape"].dims is not None:

@@ -99,10 +99,7 @@ def _add_elements(dtype: DataType, one: Tensor | None, two: Tensor | None) -> Te
 
 
 def zeros_like_list(given: TensorList) -> TensorList:
-    """Return ZerosLike of a list: zeros for every element, but missing ones stay missing.
-
-    Raises InvalidArgumentError for strings.
-    """
+    """Return ZerosLike of a list: zeros for elements that are not missing. Raises InvalidArgumentError for strings."""
     if given.dtype is STRING and any(element is not None for element in given.elements):
         raise InvalidArgumentError("Trying to compute zeros_like for unsupported dtype string")
     elements = tuple(None if element is None else zeros(np.shape(element), given.dtype) for element in given.elements)
@@ -202,10 +199,10 @@ def _cut(tensor: Tensor, lengths: Sequence[int]) -> tuple[Tensor, ...]:
 
 
 def scatter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return a list with the rows of a tensor at indices `[n]`; other elements are missing.
+    """Return a list with the rows of a tensor at indices `[n]`; other elements are missing. Input 2 is the element shape.
 
-    The inputs are tensor, indices and element shape; the second version also takes the number of elements, -1 for as many as
-    needed. Raises InvalidArgumentError for rows that do not fit, another number of indices, and an index out of range.
+    The op's second version takes the number of elements, -1 for as many as needed. Raises InvalidArgumentError for rows or
+    indices that do not fit.
     """
     tensor, indices, shape = inputs[:3]
     if np.ndim(shape) > 1:

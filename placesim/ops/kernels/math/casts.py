@@ -67,8 +67,7 @@ def _is_small_integer(dtype: np.dtype[Any]) -> bool:
 def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
     """Return floats of any shape rounded towards zero to integers, as the processor converts them.
 
-    It converts to signed integers of 32 or 64 bits; NaN and values out of range become the lowest integer. A smaller type gets
-    the low bits of the result.
+    It converts to 32 or 64 signed bits, and NaN and values out of range to the lowest integer; smaller types get the low bits.
     """
     if is_narrow(x.dtype) or x.dtype.itemsize == 1:
         x = x.astype(np.float32)

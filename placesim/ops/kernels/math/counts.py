@@ -50,8 +50,7 @@ def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Count a sparse tensor's values; return a sparse tensor. With a rank above 1, the first coordinate is the row.
 
-    Raises InvalidArgumentError for parts whose shapes do not fit, coordinates outside the dense shape, negative values, another
-    number of weights, and too many rows.
+    Raises InvalidArgumentError for parts or weights that do not fit, negative values, and too many rows.
     """
     indices, values, dims, weights = inputs
     check_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
@@ -157,8 +156,7 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Count a sparse tensor's values in `[bins]`, or `[rows, bins]`; values beyond the bins are ignored.
 
-    Raises InvalidArgumentError for an invalid number of bins and for parts that do not fit. For a vector, it also raises it for
-    negative values and another number of weights.
+    Raises InvalidArgumentError for an invalid number of bins, parts that do not fit, and in a vector negative values.
     """
     indices, values, dims, size_tensor, weights = inputs
     size = bin_count(size_tensor)

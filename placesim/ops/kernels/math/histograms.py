@@ -27,10 +27,9 @@ from placesim.ops.process.memory_limit import check_array
 
 
 def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any], binary: bool = False) -> Tensor:
-    """Return the number of each value below `size`, or the sum of its weights, in each row.
+    """Return the number of each value below `size` in each row of `[..., n]`, or the sum of its weights, `[..., size]`.
 
-    `values` are `[..., n]`, `weights` have the same shape or are empty, and the result is `[..., size]`. With `binary`, a bin
-    is 1 if its value occurs. Larger values are ignored.
+    `weights` have the values' shape, or are empty. With `binary`, a bin is 1 if its value occurs.
     """
     rows = values.reshape(elements(values.shape[:-1]), values.shape[-1])
     check_array((*values.shape[:-1], size), dtype)
@@ -56,11 +55,7 @@ def bin_count(size: Tensor) -> int:
 
 
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Count the values of `arr`, of any shape, in `[size]`.
-
-    Raises InvalidArgumentError for a size that is not a scalar or is negative, for negative values, and for another number of
-    weights.
-    """
+    """Count the values of `arr`, of any shape, in `[size]`. Raises InvalidArgumentError for inputs that do not fit."""
     values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
     if np.any(values < 0):
         raise InvalidArgumentError("Input arr must be non-negative!")
@@ -70,11 +65,7 @@ def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Count the values of `[n]` or `[rows, n]` in `[size]` or `[rows, size]`.
-
-    Raises InvalidArgumentError for a rank above 2, weights of another shape, a size that is not a scalar or is negative, and
-    negative values.
-    """
+    """Count the values of `[n]` or `[rows, n]` in `[size]` or `[rows, size]`. Raises InvalidArgumentError for bad inputs."""
     values, weights = inputs[0], inputs[2]
     if values.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {values.ndim}")
@@ -99,11 +90,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Count the values, of any shape, in each of `[nbins]` equal bins between two bounds.
-
-    Values outside the bounds count in the outermost bins. Raises InvalidArgumentError for inputs of other shapes, bounds that
-    do not rise, fewer than one bin, and NaN.
-    """
+    """Count values of any shape in `[nbins]` equal bins between two bounds; the outermost bins include what is outside."""
     values, bounds, count = inputs
     if bounds.ndim != 1:
         raise InvalidArgumentError("value_range should be a vector.")
@@ -129,10 +116,7 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Return for each value, in any shape, the number of boundaries not above it.
-
-    Raises InvalidArgumentError for boundaries that are not sorted.
-    """
+    """Return the number of boundaries not above each value. Raises InvalidArgumentError for unsorted boundaries."""
     boundaries = np.array(attrs["boundaries"], np.float32)
     if np.any(boundaries[1:] < boundaries[:-1]):
         raise InvalidArgumentError("Expected sorted boundaries")

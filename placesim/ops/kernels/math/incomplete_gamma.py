@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.math.lazy_special import special
 
 Factor = Callable[[Tensor, Tensor], Tensor]
 
@@ -21,24 +22,18 @@ RESCALE_ABOVE = 2.0**60
 
 def regularized_lower_gamma(a: Tensor, x: Tensor) -> Any:
     """Return P(a, x), broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
-    from scipy import special
-
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammainc(a, x))
     return np.where((x == 0) | ((a == np.inf) & (x > 0)), x.dtype.type(0), inside)
 
 
 def regularized_upper_gamma(a: Tensor, x: Tensor) -> Any:
     """Return Q(a, x), broadcast: NaN outside a > 0, x >= 0."""
-    from scipy import special
-
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammaincc(a, x))
     return np.where((x == np.inf) & (a > 0), x.dtype.type(0), inside)
 
 
 def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
     """Return the derivative of P(a, x) by a, broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
-    from scipy import special
-
     a, x = np.broadcast_arrays(a, x)
     inside = (a > 0) & (x > 0)
     finite = np.isfinite(a) & np.isfinite(x)
@@ -54,10 +49,9 @@ def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
-    """Return the derivative of a gamma sample by its shape parameter, -(dP/da) / (dP/dx), broadcast.
+    """Return the derivative of a gamma sample by its shape parameter, broadcast: 0 for a sample of 0, NaN outside a, x > 0.
 
-    A sample of 0 gives 0; the result is NaN outside a, x > 0. Source: "Implicit reparameterization gradients" (Figurnov,
-    Mohamed and Mnih, 2018).
+    Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih, 2018), -(dP/da) / (dP/dx).
     """
     alpha, sample = np.broadcast_arrays(alpha, sample)
     result = _by_method(alpha, sample, (alpha > 0) & (sample > 0), lambda a, x: -x / a, lambda a, x: x)
@@ -84,12 +78,7 @@ def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fract
 
 
 def _differentiate_series(a: Tensor, x: Tensor) -> Tensor:
-    """Return the derivative of log P by a times the series S = 1 + x / (a + 1) + x**2 / (a + 1)(a + 2) + ...
-
-    P(a, x) = x**a e**-x / gamma(a + 1) * S.
-    """
-    from scipy import special
-
+    """Return d log P / da * S for P(a, x) = x**a e**-x / gamma(a + 1) * S, S = 1 + x / (a + 1) + x**2 / (a + 1)(a + 2) + .."""
     term, total = np.ones_like(x), np.ones_like(x)
     term_by_a, total_by_a = np.zeros_like(x), np.zeros_like(x)
     for k in range(1, MAX_TERMS):
@@ -105,12 +94,7 @@ def _differentiate_series(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _differentiate_fraction(a: Tensor, x: Tensor) -> Tensor:
-    """Return the derivative of log Q by a times the fraction F = 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...)).
-
-    Q(a, x) = x**a e**-x / gamma(a) * F. The convergents of F are computed one after the other.
-    """
-    from scipy import special
-
+    """Return d log Q / da * F with Q(a, x) = x**a e**-x / gamma(a) * F, F = 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...))."""
     # the last two convergents p / q, with the derivatives of p and q by a
     p, p_by_a, q, q_by_a = np.ones_like(x), np.zeros_like(x), x + 1 - a, -np.ones_like(x)
     p_before, p_before_by_a, q_before, q_before_by_a = (np.zeros_like(x), np.zeros_like(x), np.ones_like(x), np.zeros_like(x))

@@ -65,10 +65,7 @@ def _allocate_reduction(memory: KernelMemory, groups: Sequence[tuple[bool, int]]
 
 
 def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
-    """Return the groups of neighbouring axes that are all reduced or all kept: whether reduced, and the number of elements.
-
-    Axes of one element are ignored.
-    """
+    """Return the groups of neighbouring reduced or kept axes that have more than one element: whether reduced, and elements."""
     dims = memory.inputs[0].dims
     axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
     kept = [(axis in axes, dim) for axis, dim in enumerate(dims) if dim != 1]
@@ -139,9 +136,8 @@ def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
     """Return the row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
-    The search starts at index 0 with the lowest or highest finite value `limit`, and moves only to an element that beats it.
-    Thus a NaN or an infinity that does not beat the limit never wins over index 0. The kernel raises InvalidArgumentError for
-    an axis that is not a scalar, out of range or empty, and for a rank above 7.
+    The search starts at index 0 with the finite `limit`, and moves only to an element that beats it, so that NaN never wins.
+    The kernel raises InvalidArgumentError for an invalid or empty axis, and for a rank above 7.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

@@ -28,8 +28,7 @@ def scan_axis(x: Tensor, axis: Tensor) -> int:
 def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
     """Return the row of a scan: `accumulate` returns running results along axis 0, of the same shape.
 
-    With attr `exclusive`, a result does not include its own element, so the first one is `identity`. The kernel raises
-    InvalidArgumentError for an axis that `scan_axis` refuses.
+    With attr `exclusive`, results start with `identity` and end before the last. Raises InvalidArgumentError for a bad axis.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:

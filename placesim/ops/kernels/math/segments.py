@@ -82,8 +82,7 @@ def _starts(ids: Tensor) -> Tensor:
 def segment(reduce: Reduce, default: int) -> Kernel:
     """Return the row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
 
-    An id without rows gives a row of `default`. The kernel raises InvalidArgumentError for shapes that do not fit and for ids
-    that are negative or descend.
+    An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and ids negative or unsorted.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -134,8 +133,7 @@ def _segment_rows(runs: Tensor) -> int:
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
     """Return the row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
 
-    Negative ids are dropped; a segment without rows has the initial value. The kernel raises InvalidArgumentError for shapes
-    that do not fit, a negative number of segments, and an id that is too large.
+    Negative ids are dropped; an id without rows gives `initial`. The kernel raises InvalidArgumentError for bad shapes or ids.
     """
     reduce = _reduce_by(ufunc)
     is_extreme = ufunc in (np.maximum, np.minimum)

@@ -40,10 +40,7 @@ def _check_scalar(name: str, value: Tensor, or_one_element: bool = False) -> Non
 
 
 def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Return the numbers from `start` to `limit` by `delta`, `[ceil((limit - start) / delta)]`.
-
-    Raises InvalidArgumentError for inputs that are not scalars, a delta of zero or of the wrong sign, and too many elements.
-    """
+    """Return the numbers from `start` to `limit` by `delta`, `[ceil((limit - start) / delta)]`."""
     for name, value in zip(RANGE_NAMES, inputs, strict=True):
         # old graphs give Range vectors of one element
         _check_scalar(name, value, or_one_element=True)
@@ -76,10 +73,7 @@ def _range_size(start: Any, limit: Any, delta: Any) -> int:
 
 
 def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Return `num` numbers from `start` to `stop`, both included.
-
-    Raises InvalidArgumentError for inputs that are not scalars, and for num below 1.
-    """
+    """Return `num` numbers from `start` to `stop`, both included. Raises InvalidArgumentError for num below 1."""
     for name, value in zip(LINE_NAMES, inputs, strict=True):
         _check_scalar(name, value)
     start, stop, count = inputs[0], inputs[1], int(inputs[2])
@@ -99,10 +93,7 @@ def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _cross(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Return the cross products of vectors `[..., 3]`.
-
-    Raises InvalidArgumentError for shapes that differ and scalars, FailedPreconditionError for vectors of another length.
-    """
+    """Return the cross products of vectors `[..., 3]`. Raises FailedPreconditionError for vectors of another length."""
     a, b = inputs
     if a.shape != b.shape:
         shapes = f"{format_dims(a.shape)} vs. {format_dims(b.shape)}"

@@ -55,10 +55,7 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
 
 
 def _build_clamp(highest: float | None) -> Compute:
-    """Return a kernel that raises values below zero to zero, and lowers those above `highest` to it.
-
-    It raises InvalidArgumentError for a bound that is not a scalar.
-    """
+    """Return a kernel that raises values below zero to zero, and lowers those above `highest` to it."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, *bounds = inputs
@@ -78,8 +75,7 @@ def _build_clamp(highest: float | None) -> Compute:
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return `x + y` in 32 bits, broadcast, and its range; the inputs are x, y and the bounds of their ranges.
 
-    Raises InvalidArgumentError for bounds that are not scalars or are out of order, and shapes that do not broadcast;
-    UnimplementedError if axes broadcast in more than two alternating runs.
+    Raises InvalidArgumentError for invalid bounds and shapes; UnimplementedError if axes broadcast in more than two runs.
     """
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy")
@@ -161,10 +157,9 @@ def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:
 
 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return Conv2D of `[batch, rows, columns, channels]` and a filter in 32 bits, and its range.
+    """Return Conv2D of `[batch, rows, columns, channels]` in 32 bits, and its range; inputs: image, filter, bounds of both.
 
-    The last inputs are the bounds of their ranges. Raises InvalidArgumentError for attrs, shapes or bounds that do not fit, and
-    for an input or filter without elements.
+    Raises InvalidArgumentError for attrs, shapes or bounds that do not fit, and for an input or filter without elements.
     """
     value, filters, *bounds = inputs
     _check_convolution_attrs(attrs)
@@ -202,10 +197,9 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
 
 
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the product of two matrices, which attrs may transpose, in 32 bits, and its range.
+    """Return the product of two matrices, perhaps transposed, in 32 bits, and its range; the last inputs are their bounds.
 
-    The last inputs are the bounds of their ranges. Raises InvalidArgumentError for bounds that are not scalars or are out of
-    order, and for shapes that do not fit.
+    Raises InvalidArgumentError for invalid bounds, and for shapes that do not fit.
     """
     a, b, *bounds = inputs
     ranges = _read_matrix_ranges(bounds)
@@ -244,8 +238,7 @@ def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the mean, rounded toward zero, of each window's cells in the image; the inputs are the image and its bounds.
 
-    Raises InvalidArgumentError for attrs, shapes or bounds that do not fit; UnimplementedError for pooling over batch or
-    channels.
+    Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling over batch or channels.
     """
     value, *bounds = inputs
     check_batch(attrs)
@@ -263,8 +256,7 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the maximum of each window's cells in the image, or over channels; the inputs are the image and its bounds.
 
-    Raises InvalidArgumentError for attrs, shapes or bounds that do not fit; UnimplementedError for pooling over the batch, or
-    over both channels and cells.
+    Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for other pooling.
     """
     value, *bounds = inputs
     sizes = attrs["ksize"]

@@ -133,10 +133,7 @@ def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
 
 
 def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Return a kernel that quantizes values in one range (rank 0), or in a range for each channel (rank 1).
-
-    It raises InvalidArgumentError for bounds of another rank or length, and for invalid `num_bits`.
-    """
+    """Return a kernel that quantizes values in one range (rank 0), or in a range for each channel (rank 1)."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, low, high = inputs
@@ -148,10 +145,7 @@ def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[T
 
 
 def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Return a kernel for the gradients of the values in the range, and of its bounds.
-
-    A bound's gradient is the sum over the values beyond it.
-    """
+    """Return a kernel for the gradients of values in the range, and of its bounds: the sums over the values beyond them."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, value, low, high = inputs

@@ -25,10 +25,9 @@ BIAS_STEPS = 1 << 17
 
 
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the sum of `[..., channels]` and a bias `[channels]` in 32 bits, and its range.
+    """Return the sum of `[..., channels]` and a bias `[channels]` in 32 bits, and its range; the last inputs are their bounds.
 
-    The last inputs are the bounds of both ranges. Raises InvalidArgumentError for bounds that are not scalars, other ranks, and
-    another number of biases than channels.
+    Raises InvalidArgumentError for bounds that are not scalars, other ranks, and another number of biases than channels.
     """
     value, bias, *bounds = inputs
     names = ("min_input", "max_input", "min_bias", "max_bias")
@@ -58,8 +57,7 @@ def _first_element(bound: Tensor) -> np.float32:
 def concatenate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Join `N` tensors along an axis in a range that includes their ranges; also return that range.
 
-    The inputs are the axis, the tensors, and the bounds of their ranges. Raises InvalidArgumentError for an axis that is not a
-    scalar or is out of range, and for shapes that differ in other axes.
+    The inputs are axis, tensors, and their bounds. Raises InvalidArgumentError for an invalid axis, or shapes that do not fit.
     """
     count = attrs["N"]
     axis_tensor, values = inputs[0], inputs[1 : 1 + count]

@@ -27,8 +27,7 @@ def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Quantize floats; return their steps, in the floats' shape, and the range that the steps stand for.
 
     The inputs are floats, lower and upper bounds: of one range, or one for each slice along attr `axis`. Raises
-    InvalidArgumentError for another number of bounds, an upper bound below the lower, and a rounding that the mode does not
-    have; UnimplementedError for mode MIN_FIRST along an axis.
+    InvalidArgumentError for invalid bounds or rounding; UnimplementedError for mode MIN_FIRST along an axis.
     """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]
@@ -79,12 +78,10 @@ def _check_quantize_ranges(value: Tensor, lows: Tensor, highs: Tensor, axis: int
 
 
 def _quantize_slice(value: Tensor, low: np.float32, high: np.float32, attrs: Attrs) -> tuple[Tensor, Any, Any]:
-    """Quantize in one range, which is extended to include zero and to a minimum size.
-
-    The order of the operands of `min` and `max` matters for NaN: `max` returns its second operand only if that is larger.
-    """
+    """Quantize in one range, which is extended to include zero and to a minimum size."""
     if high < low:
         raise InvalidArgumentError("input_max_range must be larger than input_min_range.")
+    # for NaN the order of operands matters: `max` returns its second one only if that is larger
     zero = np.float32(0)
     largest = max(abs(low), abs(high))
     least = max(np.float32(1), largest) * np.float32(attrs["ensure_minimum_range"])
@@ -135,10 +132,9 @@ def _quantize_scaled(value: Tensor, low: np.float32, high: np.float32, attrs: At
 
 
 def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Convert steps to floats, in one range or in one for each slice along attr `axis`.
+    """Convert steps to floats, in one range or in one for each slice along attr `axis`; inputs: steps, lower and upper bounds.
 
-    The inputs are steps, lower and upper bounds. Raises InvalidArgumentError for another number of bounds, an invalid axis, and
-    bfloat16 in another mode than MIN_COMBINED; UnimplementedError for mode MIN_FIRST along an axis.
+    Raises InvalidArgumentError for inputs or attrs that do not fit; UnimplementedError for mode MIN_FIRST along an axis.
     """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]

@@ -17,10 +17,9 @@ _Range = tuple[np.float32, np.float32]
 
 
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Convert steps to another range; return the new steps and range.
+    """Convert steps to another range; return steps and range. The inputs are steps and the bounds of both ranges.
 
-    The inputs are steps and the bounds of both ranges. Raises InvalidArgumentError for a bound that is not a scalar, a new
-    range above zero, and new bounds out of order.
+    Raises InvalidArgumentError for a bound that is not a scalar, a new range above zero, and new bounds out of order.
     """
     value, *bounds = inputs
     names = ("input_min", "input_max", "requested_output_min", "requested_output_max")

@@ -16,10 +16,9 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, merge
 
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Round values to the steps of a range; without a given range, of their own range. The inputs are values and bounds.
+    """Round values to the steps of a range for the whole tensor, or of their own range; the inputs are values and bounds.
 
-    A given range is for the whole tensor. Raises InvalidArgumentError for bounds that are not scalars or are out of order, an
-    invalid axis, and an invalid number of bits.
+    Raises InvalidArgumentError for invalid bounds, axis or number of bits.
     """
     value, lows, highs = inputs
     axis, bits = attrs["axis"], attrs["num_bits"]

@@ -45,8 +45,7 @@ def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Convert steps to other scales and zero points, by a fixed-point product that is rounded once.
 
-    The inputs are steps, and scales and zero points before and after. Raises InvalidArgumentError for scales and zero points
-    that do not fit, two different axes, and a scale that is not positive.
+    Raises InvalidArgumentError for scales and zero points that do not fit, two different axes, and a scale not positive.
     """
     value, scales, zero_points, new_scales, new_zero_points = inputs
     axis, new_axis = attrs["input_quantization_axis"], attrs["output_quantization_axis"]

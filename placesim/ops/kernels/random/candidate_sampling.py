@@ -66,10 +66,7 @@ def _weighted(weights: Tensor) -> Sampler:
 
 
 def _fixed(weights: Sequence[float]) -> Sampler:
-    """Return a sampler with probabilities proportional to weights, by the alias method.
-
-    It draws a column, and then one of the column's two classes.
-    """
+    """Return a sampler with probabilities proportional to weights, by the alias method (a column, then one of its classes)."""
     shares, aliases = _alias_table(weights)
     # TensorFlow's sum in float
     total = np.float32(0)
@@ -187,8 +184,7 @@ def _draw(sampler: Sampler, classes: Tensor, attrs: Attrs, context: KernelContex
 def simple_sampler(make: Callable[[int], Sampler]) -> Compute:
     """Return the kernel of a distribution that depends only on its range; its outputs are those of `_draw`.
 
-    It raises InvalidArgumentError for a range below 1, classes that are not `[batch, num_true]` or out of range, and more
-    unique candidates than classes.
+    It raises InvalidArgumentError for a range below 1, invalid classes, and more unique candidates than classes.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -220,10 +216,9 @@ def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Draw classes with probabilities proportional to weights in attrs or a file.
+    """Draw classes with probabilities proportional to weights in attrs or a file, one for each class.
 
-    Outputs and errors are those of `simple_sampler`; InvalidArgumentError also unless there is a file or a list with a weight
-    for each class.
+    Outputs and errors are those of `simple_sampler`; missing or superfluous weights raise InvalidArgumentError too.
     """
     sampler = context.node_state.get("sampler")
     if sampler is None:

@@ -62,8 +62,7 @@ def integers_within(bounds: Sequence[Any]) -> Distribution:
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Draw integers in [minval, maxval) of the requested shape `[rank]`.
 
-    Raises InvalidArgumentError for bounds that are not scalars, an invalid shape, and, if anything is drawn, unless minval is
-    less.
+    Raises InvalidArgumentError for invalid bounds or an invalid shape; for an empty shape, bounds only need to be scalars.
     """
     check_scalar_bounds(*inputs[1:])
     shape = requested_shape(inputs[0])
@@ -118,8 +117,7 @@ def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
     """Return batch size, number of classes and number of samples of a draw from `logits [batch, classes]`.
 
-    Raises InvalidArgumentError for logits that are no matrix or have no classes, and a number that is not a scalar or is
-    negative.
+    Raises InvalidArgumentError for logits that are no matrix or have no classes, and an invalid number of samples.
     """
     if np.ndim(logits) != 2:
         raise InvalidArgumentError(f"logits should be a matrix, got shape {shape_text(logits)}")

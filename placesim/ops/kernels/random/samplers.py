@@ -85,10 +85,7 @@ class Streams:
 
 
 def _per_output(parameters: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-    """Return the parameter and the stream's number of each output, for outputs `[samples, parameters]`.
-
-    A parameter's streams are adjacent.
-    """
+    """Return each output's parameter and stream number, for outputs `[samples, parameters]`."""
     numbers = np.arange(samples) + samples * np.arange(len(parameters))[:, None]
     return np.tile(parameters, samples), numbers.T.reshape(-1).astype(np.uint64)
 
@@ -112,10 +109,9 @@ def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
 
 
 def seeded_sampler(sample: Sample, name: str) -> Compute:
-    """Return the kernel of a distribution; its inputs are shape, seed and parameters.
+    """Return the kernel of a distribution; its inputs are shape, seed and parameters, which messages call `name`.
 
-    It raises InvalidArgumentError for an invalid shape, one that does not end with the parameters' shape, a seed that is not
-    `[2]`, and no parameters, which messages call `name`.
+    It raises InvalidArgumentError for an invalid shape, seed or parameters; the shape must end with the parameters' shape.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -181,8 +177,7 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Draw gamma numbers of the requested shape; the inputs are shape, key, counter, algorithm and alpha.
 
-    Raises InvalidArgumentError for an invalid shape, one that does not end with alpha's shape, and an invalid key, counter or
-    algorithm.
+    Raises InvalidArgumentError for an invalid input, and a shape that does not end with alpha's shape.
     """
     algorithm = algorithm_of_key(*inputs[1:4])
     shape, alpha = requested_shape(inputs[0]), inputs[4]
@@ -250,8 +245,7 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
     """Return the requested shape, its number of parameters, and the number of samples for each.
 
-    Raises InvalidArgumentError for an invalid shape, one that does not end with the parameters' shape, and parameters that do
-    not broadcast.
+    Raises InvalidArgumentError unless the parameters broadcast, and the shape is valid and ends with their shape.
     """
     tail = broadcast_dims(np.shape(counts), np.shape(probabilities))
     if tail is None:

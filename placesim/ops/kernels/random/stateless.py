@@ -69,8 +69,7 @@ def _fixed(distribution: Distribution) -> Chooser:
 def seeded(choose: Chooser) -> Compute:
     """Return the kernel of a distribution; its inputs are shape, seed and parameters.
 
-    If the requested shape has no elements, seeds and parameters are not checked. The kernel raises InvalidArgumentError for an
-    invalid shape, a seed that is not `[2]`, and invalid parameters.
+    It raises InvalidArgumentError for an invalid shape or seed, and for invalid parameters if the shape has elements.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -103,8 +102,7 @@ def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 def keyed(choose: Chooser) -> Compute:
     """Return the kernel of a distribution; its inputs are shape, key, counter, algorithm and parameters.
 
-    It raises InvalidArgumentError for an invalid shape, a key, counter or algorithm of another shape, an unknown algorithm, and
-    invalid parameters.
+    It raises InvalidArgumentError for an invalid shape, key, counter or algorithm, and invalid parameters.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -169,19 +167,17 @@ def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
-    """Return a uniform for each number, drawn as TensorFlow's CPU kernel does.
-
-    If the cast has vector instructions, a vector of 32 bytes takes one block and repeats its values. Every other number takes
-    its own block, but only if it must be rounded.
-    """
+    """Return a uniform for each number, drawn as TensorFlow's CPU kernel does."""
     source, target = attrs["Tin"], attrs["Tout"]
     chances = np.zeros(len(flat), flat.dtype)
+    # casts with vector instructions take a block for 32 bytes, and repeat its values
     whole = len(flat) // 8 * 8 if source.size >= 4 and target.size == 4 else 0
     if whole:
         width = 32 // source.size
         blocks = uniform_values(generator.take(whole // width), source)
         chances[:whole] = np.tile(blocks, (1, width // blocks.shape[1])).reshape(-1)
     limits, rest = np.iinfo(target.numpy), flat[whole:]
+    # every other number takes its own block if it must be rounded
     drawn = whole + np.flatnonzero((rest < limits.max) & (rest > limits.min) & (np.floor(rest) != rest))
     chances[drawn] = uniform_values(generator.take(len(drawn)), source)[:, 0]
     return chances

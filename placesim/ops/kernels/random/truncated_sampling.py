@@ -62,10 +62,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 
 
 def _choose(least: Any, most: Any, dtype: DataType) -> tuple[Proposal, int, str, int]:
-    """Return the proposal for normals between two bounds, its number of blocks, and the message after too many rejections.
-
-    The last item is that number of rejections.
-    """
+    """Return the proposal for normals between two bounds, its blocks, and the message after a number of rejections."""
     kind = dtype.numpy.type
     # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))
@@ -149,10 +146,7 @@ def _vector_of(parameters: Tensor, count: int) -> Tensor:
 
 
 def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
-    """Return whether all batches have the same parameters.
-
-    Raises InvalidArgumentError unless each parameter is a scalar, of length 1, or of one element for each batch.
-    """
+    """Return whether all batches have the same parameters. Raises InvalidArgumentError for a wrong number of parameters."""
     for name, parameter in zip(NAMES, parameters, strict=True):
         if np.ndim(parameter) > 1:
             raise InvalidArgumentError(f"Input {name} should be a scalar or vector, got shape: {shape_text(parameter)}")
@@ -168,8 +162,7 @@ def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
 def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
     """Draw normals of the requested shape `[batch, ...]`; each batch may have its own mean, deviation and bounds.
 
-    Raises InvalidArgumentError for an invalid or a scalar's shape and parameters that do not fit, and the errors of
-    `draw_between`.
+    Raises InvalidArgumentError for a shape or parameters that do not fit, and the errors of `draw_between`.
     """
     shape, dtype = inputs[0], attrs["dtype"]
     check_shape_vector(shape)
@@ -192,8 +185,7 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
 def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Draw normals of the requested shape, which must end with the parameters' broadcast shape.
 
-    Raises InvalidArgumentError for an invalid shape, parameters that do not broadcast, and a seed that is not `[2]`, and the
-    errors of `draw_between`.
+    Raises InvalidArgumentError for a shape, seed or parameters that do not fit, and the errors of `draw_between`.
     """
     shape, seed, *parameters = inputs
     check_seed_pair(seed)

@@ -70,8 +70,8 @@ def _check_same_shape(a_shape: Tensor, b_shape: Tensor) -> None:
 def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the parts of `A + B`; the inputs are A's and B's indices, values and shape, and a threshold.
 
-    A coordinate of both A and B is omitted if the sum's magnitude is below the threshold. Raises InvalidArgumentError if parts
-    do not fit, A and B differ in shape or have no dimensions, or the threshold is not a scalar.
+    A coordinate of both is omitted if the sum's magnitude is below the threshold. Raises InvalidArgumentError if inputs do not
+    fit.
     """
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
     _check_addends(inputs[:6])
@@ -105,10 +105,7 @@ def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
-    """Return the position in the sum of each row of A and of B, or -1.
-
-    Rows are assumed to be sorted; as in TensorFlow, a row out of order is not found.
-    """
+    """Return the position in the sum of each row of A and of B, or -1; as in TensorFlow, rows out of order are not found."""
     rows = [operand.tolist() for operand in operands]
     found = [np.full(len(operand), -1) for operand in operands]
     following = [0, 0]

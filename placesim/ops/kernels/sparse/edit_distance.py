@@ -19,9 +19,8 @@ from placesim.ops.kernels.sparse.tensors import check_rank, make_sparse_tensor, 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return float32 distances between the sequences of hypothesis and truth, in the shape without its last dimension.
 
-    The inputs are the parts of both sparse tensors. With attr `normalize`, distances are divided by the truth's length. Raises
-    InvalidArgumentError if the parts do not fit, and if ranks differ or are below 2; InternalError for a sequence outside the
-    output.
+    With attr `normalize`, distances are divided by the truth's length. Raises InvalidArgumentError if the two sparse tensors do
+    not fit; InternalError for a sequence outside the output.
     """
     _check_sequences(inputs)
     for dims in (inputs[2], inputs[5]):

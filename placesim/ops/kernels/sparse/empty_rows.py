@@ -93,8 +93,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
 def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the gradient of each entry `[entries]`, and the default value's, the sum over the filled rows.
 
-    The inputs are the new position of each entry, and the gradient. Raises InvalidArgumentError for inputs that are not
-    vectors, and for a position out of range.
+    Input 0 has each entry's new position. Raises InvalidArgumentError for inputs of other ranks, and an invalid position.
     """
     moved, gradient = inputs
     check_rank(moved, 1, "reverse_index_map must be a vector, saw: ")

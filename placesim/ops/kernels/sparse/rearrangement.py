@@ -28,11 +28,10 @@ from placesim.ops.kernels.sparse.tensors import (
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the dense tensor with these values at these indices, and the default elsewhere.
+    """Return the dense tensor with these values at these indices, and the default elsewhere; the last repeated entry wins.
 
-    The inputs are indices `[entries, rank]`, `[entries]` or `[]`, a shape, values `[entries]` or `[]`, and a default. If
-    entries repeat, the last one wins. Raises InvalidArgumentError if the parts do not fit, for an index out of range, and with
-    `validate_indices` for rows out of order or repeated.
+    The inputs are indices `[entries, rank]`, `[entries]` or `[]`, a shape, values `[entries]` or `[]`, and a default. Raises
+    InvalidArgumentError if they do not fit, and with `validate_indices` for rows out of order or repeated.
     """
     indices, dims, values, default = inputs
     if indices.ndim > 2:
@@ -207,8 +206,7 @@ def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the indices, values and shapes of pieces along an axis; the first pieces are larger if the size does not divide.
 
-    The inputs are axis, indices, values and shape. Raises InvalidArgumentError if the parts do not fit, for an invalid axis,
-    and for more pieces than the axis has elements.
+    Raises InvalidArgumentError if inputs do not fit, and for more pieces than the axis has elements.
     """
     axis_tensor, indices, values, dims = inputs
     check_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
@@ -265,8 +263,7 @@ def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the gradient of the input's entries `[entries]`, which is zero outside the slice.
 
-    The inputs are the gradient, the input's indices, the start and the slice's indices. Raises InvalidArgumentError if the
-    parts do not fit; InternalError if an entry of the slice is not found, as for entries out of order.
+    Raises InvalidArgumentError if the inputs do not fit; InternalError if an entry of the slice is missing or out of order.
     """
     gradient, indices, start, output_indices = inputs
     _check_cut_gradient(inputs)

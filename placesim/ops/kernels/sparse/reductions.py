@@ -60,10 +60,7 @@ def _check_axes(dims: Tensor, axes: Tensor) -> None:
 
 
 def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
-    """Return a kernel with a dense result; its inputs are indices, values, shape and axes.
-
-    It raises InvalidArgumentError if these do not fit, and for an invalid axis.
-    """
+    """Return a kernel with a dense result; its inputs are indices, values, shape and axes."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)

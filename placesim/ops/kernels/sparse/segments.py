@@ -89,7 +89,6 @@ def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequ
     """Return the kernel `output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, perhaps divided; 0 for no rows.
 
     Data are `[rows, ...]`, indices and ids `[chosen]`, the output `[segments, ...]`; input 3 may be the number of segments.
-    Raises InvalidArgumentError if shapes do not fit or ids descend, and for an id or index out of range.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -171,10 +170,7 @@ def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: 
 
 
 def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Return the kernel `output[indices[i]] += gradient[segment_ids[i]]`, perhaps divided, with `output_dim0` rows.
-
-    Raises InvalidArgumentError if shapes do not fit, and for an id or index out of range.
-    """
+    """Return the kernel `output[indices[i]] += gradient[segment_ids[i]]`, perhaps divided, with `output_dim0` rows."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, indices, segment_ids, _ = inputs

@@ -28,8 +28,7 @@ def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return each row of the first dimension, a sparse tensor of one rank less, serialized, `[rows, 3]`.
 
-    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are out of range, out of order or
-    repeated.
+    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are not valid and in order.
     """
     _check_parts(inputs)
     indices, values, dims = inputs

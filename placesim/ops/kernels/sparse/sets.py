@@ -84,10 +84,7 @@ def _group_shape(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...]:
 
 
 def _build_operation(read: Callable[[Sequence[Tensor], Attrs], tuple[tuple[int, ...], _Pairs]]) -> Compute:
-    """Return the kernel of a set operation; `read` returns the groups' shape, and the operands' sets in each group.
-
-    The result is a sparse tensor with the members of each group's set in ascending order.
-    """
+    """Return the kernel of a set operation on the two sets of each group, which `read` returns; each result is sorted."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         # TensorFlow ignores the name's case, and shows it in lower case
@@ -118,11 +115,7 @@ def _read_dense_dense(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int
 
 
 def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Pairs]:
-    """Return the groups' shape, and the two sets of each group.
-
-    TensorFlow compares each dense group with the next sparse group only. So a sparse group out of order stays next, and those
-    after it are ignored.
-    """
+    """Return the groups' shape, and the two sets of each group."""
     dense, tensor = inputs[0], _read_sparse(inputs[1:], attrs)
     shape = _group_shape(dense.shape, tensor.shape)
 
@@ -130,6 +123,7 @@ def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[in
         waiting = groups(tensor)
         following = next(waiting, None)
         for group in np.ndindex(shape):
+            # TensorFlow compares with the next sparse group only; one out of order stays next, and hides those after it
             members: set[Any] = set()
             if following and following[0] == group:
                 members = _members(following[1])
@@ -148,8 +142,8 @@ def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[i
 def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """Return the size of each group's set in int32, in the shape without its last dimension.
 
-    Raises InvalidArgumentError if the parts do not fit or the rank is below 2, and with `validate_indices` for rows out of
-    range, out of order or repeated; InternalError for an index that is too large.
+    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or with `validate_indices` rows are not valid and
+    in order; InternalError for an index that is too large.
     """
     tensor = _read_sparse(inputs, attrs)
     check_room(tensor.shape[:-1], INT32)

@@ -150,10 +150,9 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 
 
 def training_values(rule: Rule, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> dict[str, Tensor]:
-    """Return the op's inputs by name, with the variables' values.
+    """Return the op's inputs by name, with the variables' values. Raises InternalError for an invalid resource variable.
 
-    Raises InternalError for a resource variable that is missing or has another type, and FailedPreconditionError for a ref that
-    was never written.
+    Raises FailedPreconditionError for a ref that was never written.
     """
     try:
         values = [typed_value(holder, context, attrs["T"]) for holder in inputs[: rule.variables]]
@@ -192,10 +191,7 @@ def _overwritable(holders: Sequence[VariableResource | ResourceHandle], context:
 
 
 def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free: Sequence[bool]) -> Sequence[Tensor]:
-    """Return the variables' new values. A rule works element by element, so large variables are updated in parts.
-
-    A new value overwrites the old one if `is_free`.
-    """
+    """Return the variables' new values, updated in parts if large; a new value overwrites the old one if `is_free`."""
     shape, dtype = np.shape(values[0]), np.asarray(values[0]).dtype
     size, count = prod(shape), len(is_free)
     if size * dtype.itemsize <= PART_BYTES:

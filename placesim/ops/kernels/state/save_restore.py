@@ -47,10 +47,9 @@ def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
 
 
 def save(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write a checkpoint of n tensors; the inputs are its prefix, names `[n]`, slice specs `[n]` and the tensors.
+    """Write a checkpoint of n tensors or slices; the inputs are its prefix, names `[n]`, slice specs `[n]` and the tensors.
 
-    A tensor may be a slice of a larger one. Raises InvalidArgumentError if shapes, numbers or slices do not fit, and the error
-    of a file that can't be written.
+    Raises InvalidArgumentError if inputs do not fit, and the error of a file that can't be written.
     """
     prefix, names, specs = _checked_names(inputs)
     values, dtypes = inputs[3:], attrs["dtypes"]

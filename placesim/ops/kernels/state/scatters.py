@@ -24,8 +24,7 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
     """Return a kernel that combines row `indices[i]` of a variable with `updates[i]`; updates may be one scalar.
 
     The variable is `[rows, ...]`, indices have any shape, updates `indices.shape + params.shape[1:]`. Raises
-    InvalidArgumentError for other shapes, an index out of range, and a resource's division by 0; NotFoundError or
-    FailedPreconditionError for a variable that was never written.
+    InvalidArgumentError for other shapes, a bad index, and a resource's division by 0, and the errors of `typed_value`.
     """
 
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

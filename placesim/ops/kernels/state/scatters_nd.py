@@ -21,10 +21,9 @@ from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_
 
 
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """Return a kernel that combines slice `indices[i]` of a variable with `updates[i]`.
+    """Return a kernel that combines slice `indices[i]` of a variable with `updates[i]`. It raises the errors of `typed_value`.
 
-    Raises InvalidArgumentError if the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` ignores
-    it; NotFoundError or FailedPreconditionError for a variable that was never written.
+    It also raises InvalidArgumentError for bad shapes, and indices out of range unless `bad_indices_policy` ignores them.
     """
 
     def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

@@ -81,11 +81,7 @@ def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
-    """Return the kernel of a rule, which returns the first variable's ref, or nothing for a resource.
-
-    The variables are `[rows, ...]`, the gradient `[n, ...]`, `indices` `[n]`. The kernel raises the checks' errors, and
-    InvalidArgumentError for an index out of range.
-    """
+    """Return the kernel of a rule, with variables `[rows, ...]`, a gradient `[n, ...]` and `indices` `[n]`."""
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, attrs, context)

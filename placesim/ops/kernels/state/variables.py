@@ -227,8 +227,7 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Set a resource variable's value, and create the variable if missing.
 
-    Raises InvalidArgumentError for a handle of another resource, for another type than the variable's, and with
-    `validate_shape` for another shape.
+    Raises InvalidArgumentError for an invalid handle, another type, and with `validate_shape` for another shape.
     """
     handle, value = inputs
     check_kind(handle, VARIABLE_TYPE)
@@ -259,8 +258,7 @@ def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None
 def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
     """Return the ref and the resource kernel that set a variable to `ufunc(value, update)`; both have one shape.
 
-    The kernels raise InvalidArgumentError if the shapes differ; NotFoundError and FailedPreconditionError for a variable
-    without a value.
+    They raise InvalidArgumentError if the shapes differ, and the errors of `value_of`.
     """
 
     def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:

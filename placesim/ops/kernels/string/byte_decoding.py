@@ -145,10 +145,7 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
 
 
 def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: Any, na_value: bytes) -> Any:
-    """Return the value of one field; `place` has the number of the record and of the field.
-
-    Raises InvalidArgumentError for a field that is missing without a default, or is not a number.
-    """
+    """Return a field's value. Raises InvalidArgumentError if it is not a number, or missing without a default."""
     record, number = place
     if not field or field == na_value:
         if not np.size(default):
@@ -164,8 +161,7 @@ def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: A
 def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Decode records, in any shape, to a tensor of that shape for each field; an empty field has its default value.
 
-    Raises InvalidArgumentError for invalid attrs and defaults, invalid records or another number of fields, and fields that are
-    not numbers of their type.
+    Raises InvalidArgumentError for invalid attrs, defaults and records, and fields that are not numbers of their type.
     """
     _check_csv(inputs, attrs)
     dtypes, shape, na_value = attrs["OUT_TYPE"], np.shape(inputs[0]), raw(attrs["na_value"])

@@ -65,11 +65,7 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
 
 
 def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Format every element, in any shape, as C's printf does.
-
-    Raises InvalidArgumentError for an invalid fill, for a notation that the type does not have, and for a width or precision
-    that is not an int32.
-    """
+    """Format every element, in any shape, as C's printf does. Raises InvalidArgumentError for an invalid fill or notation."""
     fill = raw(attrs["fill"]).decode("latin-1")
     _check_format(attrs, fill)
     value, dtype = np.asarray(inputs[0]), attrs["T"]

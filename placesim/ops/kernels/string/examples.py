@@ -103,43 +103,35 @@ def read_example(serialized: bytes) -> dict[bytes, bytes]:
     """
     try:
         return dict(_entries(serialized))
-    except ValueError:
+    except WireError:
         shown = serialized.decode(errors="replace")
         raise InvalidArgumentError(f"Could not parse example input, value: '{shown}'") from None
 
 
 def _entries(serialized: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for number, features in _fields(serialized):
+    for number, features in field_values(serialized):
         # an unknown field is skipped in an Example, but an error in its features
         if number == FEATURES:
             yield from (_entry(data) for data in _all_of(ENTRY, features))
 
 
 def _all_of(number: int, message: int | bytes) -> Iterator[bytes]:
-    for found, data in _fields(_bytes(message)):
+    for found, data in field_values(_bytes(message)):
         if found != number:
-            raise ValueError("a field that is not known")
+            raise WireError("a field that is not known")
         yield _bytes(data)
 
 
 def _entry(data: bytes) -> tuple[bytes, bytes]:
-    fields = {number: _bytes(value) for number, value in _fields(data)}
+    fields = {number: _bytes(value) for number, value in field_values(data)}
     if fields.keys() != {KEY, VALUE}:
-        raise ValueError("no entry of a map")
+        raise WireError("no entry of a map")
     return fields[KEY], fields[VALUE]
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Yield the fields of a message. Raises ValueError for an invalid message."""
-    try:
-        yield from field_values(data)
-    except WireError as error:
-        raise ValueError(str(error)) from None
 
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise ValueError("a number where a message is")
+        raise WireError("a number where a message is")
     return value
 
 
@@ -153,23 +145,23 @@ def feature_type(feature: bytes) -> DataType | None:
 
 
 def read_list(feature: bytes, dtype: DataType) -> Values:
-    """Return the elements of a feature's first list. Raises ValueError for a list of another type."""
-    content = _bytes(next(_fields(feature))[1])
+    """Return the elements of a feature's first list. Raises WireError for a list of another type."""
+    content = _bytes(next(field_values(feature))[1])
     if dtype is STRING:
         return list(_all_of(1, content))
     if not content:
         return []
     if content[0] == PACKED_TAG:
-        return _unpack(_bytes(next(_fields(content))[1]), dtype)
+        return _unpack(_bytes(next(field_values(content))[1]), dtype)
     if content[0] != (FLOAT_TAG if dtype is FLOAT else INT64_TAG):
-        raise ValueError("a list of another type")
+        raise WireError("a list of another type")
     if dtype is FLOAT and any(tag != FLOAT_TAG for tag in content[::5]):
-        raise ValueError("a field of another type")
-    fields = list(_fields(content))
+        raise WireError("a field of another type")
+    fields = list(field_values(content))
     if dtype is FLOAT:
         return [value for _, data in fields for value in _unpack(_bytes(data), dtype)]
     if any(number != 1 or not isinstance(value, int) for number, value in fields):
-        raise ValueError("a field of another type")
+        raise WireError("a field of another type")
     return [value for _, value in fields]
 
 
@@ -177,10 +169,7 @@ def _unpack(data: bytes, dtype: DataType) -> Values:
     if dtype is FLOAT:
         numbers: Values = np.frombuffer(data[: len(data) // 4 * 4], "<f4").tolist()
         return numbers
-    try:
-        return packed_numbers(data)
-    except WireError as error:
-        raise ValueError(str(error)) from None
+    return packed_numbers(data)
 
 
 def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
@@ -196,8 +185,7 @@ def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
 def read_features(serialized: bytes, keys: Keys, place: ExamplePlace) -> list[Values]:
     """Return an example's values for each key, dense keys first.
 
-    Raises InvalidArgumentError for an invalid Example, a feature of another type or number of elements, and a required feature
-    that is missing.
+    Raises InvalidArgumentError for an invalid Example, a feature that does not fit its key, and a missing required feature.
     """
     wanted = keys.all()
     features = _findable_features(serialized, [key.key for key in wanted])
@@ -230,7 +218,7 @@ def _feature_values(feature: bytes, key: DenseKey | ListKey, place: ExamplePlace
         raise InvalidArgumentError(place.say(key.key, f"Data types don't match. {types}"))
     try:
         values = read_list(feature, dtype)
-    except ValueError:
+    except WireError:
         raise InvalidArgumentError(_unreadable_text(key, place)) from None
     if isinstance(key, DenseKey):
         _check_count(len(values), key, place)
@@ -414,10 +402,9 @@ def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def parse_single_example(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Parse one Example to dense and sparse tensors; attrs have the keys.
+    """Parse one Example to dense and sparse tensors; attrs have the keys, and the inputs are `serialized []` and defaults.
 
-    The inputs are `serialized []` and dense defaults. Raises InvalidArgumentError for attrs, shapes and defaults that do not
-    fit, and as `read_features` does.
+    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as `read_features` does.
     """
     _check_single_attrs(attrs, InvalidArgumentError)
     serialized = inputs[0]

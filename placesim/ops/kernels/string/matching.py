@@ -63,10 +63,7 @@ def _needed_groups(rewrite: bytes) -> int:
 
 
 def _expand(rewrite: bytes, match: Any, growing: GrowingText) -> tuple[bytes, bool]:
-    r"""Return the rewrite with its escapes `\0` to `\9` and `\\` replaced, and whether all escapes are valid.
-
-    The text ends at the first invalid escape.
-    """
+    r"""Return the rewrite with `\0` to `\9` and `\\` replaced, up to its first invalid escape, and whether all are valid."""
     found: list[bytes] = []
     at = 0
     groups: dict[bytes, bytes] = {b"\\": b"\\"}

@@ -133,8 +133,7 @@ def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
 def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Return the n-grams of ragged rows of tokens, `[tokens]` with splits `[rows + 1]`, as ragged rows.
 
-    Raises InvalidArgumentError for widths below 1, splits that do not fit the tokens, and short rows to keep without a pad
-    width.
+    Raises InvalidArgumentError for invalid widths or splits, and short rows to keep without a pad width.
     """
     if any(width <= 0 for width in attrs["ngram_widths"]):
         raise InvalidArgumentError("ngram_widths must contain positive values")

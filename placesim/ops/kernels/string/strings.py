@@ -181,8 +181,7 @@ def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Return substrings; positions and lengths have one shape, which broadcasts with the strings'.
 
-    Raises InvalidArgumentError for shapes that do not fit and a position outside its string, UnimplementedError if more than
-    two dimensions broadcast.
+    Raises InvalidArgumentError for shapes and positions that do not fit, UnimplementedError for more than two dimensions.
     """
     value, position, count = inputs
     if np.shape(position) != np.shape(count):

@@ -102,8 +102,7 @@ def encode(code_points: Sequence[int], encoding: str) -> bytes:
 def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Convert strings of any shape from one encoding to another.
 
-    Raises InvalidArgumentError for an unknown encoding or policy. With policy `strict` it also raises it for invalid bytes, and
-    for control characters to be replaced.
+    Raises InvalidArgumentError for invalid attrs; with policy `strict`, for invalid bytes, and control characters to replace.
     """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
@@ -167,8 +166,7 @@ def _checked_points(points: Sequence[int], attrs: Attrs) -> list[int]:
 def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Encode ragged rows of code points, `[points]` with splits `[rows + 1]`, to strings `[rows]`.
 
-    Raises InvalidArgumentError for other ranks, splits that do not fit the points, an unknown policy, and, with policy
-    `strict`, an invalid code point.
+    Raises InvalidArgumentError for bad splits or attrs, and, with policy `strict`, for an invalid code point.
     """
     _check_errors(attrs)
     if np.ndim(inputs[0]) != 1 or np.ndim(inputs[1]) != 1:
