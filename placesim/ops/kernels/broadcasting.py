@@ -47,10 +47,7 @@ def overwriting(function: Elementwise) -> Callable[..., object]:
 
 
 def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
-    """Return the kernel of a function of two tensors, which broadcast as in numpy.
-
-    Its `compute` raises InvalidArgumentError if they do not broadcast.
-    """
+    """Return the kernel of a function of two tensors. It raises InvalidArgumentError if they do not broadcast."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])

@@ -106,10 +106,7 @@ class ResourceManager:
         self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:
-        """Return the resource of a handle.
-
-        Raises InvalidArgumentError for another C++ type, and NotFoundError if it is missing, with TensorFlow's texts.
-        """
+        """Return a handle's resource. Raises InvalidArgumentError for another C++ type, NotFoundError if it is missing."""
         check_kind(handle, kind)
         container = self._containers.get(handle.container)
         if container is None:

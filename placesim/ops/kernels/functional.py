@@ -101,10 +101,7 @@ def is_true(value: Any) -> bool:
 
 
 def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `then_branch` or `else_branch` with the inputs after the condition, which have any shape (see `is_true`).
-
-    Raises InternalError outside a session.
-    """
+    """Call a branch with the inputs after the condition (see `is_true`). Raises InternalError outside a session."""
     branch = attrs["then_branch"] if is_true(inputs[0]) else attrs["else_branch"]
     return _call_branch(context, branch, inputs[1:], attrs["Tout"])
 

@@ -357,7 +357,7 @@ class KernelMemory:
             self.hand_on(output, buffer)
 
     def renew_variable(self, source: int, size: int, kind: Kind | None = None) -> None:
-        """Allocate a new buffer for a variable; `kind` is the new value's shape and type, by default the old value's.
+        """Allocate a new buffer for a variable's value of this size and kind (by default the old kind).
 
         The old buffer is freed when its last reader ends.
         """

@@ -60,10 +60,7 @@ def strings_of(handle: ResourceHandle) -> VariableResource:
 
 
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
-    """Return the handle that `holder` is or has: a handle, two strings, or a variable that holds two strings.
-
-    Raises InvalidArgumentError for anything else.
-    """
+    """Return the handle that `holder` is, or names by two strings. Raises InvalidArgumentError for another value."""
     if isinstance(holder, ResourceHandle):
         return holder
     strings = np.asarray(holder.value if isinstance(holder, VariableResource) else holder, object)

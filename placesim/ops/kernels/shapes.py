@@ -409,10 +409,7 @@ def scalar_dim(context: ShapeContext, index: int) -> int:
 
 
 def scalar_axis(context: ShapeContext, index: int, rank: int | None) -> int | None:
-    """Return the axis that a scalar input gives, counted from the front; None if unknown.
-
-    Raises ShapeError for an axis out of range.
-    """
+    """Return the axis that a scalar input gives, counted from 0; None if unknown. Raises ShapeError for one out of range."""
     value = context.scalar_value(index)
     if value is None or rank is None:
         return value if value is not None and value >= 0 else None

@@ -16,10 +16,7 @@ def _held(value: Any) -> Any:
 
 
 def zeros_like_variant(value: Any) -> Any:
-    """Return a variant with zeros for each of its tensors; an empty optional stays empty.
-
-    Raises InvalidArgumentError for other contents.
-    """
+    """Return a variant with zeros for each tensor; an empty optional stays. Raises InvalidArgumentError for other contents."""
     value = _held(value)
     if not isinstance(value, Optional):
         return zeros_like_list(list_of(value))

@@ -72,10 +72,7 @@ def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of the numbers from `start` to before `stop` by `step`.
-
-    Raises InvalidArgumentError for a step of zero.
-    """
+    """Return a dataset of numbers from `start` to before `stop` by `step`. Raises InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
     start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
     if not step:

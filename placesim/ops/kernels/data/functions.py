@@ -43,7 +43,10 @@ def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Seq
 
 
 def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
-    """Return a function's results for an element. Its OutOfRangeError ends the iteration, or is refused if `keeps_count`."""
+    """Return a function's results for an element.
+
+    If it raises OutOfRangeError, the iteration ends; with `keeps_count`, InvalidArgumentError is raised instead.
+    """
     try:
         return tuple(call(element))
     except OutOfRangeError as error:

@@ -144,10 +144,10 @@ def _made(attrs: Attrs, context: KernelContext) -> ElementSequence:
 
 
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the components of the next element. Raises OutOfRangeError after the last one.
+    """Return the components of the next element.
 
-    Raises FailedPreconditionError if no iteration has begun, InvalidArgumentError for shapes that do not fit attr
-    `output_shapes`, and NotFoundError for no iterator.
+    Raises OutOfRangeError after the last element, FailedPreconditionError if no iteration has begun, InvalidArgumentError for
+    shapes that do not fit attr `output_shapes`, and NotFoundError for no iterator.
     """
     element = find_iterator(inputs[0], context).next_element()
     if element is None:
@@ -235,10 +235,7 @@ def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 
 
 def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the handle that a scalar string serializes.
-
-    Raises InvalidArgumentError for an invalid string, another device, and other types or shapes.
-    """
+    """Return the handle that a scalar string serializes. Raises InvalidArgumentError for another device or other elements."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("string_handle must be a scalar")
     try:

@@ -71,10 +71,7 @@ def scalar_argument(value: Any, name: str) -> Any:
 def function_caller(
     context: KernelContext, function: FunctionName, captured: Sequence[Any]
 ) -> Callable[[Element], Sequence[Any]]:
-    """Return a caller of a function with an element and the captured values.
-
-    Raises InternalError outside a session.
-    """
+    """Return a caller of a function with an element and the captured values. Raises InternalError outside a session."""
     call, device = context.call_function, context.device
     if call is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
@@ -147,10 +144,7 @@ def build_infer_dataset(*scalars: int) -> ShapeFunction:
 
 
 def build_infer_records(scalars: int) -> ShapeFunction:
-    """Return a shape function for one scalar output.
-
-    Input 0 must be a scalar or vector, and the next inputs, as many as `scalars`, must be scalars.
-    """
+    """Return a shape function for one scalar output; the inputs are a scalar or vector, and then a number of scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         with_rank_at_most(context.shapes[0], 1)
@@ -165,7 +159,7 @@ def build_infer_records(scalars: int) -> ShapeFunction:
 
 
 def build_dataset(make: Maker, infer: ShapeFunction = scalar) -> Kernel:
-    """Return the row of an op that returns one dataset."""
+    """Return the table row of an op that returns one dataset."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         made = make(inputs, attrs, context)

@@ -80,10 +80,7 @@ def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def find_stack(handle: Any, context: KernelContext) -> Stack:
-    """Return the stack of an older or newer op's handle.
-
-    Raises NotFoundError if the step has no such stack, InvalidArgumentError for another handle.
-    """
+    """Return a handle's stack. Raises NotFoundError if the step has none, InvalidArgumentError for another resource."""
     if isinstance(handle, ResourceHandle):
         check_kind(handle, RESOURCE_TYPE)
         key = handle.name

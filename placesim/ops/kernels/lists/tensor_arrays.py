@@ -313,10 +313,7 @@ def _scalar_index(index: Any) -> int:
 
 
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value` at `index`, and return the flow.
-
-    Raises InvalidArgumentError for an index that is not a scalar, another type, and as `TensorArrayStore.write` does.
-    """
+    """Write `value` at `index`, and return the flow. Raises InvalidArgumentError as `TensorArrayStore.write` does."""
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -326,10 +323,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the tensor at `index`.
-
-    Raises InvalidArgumentError for an index that is not a scalar, another type, and as `TensorArrayStore.read` does.
-    """
+    """Return the tensor at `index`. Raises InvalidArgumentError for a bad index, and as `TensorArrayStore.read` does."""
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -391,7 +385,7 @@ _SUM = "sum"
 
 
 def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int, memory: MemoryRule | None = None) -> Table:
-    """Return the rows of an op in three versions, oldest first; the oldest has no shape inference for its `outputs`."""
+    """Return the table rows of an op in three versions, oldest first; the oldest has no shape inference for its `outputs`."""
     oldest, older, newest = ops
     kernel = Kernel(compute, infer, needs_context=True, memory=memory)
     return {oldest: kernel._replace(shape=shapes.build_infer_unknown(outputs)), older: kernel, newest: kernel}

@@ -29,10 +29,7 @@ def tell_length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the element shape, a vector with -1 for unknown dimensions, or the scalar -1.
-
-    Raises InvalidArgumentError if the input is no list.
-    """
+    """Return the element shape: a vector, or -1 for an unknown rank. Raises InvalidArgumentError if the input is no list."""
     shape = list_of(inputs[0]).element_shape
     return (np.array(-1 if shape is None else shape, attrs["shape_type"].numpy),)
 

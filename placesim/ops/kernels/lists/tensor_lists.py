@@ -364,10 +364,7 @@ def _debug_text(tensor: Tensor) -> str:
 
 
 def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the list with another number of elements: cut, or with missing elements appended.
-
-    Raises InvalidArgumentError for a size that is not a scalar or is negative.
-    """
+    """Return the list cut, or with missing elements appended. Raises InvalidArgumentError for an invalid size."""
     found, size = list_of(inputs[0]), inputs[1]
     if np.ndim(size):
         raise InvalidArgumentError("size must be a scalar")

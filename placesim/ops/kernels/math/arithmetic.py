@@ -261,7 +261,7 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
 
 
 def _arithmetic(ufunc: np.ufunc) -> Kernel:
-    """Return the row of a ufunc whose result has its inputs' type."""
+    """Return the table row of a ufunc whose result has its inputs' type."""
     return binary(ufunc)._replace(in_place=ufunc)
 
 

@@ -16,7 +16,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, format_di
 
 
 def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool) -> Kernel:
-    """Return the row of Equal or NotEqual. Its kernel raises InvalidArgumentError for shapes that do not broadcast.
+    """Return the table row of Equal or NotEqual. Its kernel raises InvalidArgumentError for shapes that do not broadcast.
 
     Without attr `incompatible_shape_error`, the kernel returns the scalar `when_incompatible` for such shapes.
     """

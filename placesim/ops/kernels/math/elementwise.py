@@ -43,10 +43,7 @@ def sigmoid(x: Tensor) -> Any:
 
 
 def round_to_even(x: Tensor) -> Any:
-    """Return the nearest whole number, any shape, with halves rounded to even; for integers 0.
-
-    TensorFlow's kernel returns 0 for integers, but its Python never calls it for them.
-    """
+    """Return the nearest whole number, halves to even. Integers give 0, as in TensorFlow's kernel, which Python never calls."""
     return np.zeros_like(x) if x.dtype.kind in "iu" else np.rint(x)
 
 
@@ -110,7 +107,7 @@ _OVER_EITHER = forwards(0, 1)
 
 
 def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PASS) -> Kernel:
-    """Return the row of a gradient, a function of `y` and `dy`; the result has the shape of `y`.
+    """Return the table row of a gradient, a function of `y` and `dy`; the result has the shape of `y`.
 
     Its kernel raises InvalidArgumentError for unequal numbers of elements; the shapes may differ, as in TensorFlow.
     """

@@ -163,7 +163,7 @@ def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
 
 
 def bincount_memory(memory: KernelMemory, is_binary: bool = False) -> None:
-    """Temporaries: a flag whether all values are valid, and bins for each thread and the caller (one byte each if binary)."""
+    """Temporaries have a flag whether all values are valid, and bins for each thread and the caller (bytes if binary)."""
     memory.allocate()
     bins = memory.outputs[0]
     memory.temporary(1)

@@ -26,10 +26,7 @@ MAX_ARG_RANK = 7
 
 
 def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
-    """Return the axes that a tensor of rank 0 or 1 gives, counted from 0.
-
-    Raises InvalidArgumentError for an axis out of range, or named twice.
-    """
+    """Return the axes that a tensor gives, counted from 0. Raises InvalidArgumentError for one out of range, or named twice."""
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
@@ -65,7 +62,7 @@ def _allocate_reduction(memory: KernelMemory, groups: Sequence[tuple[bool, int]]
 
 
 def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
-    """Return the groups of neighbouring reduced or kept axes that have more than one element: whether reduced, and elements."""
+    """Return groups of axes, all reduced or all kept, as pairs (is reduced, elements); axes of one element don't count."""
     dims = memory.inputs[0].dims
     axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
     kept = [(axis in axes, dim) for axis, dim in enumerate(dims) if dim != 1]
@@ -75,7 +72,7 @@ def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
 
 
 def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:
-    """Return the row of `function(tensor, axes, keep_dims) -> tensor`, which removes the axes or keeps them with 1 element.
+    """Return the table row of a reduction `function(tensor, axes, keep_dims) -> tensor`.
 
     Its kernel raises InvalidArgumentError for axes that `reduction_axes` refuses.
     """
@@ -134,7 +131,7 @@ def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
-    """Return the row of ArgMax or ArgMin: any shape without the axis that the second input names.
+    """Return the table row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
     The search starts at index 0 with the finite `limit`, and moves only to an element that beats it, so that NaN never wins.
     The kernel raises InvalidArgumentError for an invalid or empty axis, and for a rank above 7.
@@ -152,7 +149,7 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
 
 
 def _index_axis(x: Tensor, axis: Tensor) -> int:
-    """Return the axis of an extreme's index. Raises InvalidArgumentError for the first problem in TensorFlow's order."""
+    """Return the axis to search. Raises InvalidArgumentError for an invalid axis; the checks are in TensorFlow's order."""
     if axis.ndim:
         raise InvalidArgumentError(f"dim must be a scalar, but received tensor of shape: {format_dims(axis.shape)}")
     index, rank = int(axis), x.ndim

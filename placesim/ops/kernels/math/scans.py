@@ -26,7 +26,7 @@ def scan_axis(x: Tensor, axis: Tensor) -> int:
 
 
 def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
-    """Return the row of a scan: `accumulate` returns running results along axis 0, of the same shape.
+    """Return the table row of a scan: `accumulate` returns running results along axis 0, of the same shape.
 
     With attr `exclusive`, results start with `identity` and end before the last. Raises InvalidArgumentError for a bad axis.
     """

@@ -80,7 +80,7 @@ def _starts(ids: Tensor) -> Tensor:
 
 
 def segment(reduce: Reduce, default: int) -> Kernel:
-    """Return the row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
+    """Return the table row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
 
     An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and ids negative or unsorted.
     """
@@ -131,7 +131,7 @@ def _segment_rows(runs: Tensor) -> int:
 
 
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
-    """Return the row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
+    """Return the table row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
 
     Negative ids are dropped; an id without rows gives `initial`. The kernel raises InvalidArgumentError for bad shapes or ids.
     """

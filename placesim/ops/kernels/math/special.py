@@ -105,10 +105,7 @@ def exponential_integral(x: Tensor) -> Any:
 
 
 def dilogarithm(x: Tensor) -> Any:
-    """Return Spence's integral of log(t) / (1 - t) from 1 to x, any shape.
-
-    It is NaN for negative x, and if 1 / x is no normal number.
-    """
+    """Return Spence's integral of log(t) / (1 - t) from 1 to x; NaN for negative x, and if 1 / x is no normal number."""
     return np.where(_has_no_reciprocal(x), x.dtype.type(np.nan), special.spence(x))
 
 

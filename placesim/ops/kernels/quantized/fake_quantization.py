@@ -95,10 +95,7 @@ def _check_bits(attrs: Attrs) -> None:
 
 
 def quantize_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Quantize values of any shape in the range of attrs `min` and `max`.
-
-    Raises InvalidArgumentError for an empty range or invalid `num_bits`.
-    """
+    """Quantize values in the range of attrs. Raises InvalidArgumentError for an empty range or invalid `num_bits`."""
     return (_quantize(inputs[0], _range_of_attrs(attrs), is_multiplied=True),)
 
 

@@ -60,10 +60,7 @@ def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def round_trip_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """As `round_trip`, with a range in attrs, for the first version of the op.
-
-    Raises InvalidArgumentError for bounds out of order, and an invalid number of bits.
-    """
+    """As `round_trip`, with a range in attrs. Raises InvalidArgumentError for an invalid range or number of bits."""
     (value,) = inputs
     lows, highs = (np.asarray(attrs[name], value.dtype) for name in ("input_min", "input_max"))
     _check_bits(attrs["num_bits"], attrs, "signed_input_")

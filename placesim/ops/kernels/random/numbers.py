@@ -37,10 +37,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar_dim, unchange
 
 
 def fill(distribution: Distribution) -> Compute:
-    """Return the kernel that fills the requested shape `[rank]` from a distribution.
-
-    It raises InvalidArgumentError for an invalid shape.
-    """
+    """Return the kernel that fills the requested shape from a distribution. It raises InvalidArgumentError for a bad shape."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
@@ -52,10 +49,7 @@ def fill(distribution: Distribution) -> Compute:
 
 
 def integers_within(bounds: Sequence[Any]) -> Distribution:
-    """Return the distribution of integers in [minval, maxval).
-
-    Raises InvalidArgumentError unless the bounds are scalars and minval is less.
-    """
+    """Return the distribution of integers in [minval, maxval). Raises InvalidArgumentError unless minval is less."""
     return integers_between(*integer_bounds(*bounds))
 
 
@@ -75,10 +69,7 @@ def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Draw integers of the requested shape `[rank]` from the system's entropy.
-
-    Raises InvalidArgumentError for an invalid shape.
-    """
+    """Draw integers of the requested shape from the system's entropy. Raises InvalidArgumentError for an invalid shape."""
     import secrets
 
     shape = requested_shape(inputs[0])

@@ -99,10 +99,7 @@ def scalar_input(tensor: Tensor, index: int) -> int:
 
 
 def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
-    """Return the algorithm of an op whose inputs 1 to 3 are a key `[1]`, a counter and the algorithm.
-
-    Raises InvalidArgumentError for other shapes.
-    """
+    """Return the algorithm; inputs 1 to 3 are key `[1]`, counter, algorithm. Raises InvalidArgumentError for other shapes."""
     number = scalar_input(algorithm, 3)
     number = PHILOX if number == AUTOMATIC else number
     if np.shape(key) != (KEY_SIZE,):

@@ -111,10 +111,7 @@ def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
 
 
 def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Draw standard normals of the requested shape from a state that starts with its algorithm; the inputs are state and shape.
-
-    Raises the errors of `stateful`.
-    """
+    """Draw normals from a state that starts with its algorithm; the inputs are state and shape. Raises `stateful`'s errors."""
     return _fill(inputs[0], context, None, inputs[1], attrs, normal)
 
 

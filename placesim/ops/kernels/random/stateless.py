@@ -85,10 +85,7 @@ def seeded(choose: Chooser) -> Compute:
 
 
 def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Draw classes `[batch, samples]` from `logits [batch, classes]`.
-
-    Raises the errors of `check_multinomial`, and InvalidArgumentError for seeds that are not `[2]`.
-    """
+    """Draw classes `[batch, samples]` from `logits [batch, classes]` with seeds. Raises the errors of `check_multinomial`."""
     logits, samples, seed = inputs
     check_seed_pair(seed)
     generator = philox_of_seeds(seed)
@@ -120,10 +117,7 @@ def keyed(choose: Chooser) -> Compute:
 
 
 def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds.
-
-    Raises InvalidArgumentError for another shape or type.
-    """
+    """Return the key uint64 `[1]` and counter uint64 `[2]` of two seeds. Raises InvalidArgumentError for other seeds."""
     check_seed_pair(inputs[0])
     generator = philox_of_seeds(inputs[0])
     counter = (generator.counter & MASK_64, generator.counter >> 64)

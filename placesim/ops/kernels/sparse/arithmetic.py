@@ -21,6 +21,7 @@ from placesim.ops.kernels.sparse.tensors import (
     group_starts,
     make_sparse_tensor,
     merge_rows,
+    part_dims,
     row_order,
 )
 
@@ -124,7 +125,7 @@ def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
 
 
 def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
-    """Return the row of an elementwise function of two sparse tensors; a missing entry counts as zero."""
+    """Return the table row of an elementwise function of two sparse tensors; a missing entry counts as zero."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         a_indices, a_values, a_shape, b_indices, b_values, b_shape = inputs
@@ -253,7 +254,7 @@ def _multiply_entries(m: Tensor, k: Tensor, values: Tensor, b: Tensor, rows: int
 
 
 def _build_combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
-    """Return the row of an elementwise function of a sparse tensor's values and a dense tensor, broadcast to its shape."""
+    """Return the table row of an elementwise function of a sparse tensor's values and a dense tensor, which broadcasts."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         indices, values, dims, dense = inputs
@@ -335,9 +336,7 @@ def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
+    part_dims(context)
     a = with_rank(context.shape_value(2), 2)
     b = with_rank(context.shapes[3], 2)
     left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
@@ -351,10 +350,7 @@ def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 2)
-    values = with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    return (values,)
+    return part_dims(context)[1:2]
 
 
 def _infer_add_sparse(context: ShapeContext) -> Sequence[Dims]:

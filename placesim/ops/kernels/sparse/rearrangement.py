@@ -21,6 +21,7 @@ from placesim.ops.kernels.sparse.tensors import (
     dense_shape,
     group_starts,
     make_sparse_tensor,
+    part_dims,
     row_order,
 )
 
@@ -320,9 +321,7 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
-    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    return indices, values
+    return part_dims(context)[:2]
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:

@@ -13,8 +13,8 @@ from placesim.core.tensor_fields import serialise_tensor
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.memory_rules import leaves_untracked
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_rank
-from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims
+from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor, part_dims
 from placesim.ops.process.memory_limit import check_elements, check_room
 
 
@@ -92,18 +92,13 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
     return packed
 
 
-def _check_shapes(context: ShapeContext) -> None:
-    for dims, rank in zip(context.shapes, (2, 1, 1), strict=True):
-        with_rank(dims, rank)
-
-
 def _infer_serialize(context: ShapeContext) -> Sequence[Dims]:
-    _check_shapes(context)
+    part_dims(context)
     return ((3,),)
 
 
 def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
-    _check_shapes(context)
+    part_dims(context)
     return ((-1, 3),)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.shapes import Dims, ShapeError, format_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
 
 MAX_ELEMENTS = np.iinfo(np.int64).max
 _OUT_OF_ORDER = """out of order. Many sparse ops require sorted indices.
@@ -46,7 +46,7 @@ def dense_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseArray:
-    """Return a sparse tensor of indices `[entries, rank]`, values `[entries]` and shape `[rank]`.
+    """Return a sparse tensor of indices `[entries, rank]`, values `[entries]` and a shape `[rank]`.
 
     Raises InvalidArgumentError if these parts do not fit.
     """
@@ -144,6 +144,11 @@ def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int,
         take_two = first == len(one) or (second < len(two) and two[second] <= one[first])
         yield first if take_one else -1, second if take_two else -1
         first, second = first + take_one, second + take_two
+
+
+def part_dims(context: ShapeContext) -> tuple[tuple[int, ...], ...]:
+    """Return the static shapes of inputs 0 to 2, a sparse tensor's parts. Raises ShapeError for other ranks."""
+    return tuple(with_rank(dims, rank) for dims, rank in zip(context.shapes, (2, 1, 1), strict=False))
 
 
 def pair_groups(one: SparseArray, two: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray | None, SparseArray | None]]:

@@ -50,14 +50,14 @@ def proximal_gradient_descent(
 def adadelta(
     attrs: Attrs, var: Tensor, accum: Tensor, accum_update: Tensor, lr: Tensor, rho: Tensor, epsilon: Tensor, grad: Tensor
 ) -> Sequence[Tensor]:
-    """Zeiler 2012."""
+    """Adadelta (Zeiler 2012)."""
     accum = accum * rho + np.square(grad) * (one(rho) - rho)
     step = np.sqrt(accum_update + epsilon) * rsqrt(accum + epsilon) * grad
     return var - step * lr, accum, accum_update * rho + np.square(step) * (one(rho) - rho)
 
 
 def adagrad(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor) -> Sequence[Tensor]:
-    """Duchi, Hazan and Singer 2011."""
+    """Adagrad (Duchi, Hazan and Singer 2011)."""
     if attrs["update_slots"]:
         accum = accum + np.square(grad)
     # an accumulator of 0 gives infinity times the gradient
@@ -91,7 +91,7 @@ def adagrad_da(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor, momentum: Tensor) -> Sequence[Tensor]:
-    """Polyak 1964; with `use_nesterov` as Nesterov 1983."""
+    """Momentum (Polyak 1964); with `use_nesterov`, Nesterov's (1983)."""
     accum *= momentum
     accum += grad
     var -= grad * lr + accum * momentum * lr if attrs["use_nesterov"] else accum * lr
@@ -107,7 +107,7 @@ def keras_momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: T
 
 
 def adam(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Kingma and Ba 2014; with `use_nesterov` as Dozat 2016."""
+    """Adam (Kingma and Ba 2014); with `use_nesterov`, Nadam (Dozat 2016)."""
     var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad = inputs
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
     m += (grad - m) * (one(var) - beta1)
@@ -118,7 +118,7 @@ def adam(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def adam_with_amsgrad(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Reddi, Kale and Kumar 2018."""
+    """AMSGrad (Reddi, Kale and Kumar 2018)."""
     var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad = inputs
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
     m = m + (grad - m) * (one(var) - beta1)
@@ -129,7 +129,7 @@ def adam_with_amsgrad(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def adamax(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Kingma and Ba 2014, section 7.1."""
+    """AdaMax (Kingma and Ba 2014, section 7.1)."""
     var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad = inputs
     m = m + (grad - m) * (one(var) - beta1)
     # an infinity norm needs no correction by beta2's power
@@ -138,7 +138,7 @@ def adamax(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Tieleman and Hinton 2012."""
+    """RMSProp (Tieleman and Hinton 2012)."""
     var, ms, mom, lr, rho, momentum, epsilon, grad = inputs
     ms = ms + (np.square(grad) - ms) * (one(rho) - rho)
     mom = mom * momentum + (grad * lr) / np.sqrt(ms + epsilon)
@@ -146,7 +146,7 @@ def rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Graves 2013."""
+    """Centered RMSProp (Graves 2013)."""
     var, mg, ms, mom, lr, rho, momentum, epsilon, grad = inputs
     ms = ms + (np.square(grad) - ms) * (one(rho) - rho)
     mg = mg + (grad - mg) * (one(rho) - rho)
@@ -155,21 +155,21 @@ def centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def add_sign(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Bello and others 2017."""
+    """AddSign (Bello and others 2017)."""
     var, m, lr, alpha, sign_decay, beta, grad = inputs
     m = m * beta + grad * (one(beta) - beta)
     return var - lr * (alpha + sign_decay * (np.sign(grad) * np.sign(m))) * grad, m
 
 
 def power_sign(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Bello and others 2017."""
+    """PowerSign (Bello and others 2017)."""
     var, m, lr, logbase, sign_decay, beta, grad = inputs
     m = m * beta + grad * (one(beta) - beta)
     return var - lr * np.exp(logbase * sign_decay * (np.sign(grad) * np.sign(m))) * grad, m
 
 
 def ftrl(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Follow the regularized leader, proximal (McMahan and others 2013)."""
+    """FTRL, follow the regularized leader, proximal (McMahan and others 2013)."""
     var, accum, linear, grad, lr, l1, l2, lr_power = inputs
     return _follow_leader((var, accum, linear), grad, grad, _LeaderRates(lr, l1, l2, lr_power), attrs)
 

@@ -98,10 +98,7 @@ def _new_variable(name: str, attrs: Attrs) -> VariableResource:
 
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return a new ref variable that exists until DestroyTemporaryVariable or the step's end.
-
-    Raises InvalidArgumentError for a shape that is not fully known.
-    """
+    """Return a new ref variable of this step. Raises InvalidArgumentError for a shape that is not fully known."""
     # TensorFlow does not initialize the memory; zeros make runs repeatable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
@@ -208,10 +205,7 @@ def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Set a ref variable to a copy of the value.
-
-    With `validate_shape`, raises InvalidArgumentError for a value of another shape than the variable's.
-    """
+    """Set a ref variable to a copy of a value. Raises InvalidArgumentError with `validate_shape` if their shapes differ."""
     variable, value = inputs
     held = variable.shape if variable.value is None else np.shape(variable.value)
     # a partly unknown shape allows any value
@@ -248,7 +242,7 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None:
-    """Set a variable to `ufunc(value, update)`, in its own memory if nothing else has that."""
+    """Set a variable to `ufunc(value, update)`, in place if nothing else holds its array."""
     if may_overwrite(variable):
         ufunc(variable.value, update, out=variable.value)
     else:

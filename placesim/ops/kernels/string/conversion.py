@@ -118,10 +118,7 @@ def _read_hexadecimal(text: str) -> float:
 
 
 def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Convert every string, in any shape, to a number; surrounding spaces are ignored.
-
-    Raises InvalidArgumentError for a string that is not a number of the type.
-    """
+    """Convert strings to numbers, ignoring spaces around them. Raises InvalidArgumentError for one that is not a number."""
     dtype, numbers = attrs["out_type"], []
     for text in flat_strings(inputs[0]):
         number = parse_number(text, dtype)
@@ -203,10 +200,7 @@ def _template_pieces(attrs: Attrs) -> list[bytes]:
 
 
 def string_format(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return the template, a scalar, with each placeholder replaced by the text of an input.
-
-    Raises ShapeError unless each input has a placeholder.
-    """
+    """Return the template with inputs' texts in its placeholders. Raises ShapeError unless each input has a placeholder."""
     text, *pieces = _template_pieces(attrs)
     for value, dtype, piece in zip(inputs, attrs["T"], pieces, strict=True):
         text += summarize(np.asarray(value), dtype, attrs["summarize"]).encode() + piece

@@ -97,10 +97,7 @@ class ExamplePlace(NamedTuple):
 
 
 def read_example(serialized: bytes) -> dict[bytes, bytes]:
-    """Return the features of an Example by key, still serialized; the last one if keys are equal.
-
-    Raises InvalidArgumentError for an invalid Example.
-    """
+    """Return an Example's serialized features by key; of equal keys, the last. Raises InvalidArgumentError if it is invalid."""
     try:
         return dict(_entries(serialized))
     except WireError:

@@ -93,10 +93,7 @@ def hash_legacy(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def hash_strong(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Hash each string, in any shape, by SipHash with attr `key`, modulo `num_buckets`, to int64.
-
-    Raises InvalidArgumentError unless the key has two elements.
-    """
+    """Hash each string by SipHash modulo `num_buckets`, to int64. Raises InvalidArgumentError for a key without 2 elements."""
     if len(attrs["key"]) != 2:
         raise InvalidArgumentError("Key must have 2 elements")
     key = (attrs["key"][0] & MASK, attrs["key"][1] & MASK)

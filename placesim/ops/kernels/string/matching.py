@@ -130,10 +130,7 @@ def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Rewrite the matches of a pattern in strings of any shape; pattern and rewrite are attrs.
-
-    Raises InvalidArgumentError for a pattern that RE2 refuses.
-    """
+    """As `regex_replace`; pattern and rewrite are attrs. Raises InvalidArgumentError for a pattern that RE2 refuses."""
     return _replace(inputs[0], compile_pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
 
 
@@ -155,10 +152,7 @@ def regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Return whether a pattern, an attr, matches the whole of each string, in any shape.
-
-    Raises InvalidArgumentError for a pattern that RE2 refuses.
-    """
+    """As `regex_full_match`; the pattern is an attr. Raises InvalidArgumentError for a pattern that RE2 refuses."""
     return _full_match(inputs[0], raw(attrs["pattern"]))
 
 

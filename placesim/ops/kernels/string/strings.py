@@ -33,10 +33,7 @@ from placesim.ops.process.memory_limit import check_text, check_text_of
 
 
 def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Join strings of one shape, or scalars, element by element with attr `separator`.
-
-    Raises InvalidArgumentError for shapes that differ.
-    """
+    """Join strings of one shape, or scalars, element by element. Raises InvalidArgumentError for shapes that differ."""
     shape: tuple[int, ...] = ()
     for part in inputs:
         if shape and np.ndim(part) and np.shape(part) != shape:
@@ -132,10 +129,7 @@ def char_starts(text: bytes) -> list[int]:
 
 
 def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
-    """Return a kernel that changes ASCII letters, or with encoding utf-8 all letters, in strings of any shape.
-
-    It raises InvalidArgumentError for another encoding.
-    """
+    """Return a kernel that changes ASCII letters, or all if utf-8. It raises InvalidArgumentError for another encoding."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         encoding = attrs["encoding"]
