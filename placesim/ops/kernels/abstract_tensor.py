@@ -68,7 +68,7 @@ class Sketch:
         return self.size * int(self.dtype.itemsize)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise SketchedValueError("what it does depends on a value that is not known before the step runs")
+        raise SketchedValueError("the result depends on a value that is not known before the step runs")
 
     __array__ = __bool__ = __int__ = __index__ = __float__ = __iter__ = _refuse
 

@@ -38,7 +38,7 @@ def merge_partial(one: Dims, two: Dims) -> Dims:
 
 
 def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
-    """Return the common shape of `dims` and the tensors; None is no tensor. Raises InvalidArgumentError if they conflict."""
+    """Return the common shape of `dims` and all tensors that are not None. Raises InvalidArgumentError if they conflict."""
     for tensor in tensors:
         if tensor is not None:
             dims = merge_partial(dims, np.shape(tensor))

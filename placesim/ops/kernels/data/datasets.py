@@ -272,7 +272,7 @@ def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elemen
     """Return a dataset that stores its elements in the first complete iteration. Raises UnimplementedError for a cache file."""
     source = as_dataset(inputs[0])
     if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
-        raise UnimplementedError("placesim caches datasets in memory only, not in files")
+        raise UnimplementedError("placesim caches datasets in memory only, not in files; leave `filename` empty")
     memory: list[tuple[Element, ...]] = []
 
     def start() -> Iterator[Element]:

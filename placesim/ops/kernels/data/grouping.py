@@ -138,7 +138,7 @@ class _DirectedInterleaveIterator(Iterator[Element]):
 
 
 def interleave_directed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Return a dataset of elements of several datasets; the first dataset has the number of the one to take each from."""
+    """Return a dataset that takes each element from the dataset whose number is the next element of input 0."""
     selector, *sources = map(as_dataset, inputs)
     stops = attrs["stop_on_empty_dataset"]
 

@@ -144,7 +144,7 @@ def build_infer_dataset(*scalars: int) -> ShapeFunction:
 
 
 def build_infer_records(scalars: int) -> ShapeFunction:
-    """Return a shape function for one scalar output; the inputs are a scalar or vector, and then a number of scalars."""
+    """Return a shape function for one scalar; input 0 must be a scalar or vector, and the next `scalars` inputs scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         with_rank_at_most(context.shapes[0], 1)

@@ -93,7 +93,7 @@ def _checked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def _unchecked(on_integers: Division, on_reals: Division) -> Division:
-    """Return a truncating division. Raises InternalError for an integer divisor of zero, as TensorFlow does for it."""
+    """Return a truncating division. As in TensorFlow, it raises InternalError for an integer divisor of zero."""
     checked = _checked(on_integers, on_reals)
 
     def unchecked(x: Tensor, y: Tensor) -> Any:

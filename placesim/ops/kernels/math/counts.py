@@ -248,7 +248,7 @@ def _known_size(context: ShapeContext, index: int) -> int | None:
 
 
 def bin_sparse_memory(memory: KernelMemory) -> None:
-    """Only a sparse vector needs the memory of a dense vector's count."""
+    """A sparse vector needs the temporaries of a dense vector's count, and sparse rows need none."""
     if memory.inputs[2].elements == 1:
         bincount_memory(memory, memory.attrs["binary_output"])
 

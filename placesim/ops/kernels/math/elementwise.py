@@ -43,7 +43,8 @@ def sigmoid(x: Tensor) -> Any:
 
 
 def round_to_even(x: Tensor) -> Any:
-    """Return the nearest whole number, halves to even. Integers give 0, as in TensorFlow's kernel, which Python never calls."""
+    """Return the nearest whole number, any shape, with halves rounded to even."""
+    # TensorFlow's kernel returns 0 for integers; its Python never calls the kernel for them
     return np.zeros_like(x) if x.dtype.kind in "iu" else np.rint(x)
 
 

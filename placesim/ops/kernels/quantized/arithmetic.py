@@ -96,7 +96,7 @@ def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _in_sum(value: Tensor, found: Range, source: DataType, limit: np.float32, target: DataType, is_exact: bool) -> Tensor:
-    """Convert values to int64 steps of the sum's range; only with `is_exact` each by itself."""
+    """Convert values to int64 steps of the sum's range, each exactly if `is_exact`, else all by one factor."""
 
     def steps(numbers: Tensor) -> Tensor:
         return quantize_unclamped(dequantize(numbers, *found, source), -limit, limit, target)

@@ -29,7 +29,7 @@ MAX_INT32 = (1 << 31) - 1
 
 
 class Sampler(NamedTuple):
-    """A distribution over classes [0, range): `draw` returns a class, and `probability` that of a class."""
+    """A distribution over classes [0, range): `draw` returns a class, and `probability` the probability of a class."""
 
     range: int
     draw: Callable[[WordStream], int]

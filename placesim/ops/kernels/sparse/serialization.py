@@ -63,7 +63,7 @@ def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     """
     (serialized,) = inputs
     if attrs["Tserialized"] is not VARIANT:
-        raise UnimplementedError("DeserializeSparse of strings: placesim takes variants only")
+        raise UnimplementedError("placesim cannot deserialize sparse tensors from strings; serialize them to variants")
     if not serialized.ndim or serialized.shape[-1] != 3:
         raise InvalidArgumentError(f"Serialized sparse should have 3 as the last dimension {format_dims(serialized.shape)}")
     outer = serialized.shape[:-1]

@@ -211,7 +211,7 @@ def string_format(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Encode strings, in any shape, as URL-safe base64, padded if attr `pad`."""
+    """Encode strings, in any shape, as URL-safe base64, with padding if attr `pad` is true."""
     from base64 import urlsafe_b64encode
 
     def encode(text: bytes) -> bytes:

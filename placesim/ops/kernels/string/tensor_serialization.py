@@ -24,7 +24,7 @@ def serialize_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     """Return the tensor as a serialized `TensorProto`, a scalar string. Raises UnimplementedError for variants."""
     dtype = attrs["T"]
     if dtype is VARIANT:
-        raise UnimplementedError("placesim serializes no variants")
+        raise UnimplementedError("placesim cannot serialize variants")
     if dtype is RESOURCE:
         handles = [serialise_handle(handle) for handle in np.asarray(inputs[0]).reshape(-1)]
         content = b"".join(write_varint(len(handle)) for handle in handles) + b"".join(handles)
