@@ -81,7 +81,7 @@ class Sketch:
         parts = key if isinstance(key, tuple) else (key,)
         if not all(isinstance(part, int | slice) or part is ... for part in parts):
             self._refuse()
-        # no element is looked at, and none is copied
+        # computes only the shape, without elements
         return self.with_shape(np.broadcast_to(np.zeros((), np.bool_), self.shape)[key].shape)
 
 

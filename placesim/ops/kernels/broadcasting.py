@@ -58,7 +58,7 @@ def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
     """Return the shape of two tensors broadcast together. Raises InvalidArgumentError if they do not fit."""
-    # numpy would raise as well, but in its own words
+    # numpy's message would differ
     common = broadcast_dims(x.shape, y.shape)
     if common is None:
         raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}")

@@ -23,6 +23,6 @@ def choose(condition: Tensor, x: Tensor, y: Tensor) -> Any:
     bits = _BITS.get(dtype.itemsize)
     if condition.size < _FEW or bits is None or dtype != y.dtype or dtype.hasobject:
         return np.where(condition, x, y)
-    ones = np.negative(condition.view(np.int8)).astype(bits, copy=False)  # all bits where it holds, none elsewhere
+    ones = np.negative(condition.view(np.int8)).astype(bits, copy=False)  # all bits set where the condition holds
     left, right = x.view(bits), y.view(bits)
     return np.asarray(((left ^ right) & ones) ^ right).view(dtype)

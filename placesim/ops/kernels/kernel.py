@@ -121,7 +121,7 @@ def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
 
 
 def is_expensive(kernel: Kernel) -> bool:
-    """Whether an op does more than constant work per element, and so is worth a thread of its own."""
+    """Whether an op does more than constant work per element, so that it may run in its own thread."""
     return kernel.flops is not None and kernel.flops is not one_per_output
 
 

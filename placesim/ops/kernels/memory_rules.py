@@ -195,7 +195,7 @@ class KernelMemory:
         self.asked_temporary = False
         self._is_made = [False] * len(outputs)
 
-    # --- what a rule asks
+    # --- queries of a rule
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
         """Return the value of an input. Raises UnknownValue if it is unknown."""
@@ -217,7 +217,7 @@ class KernelMemory:
         """Whether the kernel runs on a GPU, where libraries choose its temporaries."""
         return not self._counts_temporaries
 
-    # --- what a rule tells
+    # --- actions of a rule
 
     def allocate(self, output: int = 0) -> None:
         """Allocate a new buffer for an output, unless it has no elements."""
@@ -443,7 +443,7 @@ class KernelMemory:
         self.asked, self.asked_temporary = _vector_of_floats(size) if kind is None else kind, False
         return (self._host_source if on_host else self._source).allocate(size, self.owner)
 
-    # --- running a rule
+    # --- run of a rule
 
     def run(self, rule: MemoryRule | None) -> None:
         """Run a kernel's rule, then allocate the outputs that the rule did not mention, and free the temporaries.

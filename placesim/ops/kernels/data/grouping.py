@@ -148,7 +148,7 @@ def interleave_directed(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
     return ElementSequence(*signature(attrs), start, UNKNOWN)
 
 
-# --- each once, and counts ------------------------------------------------------------------------------------------
+# --- uniqueness and counts ------------------------------------------------------------------------------------------
 
 
 class _UniqueIterator(Iterator[Element]):

@@ -189,7 +189,7 @@ def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
 def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
     """Return the sum of tensors of one shape, or of tensor lists. Raises InvalidArgumentError for unequal shapes."""
     if attrs["T"] is VARIANT:
-        from placesim.ops.kernels.variants import add_variants  # few sums are of lists
+        from placesim.ops.kernels.variants import add_variants  # rarely needed
 
         return (reduce(add_variants, inputs),)
     first = inputs[0]

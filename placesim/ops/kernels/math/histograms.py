@@ -90,7 +90,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Count values of any shape in `[nbins]` equal bins between two bounds; the outermost bins include what is outside."""
+    """Count values of any shape in `[nbins]` equal bins between two bounds; the outermost bins include values beyond them."""
     values, bounds, count = inputs
     if bounds.ndim != 1:
         raise InvalidArgumentError("value_range should be a vector.")

@@ -30,7 +30,7 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
-            # the bracket that is never closed is TensorFlow's
+            # TensorFlow's text does not close the bracket
             raise InvalidArgumentError(f"Invalid reduction dimension ({index} for input with {x.ndim} dimension(s)")
         axis = index + x.ndim if index < 0 else index
         if axis in found:

@@ -272,7 +272,7 @@ def _tensor_values(tensor: Tensor, dtype: DataType) -> Values:
     return flat
 
 
-# --- batches of them --------------------------------------------------------------------------------------------------
+# --- batches ----------------------------------------------------------------------------------------------------------
 
 
 def parse_batch(serialized: Sequence[bytes], names: Sequence[bytes], keys: Keys) -> Sequence[Tensor]:
