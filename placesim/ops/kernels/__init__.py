@@ -1,4 +1,4 @@
-"""The table of all kernels, made of the families' tables. A family is imported when one of its ops is first used."""
+"""The table of all kernels, joined from the families' tables; a family is imported when one of its ops is first used."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = Fa
 
 
 def overwriting(function: Elementwise) -> Callable[..., object]:
-    """Return a form of a function of one tensor that writes its result to `out`."""
+    """Return `function`, of one tensor, in a form that writes its result to `out`."""
     return lambda x, out: np.copyto(out, function(x))
 
 

@@ -24,9 +24,9 @@ VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "
 
 
 class VariableResource:
-    """A variable of either kind. `value` is None until it is first written.
+    """A ref variable or a resource variable. `value` is None until it is first written.
 
-    `shape` is the declared shape of a reference variable, if known.
+    `shape` is the declared shape of a ref variable, if known.
     """
 
     __slots__ = ("dtype", "name", "shape", "value")
