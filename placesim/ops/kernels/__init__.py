@@ -1,4 +1,4 @@
-"""The table of all kernels, made of the families' tables. A family is imported when one of its ops is first used."""
+"""The table of all kernels, joined from the families' tables; a family is imported when one of its ops is first used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class KernelTable(Mapping[str, "Kernel"]):
     """Every kernel by op.
 
-    `OP_FAMILIES` has the family of each op. For an op that is not in it, or for all ops, all families are imported.
+    `OP_FAMILIES` has the family of each op, and looking up an op imports only this family. Iterating, or looking up another op,
+    imports all families.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class KernelTable(Mapping[str, "Kernel"]):
 
 
 def join_tables() -> Table:
-    """Return the joined tables of all families, which are imported."""
+    """Import all families, and return their tables joined into one."""
     table: Table = {}
     for family in FAMILIES:
         table |= import_module(f"{__name__}.{family}").TABLE
@@ -69,5 +70,5 @@ def has_trait(op: str, trait: Trait) -> bool:
 
 
 def cost_of(op: str) -> CostModel:
-    """Return the cost model of an op's kernel; an op that is a function's name counts as elementwise."""
+    """Return the cost model of an op's kernel; an op that has none, such as a function's name, counts as elementwise."""
     return _KERNELS[op].cost if op in OP_FAMILIES else ELEMENTWISE

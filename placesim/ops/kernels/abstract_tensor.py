@@ -13,13 +13,13 @@ from placesim.core.errors import UsageError
 
 NOTHING: frozenset[str] = frozenset()
 UNTOLD = ""
-"""Marks a value that no feed determines."""
+"""In a set of feeds, marks a value that no feed determines."""
 
 
 class SketchedValueError(UsageError):
     """A step depends on a value that is unknown before it runs.
 
-    `roots` are the feeds whose values together would determine it; None if no feed does.
+    `roots` are the feeds that together would determine this value; None if no feed does.
     """
 
     roots: frozenset[str] | None = None
@@ -32,10 +32,10 @@ class SketchedValueError(UsageError):
 class Sketch:
     """A tensor with known shape and type; reading its elements raises SketchedValueError.
 
-    `origin` names the node that created it. `roots` are the feeds whose values together would determine its elements; None if
-    no feed does. If its shape is assumed, `opened_by` has the feeds whose values would have determined the shape, or `UNTOLD`
-    if none would. `known` has the elements of a small tensor if some are known, with -1 for the others. Rows and other parts of
-    a sketch are sketches too.
+    `origin` names the node that created the tensor. `roots` are the feeds that together would determine its elements; None if
+    no feed does. If the shape is assumed, `opened_by` has the feeds that would have determined it, or `UNTOLD` if no feed
+    would. `known` has the elements of a small tensor of which some are known, with -1 for the unknown ones. Rows and other
+    parts of a sketch are sketches too.
     """
 
     __slots__ = ("dtype", "known", "opened_by", "origin", "roots", "shape")
@@ -49,7 +49,7 @@ class Sketch:
         self.known: np.ndarray[Any, Any] | None = None
 
     def with_shape(self, shape: tuple[int, ...]) -> Sketch:
-        """Return the elements of this tensor in another shape."""
+        """Return a sketch with another shape and no known elements, and otherwise the facts of this one."""
         found = Sketch.__new__(Sketch)
         found.shape, found.dtype, found.origin = shape, self.dtype, self.origin
         found.roots, found.opened_by, found.known = self.roots, self.opened_by, None
@@ -68,7 +68,7 @@ class Sketch:
         return self.size * int(self.dtype.itemsize)
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise SketchedValueError("what it does depends on a value that is not known before the step runs")
+        raise SketchedValueError("the result depends on a value that is not known before the step runs")
 
     __array__ = __bool__ = __int__ = __index__ = __float__ = __iter__ = _refuse
 
@@ -81,17 +81,17 @@ class Sketch:
         parts = key if isinstance(key, tuple) else (key,)
         if not all(isinstance(part, int | slice) or part is ... for part in parts):
             self._refuse()
-        # no element is looked at, and none is copied
+        # computes only the shape, without elements
         return self.with_shape(np.broadcast_to(np.zeros((), np.bool_), self.shape)[key].shape)
 
 
 def own_copy(value: Any) -> Any:
-    """Return an independent copy of an array; a sketch never changes, and is returned unchanged."""
+    """Return a copy of an array, or a sketch itself, as a sketch never changes."""
     return value if isinstance(value, Sketch) else np.array(value)
 
 
 def as_array(value: Any, dtype: DataType) -> Any:
-    """Convert to an array of that type; abstract tensors are returned unchanged."""
+    """Convert `value` to an array of `dtype`; a sketch is returned unchanged."""
     return value if isinstance(value, Sketch) else np.asarray(value, dtype.numpy)
 
 

@@ -26,7 +26,7 @@ binary_memory: MemoryRule = BroadcastForwardingRule()
 
 
 def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = False, has_in_place: bool = False) -> Kernel:
-    """Return the kernel of a function of one tensor, of any shape, that keeps its shape.
+    """Return the kernel of `function`, which takes a tensor of any shape and returns one of the same shape.
 
     With `is_cut`, large tensors are processed in parts. With `has_in_place`, the result may be written to existing memory.
     """
@@ -42,15 +42,12 @@ def unary(function: Elementwise, passes: Passes = ONE_PASS, *, is_cut: bool = Fa
 
 
 def overwriting(function: Elementwise) -> Callable[..., object]:
-    """Return a form of a function of one tensor that writes its result to `out`."""
+    """Return `function`, of one tensor, in a form that writes its result to `out`."""
     return lambda x, out: np.copyto(out, function(x))
 
 
 def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
-    """Return the kernel of a function of two tensors, which broadcast as in numpy.
-
-    Its `compute` raises InvalidArgumentError if they do not broadcast.
-    """
+    """Return the kernel of a function of two tensors. It raises InvalidArgumentError if they do not broadcast."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         check_broadcast(inputs[0], inputs[1])
@@ -61,7 +58,7 @@ def binary(function: Elementwise, passes: Passes = ONE_PASS) -> Kernel:
 
 def check_broadcast(x: Tensor, y: Tensor) -> tuple[int, ...]:
     """Return the shape of two tensors broadcast together. Raises InvalidArgumentError if they do not fit."""
-    # numpy would raise as well, but in its own words
+    # numpy's message would differ
     common = broadcast_dims(x.shape, y.shape)
     if common is None:
         raise InvalidArgumentError(f"Incompatible shapes: {format_dims(x.shape)} vs. {format_dims(y.shape)}")

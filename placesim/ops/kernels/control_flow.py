@@ -1,4 +1,4 @@
-"""Kernels of ops that the executor runs itself: values and shapes.
+"""Kernels of the ops for control flow and for transfers, which the executor itself runs.
 
 In a graph without branches or loops these ops can run as ordinary kernels; otherwise `dataflow.py` decides which outputs are
 dead.
@@ -41,11 +41,8 @@ def abort(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def merge_one(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Return the first input, of any shape, and its number, a scalar: all inputs of this merge are live."""
+    """Return the first input, of any shape, and its number 0: here all inputs are live, and the first one wins."""
     return (inputs[0], np.array(0, np.int32))
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_switch(context: ShapeContext) -> Sequence[Dims]:
@@ -62,21 +59,20 @@ def _infer_switch_n(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_merge(context: ShapeContext) -> Sequence[Dims]:
-    """Return the dimensions that all inputs have in common: a dimension that differs is unknown, and so is a rank."""
+    """Return the common shape of all inputs, and a scalar.
+
+    A dimension in which inputs differ is unknown. If ranks differ or one is unknown, the rank is unknown.
+    """
     found = context.shapes[0]
     for dims in context.shapes[1:]:
-        # nothing else can be told, but the second output is a scalar in any case
         if found is None or dims is None or len(found) != len(dims):
             return (None, ())
         found = tuple(a if a == b else -1 for a, b in zip(found, dims, strict=True))
     return (found, ())
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def switch_memory(memory: KernelMemory) -> None:
-    """Give the live output the input's memory, and dead ones none; if it is unknown which is live, all get it."""
+    """Give the input's memory to the live output only; if the predicate is unknown, to every output."""
     last = len(memory.outputs) - 1
     try:
         chosen = int(memory.value(1))
@@ -87,11 +83,11 @@ def switch_memory(memory: KernelMemory) -> None:
         if live is None or output == live:
             memory.alias(output, 0)
         else:
-            memory.leave_dead(output)
+            memory.leave_out(output)
 
 
 def merge_memory(memory: KernelMemory) -> None:
-    """Pass on the live input's memory; the other inputs have none. The live input's number gets new memory."""
+    """Pass on the live input's memory, and allocate the second output, the live input's number."""
     live = [index for index, tensor in enumerate(memory.inputs) if tensor.buffer is not None]
     memory.alias(0, live[0] if live else 0)
     memory.allocate(1)

@@ -39,16 +39,16 @@ CostKind = Literal[
 ]
 """Kind of a kernel's work.
 
-`dispatch` is no computation, such as renaming a buffer, reading a shape or holding a value. `cut` is elementwise, in parts for
-large tensors. `copy` moves elements; a `view` shares its input's memory.
+`dispatch` means no computation: renaming a buffer, reading a shape, holding a value. `cut` is elementwise work that splits
+large tensors into parts. `copy` moves elements. The output of a `view` shares its input's memory.
 """
 
 
 class Passes(NamedTuple):
     """Number of passes of a kernel over its elements, by kind of work.
 
-    `plain` passes are as fast as reading the elements. In `chosen` ones, each element takes one of two values, which depends on
-    the processor's branch prediction. `special` ones compute one element after the other.
+    A `plain` pass is as fast as reading the elements. In a `chosen` pass a branch gives each element one of two values, so that
+    the speed depends on the processor's branch prediction. A `special` pass computes the elements one after the other.
     """
 
     plain: float = 0
@@ -66,7 +66,7 @@ ONE_PASS = Passes(plain=1)
 
 
 class CostModel(NamedTuple):
-    """The formulas of `prediction/` that describe a kernel; `passes` are counted in the kernel's own expression."""
+    """Cost of a kernel: `kind` selects the formulas in `prediction/`; `passes` counts the passes of its numpy expression."""
 
     kind: CostKind = "elementwise"
     passes: Passes = ONE_PASS

@@ -24,9 +24,9 @@ VARIABLE_OPS = {"VarHandleOp": VARIABLE_TYPE, "VariableV2": REF_VARIABLE_TYPE, "
 
 
 class VariableResource:
-    """A variable of either kind. `value` is None until it is first written.
+    """A ref variable or a resource variable. `value` is None until it is first written.
 
-    `shape` is the declared shape of a reference variable, if known.
+    `shape` is the declared shape of a ref variable, if known.
     """
 
     __slots__ = ("dtype", "name", "shape", "value")
@@ -42,8 +42,7 @@ class VariableResource:
 class ResourceHandle:
     """The value of a `resource` tensor: device, container and name of the resource.
 
-    It is a scalar, so it is no tuple, which numpy would treat as a sequence. It has no attribute `shape` either, which numpy
-    would treat as its own.
+    numpy must store a handle as a scalar. Therefore it is not a tuple, and has no attribute `shape`.
     """
 
     device: str
@@ -55,7 +54,7 @@ class ResourceHandle:
 
 
 def value_dims(value: Any) -> tuple[int, ...]:
-    """Return the shape of a tensor's value; handles and variants are scalars."""
+    """Return the shape of a tensor's value, which is `()` for an object such as a handle, variant or sequence."""
     dims = getattr(value, "shape", ())
     return dims if type(dims) is tuple else ()
 
@@ -80,7 +79,7 @@ TYPE_HASHES = {
     "N10tensorflow5StackE": 11783358439878174618,
     "N10tensorflow11TensorArrayE": 17404284069006640434,
 }
-"""Hash codes of C++ types in the messages of TensorFlow 2.21, as observed; for other types none is shown."""
+"""Hash codes of C++ types in TensorFlow 2.21's messages, as observed. Messages about other types show none."""
 
 
 def _with_hash(kind: str) -> str:
@@ -88,7 +87,7 @@ def _with_hash(kind: str) -> str:
 
 
 def spell_type(kind: str) -> str:
-    """Return a C++ type as in programs, from its mangled name: `N10tensorflow3VarE` becomes `tensorflow::Var`."""
+    """Return the name of a C++ type in a program from its mangled name: `N10tensorflow3VarE` becomes `tensorflow::Var`."""
     parts, rest = [], kind.removeprefix("N")
     while (digits := re.match(r"\d+", rest)) is not None:
         end = digits.end() + int(digits[0])
@@ -107,10 +106,7 @@ class ResourceManager:
         self._anonymous: set[tuple[str, str, str]] = set()
 
     def lookup(self, handle: ResourceHandle, kind: str) -> Any:
-        """Return the resource of a handle.
-
-        Raises InvalidArgumentError for another C++ type, and NotFoundError if it is missing, with TensorFlow's texts.
-        """
+        """Return a handle's resource. Raises InvalidArgumentError for another C++ type, NotFoundError if it is missing."""
         check_kind(handle, kind)
         container = self._containers.get(handle.container)
         if container is None:
@@ -127,7 +123,7 @@ class ResourceManager:
         return self._containers.get(handle.container, {}).get((handle.name, handle.type))
 
     def lookup_or_create(self, handle: ResourceHandle, create: Callable[[], Any], is_anonymous: bool = False) -> Any:
-        """Return the resource of a handle, created if missing. Later steps cannot find an anonymous one."""
+        """Return the resource of a handle, created if missing; later steps cannot find one created with `is_anonymous`."""
         container = self._containers.setdefault(handle.container, {})
         key = (handle.name, handle.type)
         if key not in container:
@@ -177,7 +173,7 @@ class ResourceManager:
 
 
 class SharedResources:
-    """The resources that all sessions of a cluster's servers share, by device name. The sessions' steps run one at a time."""
+    """The resources that all sessions of a cluster's servers share, by device name. The sessions take turns to run steps."""
 
     def __init__(self) -> None:
         self.condition = threading.Condition(threading.RLock())
@@ -188,5 +184,5 @@ class SharedResources:
         return self._managers.setdefault(device, ResourceManager())
 
     def clear(self) -> None:
-        """Forget all resources; open sessions keep theirs."""
+        """Drop all managers; sessions that are open keep the managers that they have."""
         self._managers.clear()

@@ -43,5 +43,5 @@ def file_error(name: str, error: OSError) -> OpError:
 
 def is_missing_file(error: Exception) -> bool:
     """Whether an error means that a file, possibly of a checkpoint, is missing."""
-    told = (f"; {os.strerror(errno.ENOENT)}", "Failed to find any matching files")
-    return isinstance(error, NotFoundError) and any(words in error.message for words in told)
+    texts = (f"; {os.strerror(errno.ENOENT)}", "Failed to find any matching files")
+    return isinstance(error, NotFoundError) and any(text in error.message for text in texts)

@@ -39,7 +39,7 @@ def _call(context: KernelContext, function: FunctionName, inputs: Sequence[Any])
 def _call_branch(
     context: KernelContext, function: FunctionName, inputs: Sequence[Any], declared: Sequence[DataType]
 ) -> Sequence[Any]:
-    """Return the results of a branch or body. Raises InternalError if they differ from the op's declaration."""
+    """Return the results of a branch or body. Raises InternalError unless their number and types are `declared`."""
     results = _call(context, function, inputs)
     if len(results) != len(declared):
         raise InternalError(f"Expect to produce {len(declared)} tensors, but only get {len(results)}")
@@ -49,14 +49,14 @@ def _call_branch(
 
 
 def other_types(results: Sequence[Any], declared: Sequence[DataType]) -> Iterator[tuple[int, str, DataType]]:
-    """Yield the arrays that do not have the declared type: position, type, declared type."""
+    """Yield position, type and declared type of each array whose type is not the declared one."""
     for index, (value, dtype) in enumerate(zip(results, declared, strict=False)):
         if isinstance(value, np.ndarray | np.generic) and value.dtype != dtype.numpy:
             yield index, dtype_of(np.asarray(value)).name, dtype
 
 
 def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the results of the function for these arguments.
+    """Return the results of the function in attr `f`.
 
     Raises InternalError outside a session, for too few arguments, or for results that do not match `Tout`. Raises
     InvalidArgumentError for too many arguments, or arguments of wrong types.
@@ -83,7 +83,7 @@ def partitioned_call(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def calling(name: str) -> Kernel:
-    """Return the kernel of an op that is a function's name; its attrs are those of the function's instantiation."""
+    """Return the kernel of an op whose name is a function's; its attrs instantiate the function."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return _call(context, FunctionName(name, tuple(attrs.items())), inputs)
@@ -92,8 +92,8 @@ def calling(name: str) -> Kernel:
 
 
 def is_true(value: Any) -> bool:
-    """Whether a condition holds: for a scalar, its value (an empty string is false); else whether the tensor has elements."""
-    # TensorFlow's `ToBool`: of a scalar string, whether it has bytes
+    """Whether a condition holds: a scalar by its value (an empty string is false), another tensor if it has elements."""
+    # as TensorFlow's `ToBool`
     array = np.asarray(value)
     if array.ndim:
         return array.size > 0
@@ -101,18 +101,15 @@ def is_true(value: Any) -> bool:
 
 
 def conditional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `then_branch` or `else_branch` with the inputs after the condition, which have any shape (see `is_true`).
-
-    Raises InternalError outside a session.
-    """
+    """Call a branch with the inputs after the condition (see `is_true`). Raises InternalError outside a session."""
     branch = attrs["then_branch"] if is_true(inputs[0]) else attrs["else_branch"]
     return _call_branch(context, branch, inputs[1:], attrs["Tout"])
 
 
 def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call the branch with the given index (a scalar) on the other inputs; for an invalid index, the last branch.
+    """Call the branch with the number `inputs[0]` on the other inputs; for a number out of range, call the last branch.
 
-    Raises InternalError outside a session, and InvalidArgumentError for an index that is not a scalar.
+    Raises InternalError outside a session, and InvalidArgumentError for a number that is not a scalar.
     """
     branches = attrs["branches"]
     if np.ndim(inputs[0]):
@@ -122,7 +119,10 @@ def case(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `body` on the loop variables, of any shape, while `cond` of them is true. Raises InternalError outside a session."""
+    """Call `body` on the loop variables as long as `cond` of them is true; return their last values.
+
+    Raises InternalError outside a session, and InvalidArgumentError for a `cond` that does not return one tensor.
+    """
     values = tuple(inputs)
     while True:
         held = _call(context, attrs["cond"], values)
@@ -134,10 +134,9 @@ def loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Call `body` on a counter and the loop variables, of any shape; the counter goes from `start` to `limit` by `delta`.
+    """Call `body` on a counter, from `start` to `limit` by `delta`, and the loop variables; return their last values.
 
-    Raises InvalidArgumentError for a delta that never reaches the limit, and InternalError outside a session. Source:
-    TensorFlow's ForOp.
+    Raises InvalidArgumentError for a delta that never reaches the limit, and InternalError outside a session, as ForOp does.
     """
     numbers = []
     for name, given in zip(("start", "limit", "delta"), inputs[:3], strict=True):
@@ -154,26 +153,23 @@ def count_loop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def refuse_gradient(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Raise UnimplementedError: placesim lacks TensorFlow's gradient functions, which would derive this gradient."""
+    """Raise UnimplementedError: placesim cannot derive the gradient of a function."""
     raise UnimplementedError(
         f"SymbolicGradient of {attrs['f'].name}: placesim does not derive gradients of functions; "
         "build them into the graph (tf.gradients) before it is exported"
     )
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def infer_declared(context: ShapeContext) -> Sequence[Dims]:
     """Return the shapes in attr `output_shapes`, or unknown ones."""
     count = len(context.attrs.get("Tout", context.attrs.get("T", ())))
     shapes = context.attrs.get("output_shapes") or ()
-    # TensorFlow looks at `output_shapes` only where it has one for each output
+    # TensorFlow reads `output_shapes` only if it has a shape for each output
     return tuple(shape.dims for shape in shapes) if len(shapes) == count else (None,) * count
 
 
 def _infer_gradient(context: ShapeContext) -> Sequence[Dims]:
-    # a gradient for each of the function's arguments, which come first
+    # the function's arguments are the first inputs, and each has a gradient
     count = len(context.attrs["Tout"])
     return (*context.shapes[:count], *(None,) * (count - len(context.shapes)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
@@ -30,24 +31,24 @@ Flops = Callable[[Sequence[Dims], Sequence[Dims], Attrs], int]
 
 
 class KernelWait(Exception):
-    """Raised by a kernel with `may_wait` that cannot continue yet (an empty or full queue); it is tried again later."""
+    """Raised by a kernel with `may_wait` that cannot run yet, such as for an empty queue; the executor runs it again later."""
 
 
 class Trait(Flag):
     """A property of an op's kernel that an executor, a dry run or a shape check may rely on."""
 
     HANDS_ON = auto()
-    """Returns its input, a part of it, an existing tensor or a few numbers: output sizes need no check."""
+    """The outputs are inputs, parts of inputs, existing tensors or a few numbers: their sizes need no check."""
     SHARES_MEMORY = auto()
     """The output is the first input's memory."""
     PASSES_ON = auto()
-    """Passes its first inputs on, if anything; a dry run need not write its messages."""
+    """The outputs, if any, are the first inputs; a dry run need not write the kernel's messages."""
     TAKES_OBJECTS = auto()
     """Accepts elements of any type, as only their number and order matter."""
     MOVES_ELEMENTS = auto()
     """Only moves elements, so known elements stay known among unknown ones."""
     CONTEXT_NAMES = auto()
-    """Needs a context only for names in its errors."""
+    """Needs a context only to name nodes in its errors."""
     NEW_MEMORY = auto()
     """Returns newly allocated memory, so that following elementwise ops can work in place."""
     SPELLS_SIZE = auto()
@@ -61,9 +62,9 @@ class Kernel(NamedTuple):
     If it raises, the executor calls `compute` for the error's text. `may_wait` means that the kernel may raise `KernelWait`, so
     a step with it has no fixed order.
 
-    `memory` says how the kernel uses its inputs' buffers, and what it allocates beside its outputs; without a rule it only
-    allocates the outputs. `in_place` is for an elementwise op of one or two inputs, or an op along rows. It is a function that
-    writes the result to `out`, which may be an input. `cost` has the formulas that predict the kernel's time.
+    `memory` says how the kernel uses its inputs' buffers, and what it allocates beside its outputs; a kernel without a rule
+    only allocates its outputs. `in_place` is for an elementwise op of one or two inputs, or an op along rows: a function that
+    writes the result to `out`, which may be an input. `cost` selects the formulas that predict the kernel's time.
     """
 
     compute: Compute
@@ -106,10 +107,7 @@ def uses_context(kernel: Kernel) -> bool:
 
 def elements(dims: Dims) -> int:
     """Return the number of elements of a known shape."""
-    count = 1
-    for dim in dims or ():
-        count *= dim
-    return count
+    return math.prod(dims or ())
 
 
 def per_element(position: int, count: int = 1) -> Flops:
@@ -123,7 +121,7 @@ def one_per_output(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: Attrs
 
 
 def is_expensive(kernel: Kernel) -> bool:
-    """Whether an op does more than constant work per element, and so is worth a thread of its own."""
+    """Whether an op does more than constant work per element, so that it may run in its own thread."""
     return kernel.flops is not None and kernel.flops is not one_per_output
 
 
@@ -134,7 +132,7 @@ def zeros(shape: tuple[int, ...], dtype: DataType) -> Tensor:
 
 
 def undeclared_type(context: KernelContext, given: str, declared: DataType, index: int = 0) -> InternalError:
-    """Return the error of TensorFlow's executor for an output that has not the type declared in the node's attrs."""
+    """Return the error of TensorFlow's executor for an output of type `given` if the node's attrs declare another type."""
     return InternalError(
         f"Output {index} of type {given} does not match declared output type {declared.name} "
         f"for node {{{{node {context.node}}}}}"

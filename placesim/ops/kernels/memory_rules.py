@@ -22,15 +22,14 @@ from placesim.ops.attributes import Attrs
 INTRA_OP_THREADS = 1
 """Threads inside an op on a simulated CPU; some kernels allocate memory for each."""
 STRING_BYTES = 24
-"""Size of an element of a string tensor; longer texts are stored elsewhere, uncounted."""
+"""Size of an element of a string tensor. The bytes of a long string are stored elsewhere, and not counted."""
 RESOURCE_BYTES = 200
-"""Size of a resource handle."""
 VARIANT_BYTES = 64
 """Size of a variant without its content."""
 ALIGNMENT = 64
-"""Alignment in bytes: a tensor cut from another must start at a multiple of it, or is copied."""
+"""Part of a tensor can be used without a copy if it starts at a multiple of these bytes."""
 ITSELF = -1
-"""Stands for the resource that the node itself creates, in place of an input that names one."""
+"""Key of a resource that the node itself creates; other resources have the position of the input that names them."""
 _OBJECT_BYTES = {STRING: STRING_BYTES, RESOURCE: RESOURCE_BYTES, VARIANT: VARIANT_BYTES}
 
 
@@ -43,10 +42,10 @@ class UnknownValue(Exception):
 
 
 class TensorMemory:
-    """The memory-related data of a tensor: its shape, type and buffer, and its value if a rule may need it.
+    """A tensor's shape, type and buffer, and its value if a memory rule may need it.
 
     `buffer` is None before the tensor is allocated, and for a tensor without elements that is not part of another. `on_host`
-    means that the memory is the host's, not the device's.
+    means host memory instead of the device's.
     """
 
     __slots__ = ("buffer", "dims", "dtype", "is_ref", "on_host", "value")
@@ -103,10 +102,10 @@ def item_size(dtype: DataType) -> int:
 
 
 class VariableMemory:
-    """The buffer of a variable; None before it is initialized.
+    """The buffer of a variable; None before the variable is initialized.
 
-    `copies_on_read` is set by a sparse update: from then on readers get copies. `kind` is the shape and type of the value, if
-    known.
+    After a sparse update `copies_on_read` is true: from then on each read copies the value. `kind` is the value's shape and
+    type, if known.
     """
 
     __slots__ = ("buffer", "copies_on_read", "kind")
@@ -118,9 +117,9 @@ class VariableMemory:
 
 
 class StoreMemory:
-    """The buffers that a stack, tensor array, queue or staging area keeps, by key, in order of arrival.
+    """The buffers in a stack, tensor array, queue or staging area, by the key of their element, in order of arrival.
 
-    An element may consist of several tensors; one without elements has no buffer. `clears_after_read` concerns tensor arrays.
+    An element has one buffer or more; a tensor without elements has None. Only tensor arrays use `clears_after_read`.
     """
 
     __slots__ = ("_count", "clears_after_read", "held")
@@ -131,7 +130,7 @@ class StoreMemory:
         self._count = 0
 
     def put(self, buffers: list[Buffer | None], key: Any = None) -> None:
-        """Keep an element's buffers, each held by the store; an element with the same key is released."""
+        """Keep an element's buffers, of which the store is already a holder, and release an element with the same key."""
         if key is None:
             key, self._count = self._count, self._count + 1
         self.drop(key)
@@ -160,9 +159,9 @@ class StoreMemory:
 class KernelMemory:
     """The memory of one run of one kernel; a rule calls its methods in the kernel's order.
 
-    `inputs` and `outputs` have known shapes. `variables` and `stores` are by the position of the input that names them, or
-    `ITSELF`. `source` is the device's memory, `host_source` host memory. `is_read` says which outputs have readers (None: all).
-    After the rule, the kernel holds each output once.
+    `inputs` and `outputs` have known shapes. The keys of `variables` and `stores` are the position of the input that names the
+    resource, or `ITSELF`. `source` is the device's memory, `host_source` host memory. `is_read` says which outputs have readers
+    (None: all). After the rule, the kernel holds each output once.
     """
 
     def __init__(
@@ -196,7 +195,7 @@ class KernelMemory:
         self.asked_temporary = False
         self._is_made = [False] * len(outputs)
 
-    # --- what a rule asks
+    # --- queries of a rule
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
         """Return the value of an input. Raises UnknownValue if it is unknown."""
@@ -215,10 +214,10 @@ class KernelMemory:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether the kernel is a GPU's, so that its libraries choose its temporaries."""
+        """Whether the kernel runs on a GPU, where libraries choose its temporaries."""
         return not self._counts_temporaries
 
-    # --- what a rule tells
+    # --- actions of a rule
 
     def allocate(self, output: int = 0) -> None:
         """Allocate a new buffer for an output, unless it has no elements."""
@@ -231,8 +230,8 @@ class KernelMemory:
     def forward(self, output: int, *inputs: int) -> bool:
         """Reuse the first of these inputs that can become the output; else allocate. Return whether an input was reused.
 
-        A reusable input is no reference and its buffer has no other holder. It has the output's type, number of elements and
-        kind of memory.
+        An input can be reused if it is not a reference, and if its buffer has no other holder. Its type, number of elements and
+        kind of memory must be the output's.
         """
         found = self.find_forwardable(output, *inputs)
         if found is None:
@@ -264,21 +263,21 @@ class KernelMemory:
         return None
 
     def alias(self, output: int, source: int) -> None:
-        """Make the output share the input's buffer, even if others share it too."""
+        """Make the output share the input's buffer, even if the buffer has other holders."""
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
         if buffer is not None and not self.outputs[output].is_ref:
             self.outputs[output].buffer = buffer.hold()
 
     def view(self, output: int, source: int) -> None:
-        """Make the output a view of the input's buffer, which it keeps alive even if it has no elements."""
+        """Make the output a view of the input's buffer. Even a view without elements keeps the buffer alive."""
         self._is_made[output] = True
         buffer = self.inputs[source].buffer
         if buffer is not None:
             self.outputs[output].buffer = buffer.view(self.outputs[output].size)
 
     def leave_out(self, output: int) -> None:
-        """Note that the kernel does not create an output, because nothing reads it."""
+        """Note that the kernel does not create an output: nothing reads it, or it is dead."""
         self._is_made[output] = True
 
     def leave_untracked(self, output: int) -> None:
@@ -287,20 +286,14 @@ class KernelMemory:
         size = self.outputs[output].size
         self.outputs[output].buffer = foreign_buffer(size) if size else None
 
-    def leave_dead(self, output: int) -> None:
-        """Note that an output is dead: it has no memory."""
-        self._is_made[output] = True
-
     def share_variable(self, output: int, source: int) -> None:
         """Give the output the buffer of the variable that an input names."""
-        self._is_made[output] = True
-        buffer = self.variable(source).buffer
-        self.outputs[output].buffer = None if buffer is None else buffer.hold()
+        self.hand_on(output, self.variable(source).buffer)
 
-    def hand_on(self, output: int, buffer: Buffer) -> None:
-        """Give the output an existing buffer, such as that of a function's result."""
+    def hand_on(self, output: int, buffer: Buffer | None) -> None:
+        """Give the output an existing buffer, such as a function's result; None gives it no memory."""
         self._is_made[output] = True
-        self.outputs[output].buffer = buffer.hold()
+        self.outputs[output].buffer = hold_buffer(buffer)
 
     def variable(self, source: int) -> VariableMemory:
         """Return the variable that an input names; with `ITSELF`, the node's own."""
@@ -312,30 +305,28 @@ class KernelMemory:
 
     def keep(self, source: int, inputs: Sequence[int], key: Any = None) -> None:
         """Add an element to a store, which then holds the inputs' buffers."""
-        buffers = [self.inputs[index].buffer for index in inputs]
-        self.store(source).put([None if buffer is None else buffer.hold() for buffer in buffers], key)
+        self.store(source).put([hold_buffer(self.inputs[index].buffer) for index in inputs], key)
 
     def take(self, source: int, key: Any, stays: bool = False) -> None:
-        """Give the outputs an element's buffers, and remove it from the store unless it `stays`.
+        """Give an element's buffers to the outputs, and remove the element from the store unless it `stays`.
 
-        An element that the store lacks gets new memory.
+        If the store lacks the element, the outputs get new memory.
         """
         store = self.store(source)
         if key not in store.held:
             return
         for output, buffer in enumerate(store.held[key]):
-            self._is_made[output] = True
-            self.outputs[output].buffer = None if buffer is None else buffer.hold()
+            self.hand_on(output, buffer)
         if not stays:
             store.drop(key)
 
     def elements_of(self, source: int) -> list[Buffer | None]:
-        """Return the tensors of the tensor list that is an input."""
+        """Return the buffers of the tensor list in an input."""
         buffer = self.inputs[source].buffer
         return [] if buffer is None else buffer.contents or []
 
     def make_list(self, output: int = 0) -> list[Buffer | None]:
-        """Allocate a new tensor list as an output; return its tensors, none yet."""
+        """Allocate a new tensor list as an output; return its buffers, an empty list to fill."""
         self.allocate(output)
         elements: list[Buffer | None] = []
         if (buffer := self.outputs[output].buffer) is not None:
@@ -343,7 +334,7 @@ class KernelMemory:
         return elements
 
     def change_list(self, output: int = 0, source: int = 0) -> list[Buffer | None]:
-        """Return a tensor list to change: the input's own if it has no other holder, else a copy."""
+        """Return the buffers of a tensor list to change: the input's own list if it has no other holder, else a copy."""
         if self.find_forwardable(output, source) is not None:
             self.forward(output, source)
             buffer = self.outputs[output].buffer
@@ -351,23 +342,22 @@ class KernelMemory:
             if buffer.contents is None:
                 buffer.contents = []
             return buffer.contents
-        found = [None if element is None else element.hold() for element in self.elements_of(source)]
+        found = list(map(hold_buffer, self.elements_of(source)))
         elements = self.make_list(output)
         elements += found
         return elements
 
     def give_element(self, output: int, source: int, place: int) -> None:
-        """Give an output an element of the tensor list that is an input; an element that was never set gets new memory."""
+        """Give an output an element of the tensor list in an input; an element that was never set gets new memory."""
         elements = self.elements_of(source)
         buffer = elements[place] if -len(elements) <= place < len(elements) else None
         if buffer is None:
             self.allocate(output)
         else:
-            self._is_made[output] = True
-            self.outputs[output].buffer = buffer.hold()
+            self.hand_on(output, buffer)
 
     def renew_variable(self, source: int, size: int, kind: Kind | None = None) -> None:
-        """Allocate new memory for a variable, by default for its shape and type.
+        """Allocate a new buffer for a variable's value of this size and kind (by default the old kind).
 
         The old buffer is freed when its last reader ends.
         """
@@ -379,21 +369,21 @@ class KernelMemory:
             old.release()
 
     def share_with_variable(self, source: int, value: int) -> None:
-        """Give a variable an input's buffer, even if it is shared, and release the variable's old one."""
-        variable, buffer = self.variable(source), self.inputs[value].buffer
-        old, variable.buffer = variable.buffer, None if buffer is None else buffer.hold()
+        """Make a variable hold an input's buffer, even if the buffer is shared, and release the variable's old buffer."""
+        variable = self.variable(source)
+        old, variable.buffer = variable.buffer, hold_buffer(self.inputs[value].buffer)
         variable.kind = self.inputs[value].kind
         if old is not None:
             old.release()
 
     def write_variable(self, source: int) -> None:
-        """Prepare a change of a resource variable in place: if readers may still hold its buffer, copy it first."""
+        """Prepare a change of a resource variable in place: renew its buffer first if readers may still hold it."""
         variable = self.variable(source)
         if variable.buffer is not None and (variable.copies_on_read or variable.buffer.is_shared):
             self.renew_variable(source, variable.buffer.size)
 
     def touch_rows(self, source: int) -> None:
-        """Prepare an access to rows of a resource variable. Afterwards readers get copies, and the variable stays in place."""
+        """Prepare an access to rows of a resource variable: from now on readers get copies, so it can change in place."""
         variable = self.variable(source)
         if variable.buffer is not None and not variable.copies_on_read and variable.buffer.is_shared:
             self.renew_variable(source, variable.buffer.size)
@@ -402,7 +392,7 @@ class KernelMemory:
     def temporary(self, size: int, dims: tuple[int, ...] | None = None, dtype: DataType = FLOAT) -> Buffer | None:
         """Allocate temporary memory, which is freed at the kernel's end or by `release`.
 
-        `dims` and `dtype` are the tensor's, for the out-of-memory error; without them, it is a vector of floats. Return None
+        `dims` and `dtype` are the tensor's, for the out-of-memory error; without them it names a vector of floats. Return None
         for size 0, and on a device whose libraries choose the temporaries.
         """
         if not size or not self._counts_temporaries:
@@ -414,7 +404,7 @@ class KernelMemory:
         return buffer
 
     def temporary_like(self, tensor: TensorMemory, dtype: DataType | None = None) -> Buffer | None:
-        """Allocate a temporary with a tensor's shape, and its type or another one."""
+        """Allocate a temporary with a tensor's shape, and with its type or `dtype`."""
         dtype = dtype or tensor.dtype
         return self.temporary(tensor.elements * item_size(dtype), tensor.dims, dtype)
 
@@ -428,7 +418,7 @@ class KernelMemory:
         self.outputs[output].buffer = temporary
 
     def forward_temporary(self, *inputs: int) -> None:
-        """Use the first of these inputs that may be overwritten as a temporary; else allocate one of the first input's size."""
+        """Use the first of these inputs that may be overwritten as a temporary; else allocate one like the first input."""
         for index in inputs:
             buffer = self.inputs[index].buffer
             if buffer is not None and buffer.is_sole and not self.inputs[index].is_ref:
@@ -446,20 +436,19 @@ class KernelMemory:
     def new_buffer(self, size: int, on_host: bool = False, kind: Kind | None = None) -> Buffer | None:
         """Allocate persistent memory, for example for a variable; return None for zero bytes.
 
-        `kind` is the tensor's shape and type, for the out-of-memory error; without it, it is a vector of floats.
+        `kind` is the tensor's shape and type, for the out-of-memory error; without it, the error names a vector of floats.
         """
         if not size:
             return None
         self.asked, self.asked_temporary = _vector_of_floats(size) if kind is None else kind, False
         return (self._host_source if on_host else self._source).allocate(size, self.owner)
 
-    # --- running a rule
+    # --- run of a rule
 
     def run(self, rule: MemoryRule | None) -> None:
-        """Run a kernel's rule, then allocate the outputs that it did not mention, and free the temporaries.
+        """Run a kernel's rule, then allocate the outputs that the rule did not mention, and free the temporaries.
 
-        An output that is a reference gets no memory: it has the variable's. Raises OutOfMemory, after giving back everything
-        allocated before.
+        A reference output gets no memory. Raises OutOfMemory, after giving back everything allocated before.
         """
         try:
             if rule is not None:
@@ -486,6 +475,11 @@ class KernelMemory:
         self._forwarded.clear()
 
 
+def hold_buffer(buffer: Buffer | None) -> Buffer | None:
+    """Add a holder to a buffer, if there is one, and return it."""
+    return None if buffer is None else buffer.hold()
+
+
 def _vector_of_floats(size: int) -> Kind:
     return (size // FLOAT.size,), FLOAT
 
@@ -495,7 +489,7 @@ MemoryRule = Callable[[KernelMemory], None]
 
 @dataclass(frozen=True, slots=True)
 class ForwardingRule:
-    """The rule of an op whose output overwrites the first of these inputs that it may overwrite."""
+    """The rule of an op whose output overwrites the first of `inputs` that may be overwritten."""
 
     inputs: tuple[int, ...]
     output: int = 0
@@ -510,9 +504,9 @@ class ForwardingRule:
 
 @dataclass(frozen=True, slots=True)
 class BroadcastForwardingRule:
-    """The rule of an op of two inputs that broadcast: a scalar is not overwritten if the other input is not a scalar.
+    """The rule of an op of two inputs that broadcast: the output overwrites the first input that may be overwritten.
 
-    Such a scalar is not tried even if the other input has only one element.
+    A scalar is not overwritten if the other input is not a scalar, even if that input has only one element.
     """
 
     def candidates(self, inputs: Sequence[TensorMemory]) -> tuple[int, ...]:
@@ -538,7 +532,7 @@ class AliasRule:
 
 
 def forwards(*inputs: int, output: int = 0) -> MemoryRule:
-    """Return the rule of an op whose output overwrites the first of these inputs that it may overwrite."""
+    """Return the rule of an op whose output overwrites the first of these inputs that may be overwritten."""
     return ForwardingRule(inputs, output)
 
 
@@ -548,47 +542,40 @@ def aliases(source: int = 0, output: int = 0) -> MemoryRule:
 
 
 def alias_same_shape(memory: KernelMemory) -> None:
-    """Apply the rule of a reshaping op: the output is the first input's buffer if the shape does not change."""
+    """Apply the rule of a reshaping op: the output shares the first input's buffer if the shape does not change."""
     if memory.outputs[0].dims == memory.inputs[0].dims:
         memory.alias(0, 0)
 
 
+def clear_store(memory: KernelMemory) -> None:
+    """Apply the rule of an op that closes the stack or tensor array that input 0 names: release all elements."""
+    memory.store(0).clear()
+
+
 def leaves_untracked(*outputs: int) -> MemoryRule:
     """Return the rule of an op that allocates these outputs outside the device's allocator."""
-
-    def rule(memory: KernelMemory) -> None:
-        for output in outputs:
-            memory.leave_untracked(output)
-
-    return rule
+    return _for_each(KernelMemory.leave_untracked, outputs)
 
 
 def writes_variables(count: int) -> MemoryRule:
     """Return the rule of an op that changes the resource variables named by its first `count` inputs."""
-
-    def rule(memory: KernelMemory) -> None:
-        for source in range(count):
-            memory.write_variable(source)
-
-    return rule
+    return _for_each(KernelMemory.write_variable, range(count))
 
 
 def allocates(*order: int) -> MemoryRule:
     """Return the rule of an op that allocates its outputs in this order."""
-
-    def rule(memory: KernelMemory) -> None:
-        for output in order:
-            memory.allocate(output)
-
-    return rule
+    return _for_each(KernelMemory.allocate, order)
 
 
 def touches_rows(count: int = 1) -> MemoryRule:
     """Return the rule of an op that reads or changes rows of the resource variables named by its first `count` inputs."""
+    return _for_each(KernelMemory.touch_rows, range(count))
 
+
+def _for_each(method: Callable[[KernelMemory, int], None], numbers: Sequence[int]) -> MemoryRule:
     def rule(memory: KernelMemory) -> None:
-        for source in range(count):
-            memory.touch_rows(source)
+        for number in numbers:
+            method(memory, number)
 
     return rule
 
@@ -599,7 +586,7 @@ def has_aligned_rows(tensor: TensorMemory) -> bool:
 
 
 def has_aligned_bounds(tensor: TensorMemory, *bounds: int) -> bool:
-    """Whether rows between these bounds can stay in place; for a vector, the bounds themselves must be aligned."""
+    """Whether rows between these bounds can be used without a copy; for a vector, the bounds themselves must be aligned."""
     if len(tensor.dims) > 1:
         return has_aligned_rows(tensor)
     size = item_size(tensor.dtype)
@@ -607,7 +594,7 @@ def has_aligned_bounds(tensor: TensorMemory, *bounds: int) -> bool:
 
 
 def share_rows(memory: KernelMemory, output: int, source: int) -> None:
-    """Make consecutive rows of an input an output, without copying them."""
+    """Make the output a view of consecutive rows of an input."""
     if memory.outputs[output].elements == memory.inputs[source].elements:
         memory.alias(output, source)
     else:

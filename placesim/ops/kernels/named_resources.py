@@ -1,7 +1,7 @@
-"""Resources that one op creates and others use: their names, and the lookup by a handle of either form.
+"""Resources that one op creates and others use: their names, and their lookup by a handle.
 
-The newer ops return a `ResourceHandle`; the older ones return a reference to two strings (container and name). Source:
-TensorFlow's rules for names: `shared_name`, else the node's name if the op requests it, else a private name.
+A newer op returns a `ResourceHandle`. An older op returns a reference to two strings, container and name. Source: TensorFlow's
+rules for names: `shared_name`, else the node's name if the op requests it, else a private name.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, forma
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 DEFAULT_CONTAINER, STEP_CONTAINER = "localhost", "__per_step_0"
-"""Container of resources without one, and container of resources that last for one step."""
+"""Container of a resource whose container is empty, and container of resources that last for one step."""
 VALID_CONTAINER = re.compile(r"[A-Za-z0-9.][A-Za-z0-9\-./]*")
 
 Finder = Callable[[Any, KernelContext], Any]
-"""A function that finds the resource of a handle of either form."""
+"""A function `(handle, context) -> resource`; the handle is a newer or older op's."""
 
 
 def name_resource(attrs: Attrs, context: KernelContext, kind: str, by_node: bool = False) -> ResourceHandle:
     """Return the handle of the resource that attrs `container` and `shared_name` name.
 
-    `kind` is its C++ type. With `by_node`, nodes with the same name share it if `shared_name` is empty. Raises
-    InvalidArgumentError for invalid names.
+    `kind` is the resource's C++ type. With `by_node`, an empty `shared_name` means the node's name, so that nodes with this
+    name share the resource. Raises InvalidArgumentError for invalid names.
     """
     container, shared = attrs["container"], attrs["shared_name"]
     if container and not VALID_CONTAINER.fullmatch(container):
         raise InvalidArgumentError(f"container contains invalid characters: {container}")
-    # such names are what a resource private to its node gets
+    # private resources have such names
     if shared.startswith("_"):
         raise InvalidArgumentError(f"shared_name cannot start with '_':{shared}")
     name = shared or (context.node if by_node else _private_name(context))
@@ -60,29 +60,25 @@ def strings_of(handle: ResourceHandle) -> VariableResource:
 
 
 def handle_of(holder: Any, kind: str, device: str) -> ResourceHandle:
-    """Return the handle in a handle of either form: the handle itself, `[2]` strings, or a variable with them.
-
-    Raises InvalidArgumentError for anything but a handle or two strings.
-    """
+    """Return the handle that `holder` is, or names by two strings. Raises InvalidArgumentError for another value."""
     if isinstance(holder, ResourceHandle):
         return holder
     strings = np.asarray(holder.value if isinstance(holder, VariableResource) else holder, object)
-    # a handle that went through an op as a tensor of one element
+    # an op may have made it a tensor of one element
     if strings.dtype == object and strings.size == 1 and isinstance(strings.reshape(-1)[0], ResourceHandle):
         found: ResourceHandle = strings.reshape(-1)[0]
         return found
     if strings.size != 2:
         raise InvalidArgumentError(f"Resource handle must have 2 elements, but had shape: {format_dims(strings.shape)}")
-    # strings do not tell the device: it is the one that asks
+    # strings name no device: it is the caller's
     container, name = (text.decode(errors="backslashreplace") for text in flat_strings(strings))
     return ResourceHandle(device, container, name, kind)
 
 
 def build_finder(kind: str) -> Finder:
-    """Return a function that looks up a resource of this C++ type by a handle of either form.
+    """Return a function that looks up a resource of C++ type `kind` by a newer or older op's handle.
 
-    It raises InvalidArgumentError for a handle of another type (the older form has no type), and NotFoundError for a missing
-    resource.
+    It raises InvalidArgumentError for a newer handle of another type, and NotFoundError for a missing resource.
     """
 
     def find(holder: Any, context: KernelContext) -> Any:
@@ -92,14 +88,14 @@ def build_finder(kind: str) -> Finder:
 
 
 def make_anonymous(context: KernelContext, kind: str, label: str, make: Callable[[], Any]) -> ResourceHandle:
-    """Create a resource of this C++ type without a name; return its handle."""
+    """Create a resource of C++ type `kind` without a name; return its handle."""
     handle = ResourceHandle(context.device, DEFAULT_CONTAINER, context.resources.private_name(label), kind)
     context.resources.lookup_or_create(handle, make, is_anonymous=True)
     return handle
 
 
 def find_in_step(key: str, kind: str, context: KernelContext) -> Any:
-    """Return the resource of this step with this key (container and name). Raises NotFoundError if it is missing."""
+    """Return the resource of this step with this key, `container/name`. Raises NotFoundError if it is missing."""
     found = context.step_resources.get(key)
     if found is None:
         raise NotFoundError(f"Resource {STEP_CONTAINER}/{key}/{kind} does not exist.")
@@ -119,7 +115,7 @@ def serialise_handle(handle: ResourceHandle) -> bytes:
 
 
 def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
-    """Return the kernels of the older op, which returns strings, and the newer one. `make` returns the handle for both."""
+    """Return the kernels of the older and the newer op that create a resource; `make` returns its handle."""
 
     def give_strings(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (strings_of(make(inputs, attrs, context)),)
@@ -131,7 +127,7 @@ def both_forms(make: Callable[..., ResourceHandle]) -> tuple[Compute, Compute]:
 
 
 def makers(older: str, newer: str, make: Callable[..., ResourceHandle], infer_newer: ShapeFunction = scalar) -> Table:
-    """Return the table rows of the two ops that create a resource. `make` returns the handle for both."""
+    """Return the table rows of the older and the newer op that create a resource; `make` returns its handle."""
     give_strings, give_handle = both_forms(make)
     return {
         older: Kernel(give_strings, infer_two_strings, needs_context=True),
@@ -148,7 +144,7 @@ def users(
     may_wait: bool = False,
     memory: MemoryRule | None = None,
 ) -> Table:
-    """Return the table rows of two ops that compute the same with a resource, by a handle of the older or newer form."""
+    """Return the table rows of the older and the newer op that compute the same with a resource."""
     return {
         older: Kernel(compute, infer_older, needs_context=True, may_wait=may_wait, memory=memory),
         newer: Kernel(compute, infer_newer, needs_context=True, may_wait=may_wait, memory=memory),
@@ -158,12 +154,15 @@ def users(
 def check_signature(
     holder: Any, types: tuple[Sequence[DataType], Sequence[DataType]], expected: tuple[Sequence[DataType], Sequence[DataType]]
 ) -> None:
-    """Raise InvalidArgumentError unless an op's input types (after the handle) and output types are those of the resource."""
+    """Raise InvalidArgumentError unless `types`, an op's input and output types, are those `expected` for the resource.
+
+    The handle is not among the input types.
+    """
     if [tuple(side) for side in types] == [tuple(side) for side in expected]:
         return
     handle = "resource" if isinstance(holder, ResourceHandle) else "string_ref"
     sides = [
-        # the handle stands first on both sides: a string until its name takes its place
+        # the handle is first on both sides: STRING stands for it, whose name is then replaced
         f"{types_text((STRING, *given))}->{types_text(made)}".replace("string", handle, 1)
         for given, made in (types, expected)
     ]
@@ -184,7 +183,7 @@ def shapes_text(shapes: Sequence[Dims]) -> str:
 
 
 def slices(value: Any, dtype: DataType) -> list[Any]:
-    """Return the parts of a tensor `[n, ...]` along its first axis; a scalar resource or variant becomes the object itself."""
+    """Return the rows of a tensor `[n, ...]`; an element of a vector of resources or variants becomes the object itself."""
     if isinstance(value, Sketch):
         return [value[i] for i in range(len(value))]
     array = np.asarray(value, dtype.numpy)
@@ -193,49 +192,44 @@ def slices(value: Any, dtype: DataType) -> list[Any]:
 
 
 def stack_values(values: Sequence[Any], dtype: DataType, shape: Sequence[int] = ()) -> Any:
-    """Stack values of equal shape along a new first axis; `shape` is the element shape if there are no values."""
+    """Stack values of equal shape along a new first axis; without values, `shape` is the shape of an element."""
     if not values:
         return np.empty((0, *shape), dtype.numpy)
     # numpy would take apart an object that looks like a sequence
     if dtype in (RESOURCE, VARIANT) and not isinstance(values[0], np.ndarray):
-        boxed = np.empty(len(values), object)
+        found = np.empty(len(values), object)
         for index, value in enumerate(values):
-            boxed[index] = value
-        return boxed
+            found[index] = value
+        return found
     return stacked([as_array(value, dtype) for value in values])
-
-
-def shape_of(value: Any) -> tuple[int, ...]:
-    """Return the shape of a value; an object that is not an array is a scalar."""
-    return value.shape if isinstance(value, np.ndarray | np.generic | Sketch) else ()
 
 
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def infer_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of a handle in its older form, `[2]`."""
+    """Return the shape `[2]` of an older op's handle."""
     return ((2,),)
 
 
 def infer_unknown_outputs(context: ShapeContext) -> Sequence[Dims]:
-    """Return an unknown shape for each output, whose types an attr lists."""
+    """Return an unknown shape for each output type in attr `component_types` or `dtypes`."""
     types = next((context.attrs[name] for name in ("component_types", "dtypes") if name in context.attrs), ())
     return (None,) * len(types)
 
 
 def check_two_strings(context: ShapeContext, index: int = 0) -> None:
-    """Raise ShapeError if an input cannot be a handle in its older form."""
+    """Raise ShapeError unless an input can be an older op's handle, `[2]`."""
     with_value(with_rank(context.shapes[index], 1)[0], 2)
 
 
 def infer_takes_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """Return no output shapes. Raises ShapeError unless the input can be a handle in its older form."""
+    """Return no output shapes. Raises ShapeError unless the input can be an older op's handle."""
     check_two_strings(context)
     return ()
 
 
 def infer_scalar_of_two_strings(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of a scalar. Raises ShapeError unless the input can be a handle in its older form."""
+    """Return the shape of a scalar. Raises ShapeError unless the input can be an older op's handle."""
     check_two_strings(context)
     return ((),)

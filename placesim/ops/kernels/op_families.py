@@ -1,6 +1,6 @@
 """The family of each op's kernel, so that only the families that a graph needs are imported.
 
-`make tables` writes the file from the families' tables; a test compares them.
+`make tables` writes `op-families.txt` from the families' tables; a test compares them.
 """
 
 from __future__ import annotations

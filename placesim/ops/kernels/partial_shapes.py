@@ -17,11 +17,6 @@ def show_partial(dims: Dims) -> str:
     return str(Shape(dims))
 
 
-def is_full(dims: Dims) -> bool:
-    """Whether every dimension is known."""
-    return dims is not None and all(dim >= 0 for dim in dims)
-
-
 def is_compatible(one: Dims, two: Dims) -> bool:
     """Whether a tensor can have both shapes."""
     if one is None or two is None:
@@ -43,10 +38,7 @@ def merge_partial(one: Dims, two: Dims) -> Dims:
 
 
 def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
-    """Return the common shape of `dims` and all tensors; None among them means that there is no tensor.
-
-    Raises InvalidArgumentError if they conflict.
-    """
+    """Return the common shape of `dims` and all tensors that are not None. Raises InvalidArgumentError if they conflict."""
     for tensor in tensors:
         if tensor is not None:
             dims = merge_partial(dims, np.shape(tensor))
@@ -54,13 +46,12 @@ def merge_shapes(dims: Dims, tensors: Iterable[Tensor | None]) -> Dims:
 
 
 def partial_shape_of(tensor: Tensor) -> Dims:
-    """Return the shape in a tensor: `[rank]` dimensions, -1 for unknown ones, or the scalar -1 for an unknown rank.
+    """Return the shape that a tensor gives: `[rank]` dimensions, -1 if unknown, or the scalar -1 for an unknown rank.
 
     Raises InvalidArgumentError for another scalar, a rank above 1, or a dimension below -1.
     """
     tensor = np.asarray(tensor)
     if not tensor.ndim:
-        # the only shape that a scalar spells
         if int(tensor) == -1:
             return None
         raise InvalidArgumentError("The only valid scalar shape tensor is the fully unknown shape specified as -1.")

@@ -1,8 +1,8 @@
-"""The Philox 4x32-10 generator: makes blocks of four 32-bit words from a key and a counter, in TensorFlow's order.
+"""The Philox 4x32-10 generator, which makes blocks of four 32-bit words from a key and a counter.
 
-Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). A generator object advances its counter. An op's
-own generator (`op_generator`) is seeded by the attrs `seed` and `seed2`. It reserves a range of the counter for every run, so
-runs never overlap.
+The words come in TensorFlow's order. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011). An op's own
+generator (`op_generator`) is seeded by the attrs `seed` and `seed2`. Each run reserves a range of its counter, so that no two
+runs use the same numbers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 ROUNDS = 10
 CHUNK = 1 << 13
-"""Number of blocks computed at once: their words stay in the processor's cache."""
+"""Number of blocks computed together, so that their words stay in the processor's cache."""
 SCRAMBLING_KEY = 0x02461E29_3EC8F720
 """The key with which TensorFlow scrambles the seeds of stateless ops."""
 RESERVED_SAMPLES = 256
@@ -36,21 +36,20 @@ class Philox:
         self.counter = counter & MASK_128
 
     def copy(self) -> Philox:
-        """Return a copy with the same future numbers."""
         return Philox(self.key, self.counter)
 
     def skip(self, blocks: int) -> None:
-        """Advance by this many blocks."""
+        """Advance by `blocks` blocks."""
         self.counter = (self.counter + blocks) & MASK_128
 
     def take(self, count: int) -> Tensor:
-        """Return the next blocks, uint32 `[count, 4]`, and advance the generator past them."""
+        """Return the next `count` blocks, uint32 `[count, 4]`, and advance past them."""
         words = self.blocks_at(np.arange(count, dtype=np.uint64))
         self.skip(count)
         return words
 
     def blocks_at(self, offsets: Tensor) -> Tensor:
-        """Return blocks at uint64 offsets from here, uint32 `[offsets, 4]`, without advancing the generator."""
+        """Return the blocks at uint64 offsets `[n]` from the counter, uint32 `[n, 4]`, without advancing."""
         words = np.empty((len(offsets), 4), np.uint32)
         start, high = np.uint64(self.counter & MASK_64), np.uint64(self.counter >> 64)
         for at in range(0, len(offsets), CHUNK):
@@ -60,7 +59,7 @@ class Philox:
 
 
 def _encrypt(low: Tensor, high: Tensor, key: int, words: Tensor) -> None:
-    """Write the blocks of the counters `high * 2**64 + low`. Each word is in a 64-bit integer, so that products fit."""
+    """Write the blocks with counters `high * 2**64 + low` into `words`, uint32 `[n, 4]`."""
     mask, half = np.uint64(MASK_32), np.uint64(32)
     w0, w1, w2, w3 = low & mask, low >> half, high & mask, high >> half
     key0, key1 = key & MASK_32, key >> 32
@@ -80,16 +79,15 @@ def _encrypt(low: Tensor, high: Tensor, key: int, words: Tensor) -> None:
 
 
 def seeded_philox(seed: int, seed2: int) -> Philox:
-    """Return the generator of two seeds: the first is the key, the second the upper half of the counter."""
+    """Return the generator with `seed` as its key and `seed2` as the upper half of its counter."""
     return Philox(seed, (seed2 & MASK_64) << 64)
 
 
 def op_generator(context: KernelContext, attrs: Attrs) -> Philox:
-    """Return the node's own generator, created at its first run. Two zero seeds mean random seeds from the system."""
+    """Return the node's own generator, created at its first run. If both seeds are zero, the system chooses random ones."""
     generator: Philox | None = context.node_state.get("philox")
     if generator is None:
         seed, seed2 = attrs["seed"], attrs["seed2"]
-        # only both together mean no seed
         if not seed and not seed2:
             seed, seed2 = secrets.randbits(64), secrets.randbits(64)
         generator = context.node_state["philox"] = seeded_philox(seed, seed2)
@@ -97,7 +95,7 @@ def op_generator(context: KernelContext, attrs: Attrs) -> Philox:
 
 
 def reserve(context: KernelContext, attrs: Attrs, blocks: int) -> Philox:
-    """Return a generator for one run of the node, and advance the node's own by `blocks`."""
+    """Return a generator for one run of the node, and advance the node's own generator by `blocks`."""
     generator = op_generator(context, attrs)
     reserved = generator.copy()
     generator.skip(blocks)
@@ -105,21 +103,21 @@ def reserve(context: KernelContext, attrs: Attrs, blocks: int) -> Philox:
 
 
 def scrambled_philox(seed: int, seed2: int) -> Philox:
-    """Return the generator of a stateless op's two seeds. A block of Philox mixes them, so that neither needs to be strong."""
+    """Return the generator of a stateless op's two seeds, which a block of Philox mixes first."""
     mixed = Philox(SCRAMBLING_KEY, (seed2 & MASK_64) << 64 | seed & MASK_64).take(1)[0]
     low, high, low_counter, high_counter = (int(word) for word in mixed)
     return Philox(high << 32 | low, (high_counter << 32 | low_counter) << 64)
 
 
 class WordStream:
-    """A generator read one word at a time, for samplers that need an unknown number of words."""
+    """Words of a generator, one at a time, for samplers that need an unknown number of words."""
 
     def __init__(self, generator: Philox) -> None:
         self._generator = generator.copy()
-        # few at first, as most samplers want, then more at once
+        # few at first, as most samplers need few
         self._blocks = 16
         self._waiting: list[int] = []
-        """Words generated but not yet returned, the next one last."""
+        """Words generated but not yet returned, in reverse order."""
 
     def word(self) -> int:
         """Return 32 random bits."""
@@ -129,26 +127,26 @@ class WordStream:
         return self._waiting.pop()
 
     def double_word(self) -> int:
-        """Return 64 random bits, the lower half first."""
+        """Return 64 random bits; the first word has the lower 32."""
         return self.word() | self.word() << 32
 
     def float32(self) -> float:
-        """Return a float32 in [0, 1) from 23 random bits."""
+        """Return a float32 in [0, 1) with 23 random bits."""
         return (self.word() & 0x7FFFFF) / (1 << 23)
 
     def float64(self) -> float:
-        """Return a float64 in [0, 1) from 52 random bits; the first word gives the upper 20."""
+        """Return a float64 in [0, 1) with 52 random bits; the first word gives the upper 20."""
         upper = self.word() & 0xFFFFF
         return (upper << 32 | self.word()) / (1 << 52)
 
     def below(self, limit: int, bits: int = 32) -> int:
-        """Return an integer in [0, limit), all equally likely: draws that would favour small ones are rejected."""
+        """Return an integer in [0, limit), all equally likely."""
         draw = self.word if bits == 32 else self.double_word
         if limit & (limit - 1) == 0:
             return draw() & (limit - 1)
         remainder = ((1 << bits) - 1) % limit + 1
         found = draw()
-        # the lowest draws are left out, so that every remainder is equally likely
+        # rejects the lowest draws, so that the others have each remainder equally often
         while found < remainder:
             found = draw()
         return found % limit

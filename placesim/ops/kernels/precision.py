@@ -12,7 +12,7 @@ from placesim.ops.kernels.kernel import Tensor
 
 
 def is_narrow(dtype: np.dtype[Any]) -> bool:
-    """Whether the type is half or bfloat16 (which numpy knows as a void type)."""
+    """Whether the type is half or bfloat16, whose kind is V in numpy."""
     return dtype.itemsize == 2 and dtype.kind in "fV"
 
 
@@ -22,12 +22,12 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type in which sums of this type are computed: float32 for half and bfloat16, else the type itself."""
+    """Return the type in which kernels sum this type: float32 for half and bfloat16, else the type itself."""
     return np.dtype(np.float32) if is_narrow(dtype) else dtype
 
 
 def packet_size(dtype: np.dtype[Any]) -> int:
-    """Return the number of floats that Eigen processes at once with AVX: 32 bytes, but no more than 8 floats."""
+    """Return the number of floats that Eigen processes together with AVX: 32 bytes, but at most 8 floats."""
     return min(32 // dtype.itemsize, 8)
 
 
@@ -54,7 +54,7 @@ def _finite_limits(dtype: np.dtype[Any]) -> Any:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes half and bfloat16 inputs, of any shape, in float32 and rounds the result back."""
+    """Return `function` with half and bfloat16 inputs computed in float32, and the result rounded back."""
 
     @wraps(function)
     def compute(*inputs: Tensor) -> Any:

@@ -19,12 +19,12 @@ def shape_text(tensor: Any) -> str:
 
 
 def is_legacy_scalar(tensor: Tensor) -> bool:
-    """Whether a tensor is a scalar, or the vector of one element that old graphs use instead."""
+    """Whether a tensor is a scalar, or the vector of one element by which old graphs give a scalar."""
     return tensor.ndim == 0 or tensor.shape == (1,)
 
 
 def shape_of_values(values: Tensor) -> tuple[int, ...]:
-    """Return the shape whose dimensions are these integers; the tensor may have any shape.
+    """Return the shape whose dimensions are these integers, in a tensor of any shape.
 
     Raises InvalidArgumentError for a negative dimension, or for more elements than an int64 can count.
     """
@@ -32,21 +32,21 @@ def shape_of_values(values: Tensor) -> tuple[int, ...]:
     for dim in shape:
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
-    # numpy would fail on it in its own words, or wrap
+    # numpy's message would differ, or its number wrap
     if math.prod(shape) > np.iinfo(np.int64).max:
         raise InvalidArgumentError(f"Shape {format_dims(shape)} would have more than 2**63 - 1 elements")
     return shape
 
 
 def shape_of_vector(tensor: Tensor, allowed: str = "{int32,int64}") -> tuple[int, ...]:
-    """Return the shape in a vector `[rank]`. Raises InvalidArgumentError as `shape_of_values` does, and for another rank."""
+    """Return the shape that a vector `[rank]` gives. Raises InvalidArgumentError for another rank or an invalid dimension."""
     if tensor.ndim != 1:
         raise InvalidArgumentError(f"shape must be a vector of {allowed}, got shape {shape_text(tensor)}")
     return shape_of_values(tensor)
 
 
 def broadcast_dims(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...] | None:
-    """Return the shape of two known shapes broadcast together, or None if they do not fit."""
+    """Return the shape to which two known shapes broadcast, or None if they do not fit."""
     rank = max(len(one), len(two))
     left, right = ((1,) * (rank - len(dims)) + tuple(dims) for dims in (one, two))
     if any(a != b and a != 1 and b != 1 for a, b in zip(left, right, strict=True)):

@@ -1,14 +1,15 @@
-"""Static shapes: the operations that shape functions consist of, with TensorFlow's own messages.
+"""Static shapes: the operations of which shape functions consist, with TensorFlow's own messages.
 
 A shape is `Dims`: a tuple of dimensions in which -1 is unknown, or None if the rank is unknown. A shape function takes a
-`ShapeContext` and returns one shape per output. It raises `ShapeError` with a bare sentence, to which the caller adds the node
-and its input shapes. Source: TensorFlow's shape inference context, as recorded in `tests/data/ops-*`.
+`ShapeContext` and returns one shape per output. It raises `ShapeError` with a short message; the caller adds the node and its
+input shapes. Source: TensorFlow's shape inference context, as recorded in `tests/data/ops-*`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -62,11 +63,11 @@ class ShapeContext:
         return self._values[index]
 
     def known_partial_shape(self, index: int) -> Dims:
-        """Return the shape that an input gives, with -1 for unknown dimensions."""
+        """Return the shape that an input's value gives, with -1 for unknown dimensions; None if unknown."""
         return self._partial_shapes[index]
 
     def value(self, index: int) -> np.ndarray[Any, Any] | None:
-        """Return the constant value of an input, None if unknown. Error messages then mention its use."""
+        """Return the constant value of an input, None if unknown. Error messages then mention the value."""
         found = self.known_value(index)
         if found is not None:
             self.used_values.add(index)
@@ -82,7 +83,10 @@ class ShapeContext:
         return int(found)
 
     def shape_value(self, index: int) -> Dims:
-        """Return the shape that an input gives (a vector of dimensions, or the scalar -1); None if unknown."""
+        """Return the shape that an input's value gives, a vector of dimensions or the scalar -1; None if unknown.
+
+        Raises ShapeError for another scalar, and GraphBuildError for a dimension below -1.
+        """
         dims = with_rank_at_most(self.shapes[index], 1)
         constant = self.known_value(index)
         if constant is not None:
@@ -121,38 +125,40 @@ def rank_of(dims: Dims) -> int | None:
     return None if dims is None else len(dims)
 
 
-def is_fully_defined(dims: Dims) -> bool:
+def is_fully_defined(dims: Dims) -> TypeGuard[tuple[int, ...]]:
+    """Whether the rank and every dimension are known."""
     return dims is not None and all(dim >= 0 for dim in dims)
 
 
 def element_count(dims: Dims) -> int | None:
     """Return the number of elements, or None if a dimension is unknown."""
-    if dims is None or any(dim < 0 for dim in dims):
-        return None
-    count = 1
-    for dim in dims:
-        count *= dim
-    return count
+    return math.prod(dims) if is_fully_defined(dims) else None
 
 
 RANK_LIMIT = 254
-"""Number of dimensions that no TensorFlow shape reaches."""
+"""The lowest rank that no TensorFlow shape may have."""
 
 
 def unknown_dims(rank: int | None) -> Dims:
-    """Return a shape of unknown dimensions. Raises ShapeError for a rank that no tensor can have."""
+    """Return a shape with this rank and unknown dimensions. Raises ShapeError for a rank that no tensor can have."""
     if rank is not None and rank >= RANK_LIMIT:
         raise ShapeError(f"Shape must be at most rank {RANK_LIMIT - 1} but is rank {rank}")
     return None if rank is None else (-1,) * rank
 
 
 def with_rank(dims: Dims, rank: int) -> tuple[int, ...]:
-    """Return the shape with exactly this rank. Raises ShapeError if it has another."""
+    """Return a shape that must have this rank. Raises ShapeError if it has another."""
     if dims is None:
         return (-1,) * rank
     if len(dims) != rank:
         raise ShapeError(f"Shape must be rank {rank} but is rank {len(dims)}")
     return dims
+
+
+def check_scalars(context: ShapeContext, first: int = 0) -> None:
+    """Raise ShapeError unless all inputs from number `first` on are scalars."""
+    for dims in context.shapes[first:]:
+        with_rank(dims, 0)
 
 
 def with_rank_at_least(dims: Dims, rank: int) -> Dims:
@@ -201,7 +207,7 @@ def merge(one: Dims, two: Dims) -> Dims:
 
 
 def merge_numbered(one: Dims, two: Dims, index: int) -> Dims:
-    """Return the common shape of two shapes. The ShapeError names the first one's number among an op's inputs."""
+    """Return the common shape of two shapes. The ShapeError names `index`, the number of the input with the shape `one`."""
     try:
         return merge(one, two)
     except ShapeError as error:
@@ -217,7 +223,7 @@ def merge_backwards(shapes: Sequence[Dims]) -> Dims:
 
 
 def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
-    """Merge shapes, the first of which must start with the second."""
+    """Return `dims` and `prefix` with their common dimensions merged; `dims` must start with `prefix`."""
     if dims is None or prefix is None:
         return dims, prefix
     with_rank_at_least(dims, len(prefix))
@@ -226,9 +232,9 @@ def merge_prefix(dims: Dims, prefix: Dims) -> tuple[Dims, Dims]:
 
 
 def subshape(dims: Dims, start: int, end: int | None = None, stride: int = 1) -> Dims:
-    """Return `dims[start:end:stride]`. Negative positions count from the end; positions past the last are cut off.
+    """Return `dims[start:end:stride]`. Negative positions count from the end; positions after the end mean the end.
 
-    Raises ShapeError for a position before the first.
+    Raises ShapeError for a position before the first, or a start after the end.
     """
     if dims is None:
         return None
@@ -293,7 +299,7 @@ def divide_dim(dim: int, divisor: int, evenly: bool = True) -> int:
 
 
 def broadcast(one: Dims, two: Dims) -> Dims:
-    """Return the shape of an elementwise op of two inputs, which broadcast as in numpy."""
+    """Return the shape to which two shapes broadcast, as in numpy. Raises ShapeError if they do not fit."""
     if one is None or two is None:
         return None
     rank = max(len(one), len(two))
@@ -316,14 +322,14 @@ def _broadcast_dim(a: int, b: int) -> int:
 
 
 def unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """Return the first input's shape for the output, which also has its handle facts."""
+    """Return the first input's shape; the output also has the type and shape behind the first input's handle."""
     if context.handles and context.handles[0] is not None:
         context.output_handles[0] = context.handles[0]
     return (context.shapes[0],)
 
 
 def broadcasted(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape of the first two inputs broadcast together."""
+    """Return the shape to which the first two inputs broadcast."""
     return (broadcast(context.shapes[0], context.shapes[1]),)
 
 
@@ -343,7 +349,7 @@ def unknown_shape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape in attr `shape`. Raises NotFoundError if a raw graph lacks it."""
+    """Return the shape in attr `shape`. Raises NotFoundError for a raw graph without this attr."""
     if "shape" not in context.attrs:
         raise NotFoundError("No attr named 'shape' in NodeDef:")
     return (context.attrs["shape"].dims,)
@@ -355,19 +361,18 @@ def as_second(context: ShapeContext) -> Sequence[Dims]:
 
 
 def unchanged_scalar(context: ShapeContext) -> Sequence[Dims]:
-    """Return the first input's shape for the output; it must be a scalar."""
+    """Return the first input's shape, which must be a scalar's."""
     return (with_rank(context.shapes[0], 0),)
 
 
 def unchanged_with_scalars(context: ShapeContext) -> Sequence[Dims]:
-    """Return the first input's shape for the output; all other inputs must be scalars."""
-    for dims in context.shapes[1:]:
-        with_rank(dims, 0)
+    """Return the first input's shape; all other inputs must be scalars."""
+    check_scalars(context, 1)
     return (context.shapes[0],)
 
 
 def two_vectors(context: ShapeContext) -> Sequence[Dims]:
-    """Return two vectors of unknown length for the outputs; all inputs must be vectors."""
+    """Return two vectors of unknown length; all inputs must be vectors."""
     for dims in context.shapes:
         with_rank(dims, 1)
     return ((-1,), (-1,))
@@ -381,22 +386,22 @@ def merged(context: ShapeContext) -> Sequence[Dims]:
     return (found,)
 
 
-# --- inputs that spell a shape, a dimension or an axis --------------------------------------------------------------
+# --- inputs whose values give a shape, a dimension or an axis -------------------------------------------------------
 
 
 def vector_shape_value(context: ShapeContext, index: int) -> Dims:
-    """Return the shape that an input gives, which must be a vector."""
+    """Return the shape that an input's value gives; the input must be a vector."""
     with_rank(context.shapes[index], 1)
     return context.shape_value(index)
 
 
 def shape_of_first_value(context: ShapeContext) -> Sequence[Dims]:
-    """Return the shape that the first input gives for the output."""
+    """Return the shape that the first input's value gives."""
     return (vector_shape_value(context, 0),)
 
 
 def scalar_dim(context: ShapeContext, index: int) -> int:
-    """Return the dimension that a scalar input gives, -1 if unknown."""
+    """Return the dimension that a scalar input gives, -1 if unknown. Raises ShapeError for a negative number."""
     value = context.scalar_value(index)
     if value is not None and value < 0:
         raise ShapeError(f"Dimension size, given by scalar input {index}, must be non-negative but is {value}")
@@ -404,7 +409,7 @@ def scalar_dim(context: ShapeContext, index: int) -> int:
 
 
 def scalar_axis(context: ShapeContext, index: int, rank: int | None) -> int | None:
-    """Return the axis that a scalar input gives, counted from the front; None if unknown."""
+    """Return the axis that a scalar input gives, counted from 0; None if unknown. Raises ShapeError for one out of range."""
     value = context.scalar_value(index)
     if value is None or rank is None:
         return value if value is not None and value >= 0 else None

@@ -1,4 +1,4 @@
-"""Zeros and sums of variants: of tensor lists, and of optionals, whose components may be either."""
+"""Zeros and sums of variants: tensor lists, and optionals whose components may be variants."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ def _held(value: Any) -> Any:
 
 
 def zeros_like_variant(value: Any) -> Any:
-    """Return zeros for every tensor in a variant; an empty optional stays empty.
-
-    Raises InvalidArgumentError for other contents.
-    """
+    """Return a variant with zeros for each tensor; an empty optional stays. Raises InvalidArgumentError for other contents."""
     value = _held(value)
     if not isinstance(value, Optional):
         return zeros_like_list(list_of(value))

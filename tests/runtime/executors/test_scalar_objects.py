@@ -52,7 +52,7 @@ def test_a_handle_in_a_text_and_in_a_message() -> None:
         b'\x08\x14\x12\x00"ji\n,' + PLACE.encode() + b"\x12\tlocalhost\x1a\x01v \xe5\xf3\xa5\xf0\xaf\xa4\x94\x9e\xf2\x01"
         b"*\x12N10tensorflow3VarE2\x0c\x08\x01\x12\x08\x12\x02\x08\x02\x12\x02\x08\x03"
     )
-    with pytest.raises(placesim.PlacesimError, match="serializes no variants"):
+    with pytest.raises(placesim.PlacesimError, match="cannot serialize variants"):
         run("SerializeTensor", ["l"], T="variant")
 
 

@@ -1,6 +1,6 @@
-"""Datasets whose elements are several elements of another: batches, padded batches, windows; and their reverse.
+"""Datasets of batches, padded batches and windows of another dataset's elements; and unbatching.
 
-All raise InvalidArgumentError for an input that is not a dataset where one is expected, or no scalar.  Source: TensorFlow's
+All raise InvalidArgumentError for an input that must be a dataset or a scalar and is not. Source: TensorFlow's
 `batch_dataset_op.cc`, `padded_batch_dataset_op.cc`, `window_dataset_op.cc`, `unbatch_dataset_op.cc`.
 """
 
@@ -28,17 +28,18 @@ from placesim.ops.kernels.data.values import (
     signature,
     tries,
 )
+from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import KernelContext, Table
-from placesim.ops.kernels.named_resources import shape_of, slices, stack_values
+from placesim.ops.kernels.named_resources import slices, stack_values
 from placesim.ops.kernels.shapes import format_dims
 from placesim.ops.process.memory_limit import check_room
 
 Join = Callable[[Sequence[Element]], Element]
-"""Makes one element of several."""
+"""A function that makes one element of several."""
 
 
 class BatchIterator(Iterator[Element]):
-    """Every `size` elements of an iteration as one; the last ones, which are fewer, unless they are dropped."""
+    """Join every `size` elements into one; with `drop_remainder`, drop a last, smaller batch."""
 
     def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool, join: Join) -> None:
         self._source = source
@@ -68,10 +69,9 @@ def _grouped(source: ElementSequence, attrs: Attrs, size: int, drop_remainder: b
 
 
 def build_batches(drop_at: int | None = None) -> Maker:
-    """Factory of datasets of batches `[size, ...]`; `drop_at` is the position of the scalar that says whether to drop a last,
-    smaller one.
+    """Return the maker of datasets of batches `[size, ...]`; input `drop_at`, if any, is `drop_remainder`.
 
-    It raises InvalidArgumentError for a size that is not positive; an iteration does so for elements of several shapes.
+    It raises InvalidArgumentError for a size that is not positive. An iteration raises it for elements of unequal shapes.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -83,15 +83,15 @@ def build_batches(drop_at: int | None = None) -> Maker:
 
 
 def stack_elements(elements: Sequence[Element], dtypes: Sequence[DataType]) -> Element:
-    """n elements as one, each component stacked, `[n, ...]`; InvalidArgumentError if shapes differ."""
+    """Stack each component of n elements to `[n, ...]`. Raises InvalidArgumentError if shapes differ."""
     found = []
     for component, (values, dtype) in enumerate(zip(zip(*elements, strict=True), dtypes, strict=True)):
-        first = shape_of(values[0])
+        first = value_dims(values[0])
         for index, value in enumerate(values):
-            if shape_of(value) != first:
+            if value_dims(value) != first:
                 raise InvalidArgumentError(
                     f"Cannot batch tensors with different shapes in component {component}. First element had shape "
-                    f"{format_dims(first)} and element {index} had shape {format_dims(shape_of(value))}."
+                    f"{format_dims(first)} and element {index} had shape {format_dims(value_dims(value))}."
                 )
         found.append(stack_values(values, dtype))
     return tuple(found)
@@ -101,7 +101,7 @@ def stack_elements(elements: Sequence[Element], dtypes: Sequence[DataType]) -> E
 
 
 class _Padding(NamedTuple):
-    """Padding of a component: to a shape (-1: to the largest), with a value."""
+    """Shape to which a component is padded (-1: the largest size in the batch), and the value to pad with."""
 
     shape: tuple[int, ...]
     value: Any
@@ -109,12 +109,10 @@ class _Padding(NamedTuple):
 
 
 def build_padded_batches(has_drop: bool) -> Maker:
-    """Factory of datasets of batches whose elements are first padded to one shape; the last input is `drop_remainder` if it has
-    one.
+    """Return the maker of datasets of padded batches; with `has_drop`, the last input is `drop_remainder`.
 
-    It raises InvalidArgumentError for a size that is not positive, and for shapes that are not vectors, values that are not
-    scalars, or either not one for each component.  An iteration raises InvalidArgumentError for an element of another rank, and
-    DataLossError for one that is larger.
+    It raises InvalidArgumentError for an invalid size, shape or value. An iteration raises InvalidArgumentError for an element
+    of another rank, and DataLossError for one larger than its padded shape.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -154,14 +152,13 @@ def _pad_and_stack(elements: Sequence[Element], paddings: Sequence[_Padding]) ->
 def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
     arrays = [np.asarray(value, padding.dtype.numpy) for value in values]
     for array in arrays:
-        # TensorFlow's text has no blank before the number of the component
+        # TensorFlow's text has no space before the number
         if array.ndim != len(padding.shape):
             raise InvalidArgumentError(
                 "All elements in a batch must have the same rank as the padded shape for component"
                 f"{component}: expected rank {len(padding.shape)} but got element with rank {array.ndim}"
             )
     largest = [max(sizes) for sizes in zip(*(array.shape for array in arrays), strict=True)]
-    # the whole batch fails where one element is too large
     if any(0 <= dim < size for dim, size in zip(padding.shape, largest, strict=True)):
         raise DataLossError("Attempted to pad to a smaller size than the input element.")
     shape = [size if dim < 0 else dim for dim, size in zip(padding.shape, largest, strict=True)]
@@ -177,7 +174,7 @@ def _padded(component: int, values: Sequence[Any], padding: _Padding) -> Any:
 
 
 class _WindowIterator(Iterator[Element]):
-    """Stretches of an iteration, each a dataset for every component."""
+    """Return windows of an iteration; each is an element with a dataset for every component."""
 
     def __init__(self, source: ElementSequence, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
         self._dataset = source
@@ -193,7 +190,7 @@ class _WindowIterator(Iterator[Element]):
         if not self._buffer or (self._drop_remainder and len(self._buffer) < self._span):
             raise StopIteration
         window = self._buffer[:: self._stride]
-        # windows that lie apart leave out what is between them
+        # skip the elements between windows
         for _ in itertools.islice(self._source, max(self._shift - len(self._buffer), 0)):
             pass
         del self._buffer[: self._shift]
@@ -205,10 +202,9 @@ class _WindowIterator(Iterator[Element]):
 
 
 def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Windows of `size` elements, `stride` apart, each beginning `shift` elements behind the one before.
+    """Return a dataset of windows: `size` elements, `stride` apart; each window starts `shift` elements after the previous one.
 
-    All three are scalars, as is whether to drop a last, smaller window. Raises InvalidArgumentError for one that is not
-    positive.
+    These inputs and `drop_remainder` are scalars. Raises InvalidArgumentError for one of the first three that is not positive.
     """
     source = as_dataset(inputs[0])
     found = []
@@ -219,7 +215,7 @@ def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
     size, shift, stride = found
     drop = bool(scalar_argument(inputs[4], "drop_remainder"))
     total, span = source.cardinality, (size - 1) * stride + 1
-    # without dropping, a window begins wherever an element is left
+    # without `drop_remainder`, a window starts as long as an element is left
     if total >= 0:
         total = max((total - span) // shift + 1, 0) if drop else -(-total // shift)
     return ElementSequence(*signature(attrs), lambda: _WindowIterator(source, size, shift, stride, drop), total)
@@ -229,7 +225,7 @@ def make_windows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 class _UnbatchIterator(Iterator[Element]):
-    """The slices of every element along the first axis."""
+    """Return the slices of every element along the first axis."""
 
     def __init__(self, source: Iterator[Element], dtypes: Sequence[DataType]) -> None:
         self._source = source
@@ -246,11 +242,11 @@ class _UnbatchIterator(Iterator[Element]):
         raise StopIteration
 
     def _sliced(self, element: Element) -> list[list[Any]]:
-        if not all(map(shape_of, element)):
+        if not all(map(value_dims, element)):
             raise InvalidArgumentError("Input element must have a non-scalar value in each component.")
-        sizes = [shape_of(value)[0] for value in element]
+        sizes = [value_dims(value)[0] for value in element]
         for index, size in enumerate(sizes):
-            # the comma stands so in TensorFlow's text
+            # TensorFlow's text has this comma
             if size != sizes[0]:
                 raise InvalidArgumentError(
                     "Input element must have the same batch size in each component. "
@@ -260,9 +256,9 @@ class _UnbatchIterator(Iterator[Element]):
 
 
 def unbatch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The slices of all elements along their first axis.
+    """Return a dataset of the slices of all elements along their first axis.
 
-    An iteration raises InvalidArgumentError for scalars, and for components that are not equally long.
+    An iteration raises InvalidArgumentError for scalars, and for components of unequal sizes.
     """
     source = as_dataset(inputs[0])
     return ElementSequence(*signature(attrs), lambda: _UnbatchIterator(source.start(), source.dtypes), UNKNOWN)

@@ -1,6 +1,6 @@
 """Datasets made of tensors and of other datasets: ranges, slices, parts, repetitions, concatenations.
 
-All raise InvalidArgumentError for an input that is not a dataset where one is expected, or no scalar.  Source: TensorFlow's
+All raise InvalidArgumentError for an input that must be a dataset or a scalar and is not. Source: TensorFlow's
 `kernels/data/*_dataset_op.cc` of these names.
 """
 
@@ -29,8 +29,9 @@ from placesim.ops.kernels.data.values import (
     signature,
     tries,
 )
+from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
-from placesim.ops.kernels.named_resources import shape_of, slices, types_text
+from placesim.ops.kernels.named_resources import slices, types_text
 from placesim.ops.kernels.shapes import scalar
 from placesim.ops.kernels.string_tensors import flat_strings
 
@@ -40,7 +41,7 @@ MAX_CARDINALITY = (1 << 63) - 1
 
 
 def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """One element: the inputs; InvalidArgumentError if they have other shapes than attr `output_shapes`."""
+    """Return a dataset of one element, the inputs. Raises InvalidArgumentError if their shapes do not fit `output_shapes`."""
     dtypes, shapes = signature(attrs)
     element = tuple(inputs)
     check_shapes(shapes, element_shapes(element))
@@ -48,22 +49,22 @@ def hold_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def slice_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The slices of the inputs, each `[n, ...]`, along their first axis: n elements.
+    """Return a dataset of the n slices of the inputs, each `[n, ...]`, along their first axis.
 
-    Raises InvalidArgumentError for scalars, inputs that are not equally long, and other shapes than attr `output_shapes`.
+    Raises InvalidArgumentError for scalars, unequal sizes, and shapes that do not fit attr `output_shapes`.
     """
     dtypes, shapes = signature(attrs)
-    if not all(map(shape_of, inputs)):
+    if not all(map(value_dims, inputs)):
         raise InvalidArgumentError("All components must be at least 1-dimensional")
-    if len({shape_of(value)[0] for value in inputs}) > 1:
+    if len({value_dims(value)[0] for value in inputs}) > 1:
         raise InvalidArgumentError("All components must have the same size in the 0th dimension")
-    check_shapes(shapes, [shape_of(value)[1:] for value in inputs])
+    check_shapes(shapes, [value_dims(value)[1:] for value in inputs])
     components = [slices(value, dtype) for value, dtype in zip(inputs, dtypes, strict=True)]
     return ElementSequence(dtypes, shapes, lambda: zip(*components, strict=True), len(components[0]))
 
 
 def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Elements given one after another, each with all its components, of any shapes."""
+    """Return a dataset of elements; the inputs are their components, one element after the other."""
     dtypes, shapes = signature(attrs)
     width = len(dtypes)
     elements = [tuple(inputs[at : at + width]) for at in range(0, len(inputs), width)]
@@ -71,7 +72,7 @@ def list_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The numbers from `start` to before `stop`, `step` apart; all are scalars.  InvalidArgumentError for a step of zero."""
+    """Return a dataset of numbers from `start` to before `stop` by `step`. Raises InvalidArgumentError for a step of zero."""
     names = ("start", "stop", "step")
     start, stop, step = (int(scalar_argument(value, name)) for value, name in zip(inputs, names, strict=True))
     if not step:
@@ -79,7 +80,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
     dtypes, shapes = signature(attrs)
     cast = dtypes[0].numpy.type
     values = range(start, stop, step)
-    # which may be more than Python's own `len` counts
+    # `len` of a range has a lower limit
     count = min(max(-((start - stop) // step), 0), MAX_CARDINALITY)
     return ElementSequence(dtypes, shapes, lambda: zip(map(cast, values)), count)
 
@@ -88,7 +89,7 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
 
 
 class _RepeatIterator(Iterator[Element]):
-    """Iterations one after another, at most `count` (-1: for ever, but not of nothing)."""
+    """Run `count` iterations one after another; -1 means infinitely many, but only one if it has no elements."""
 
     def __init__(self, start: Start, count: int) -> None:
         self._start = start
@@ -107,7 +108,7 @@ class _RepeatIterator(Iterator[Element]):
             except StopIteration:
                 self._current = None
                 self._left -= 1
-                # for ever, but of a dataset that gave nothing: it would never give anything
+                # an empty dataset would never return an element
                 if self._left < 0 and self._is_fresh:
                     self._left = 0
                 continue
@@ -117,7 +118,7 @@ class _RepeatIterator(Iterator[Element]):
 
 
 def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The dataset repeated `count` times (a scalar), infinitely if negative."""
+    """Return the dataset repeated `count` times, infinitely if `count` is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: _RepeatIterator(source.start, -1), 0 if source.cardinality == 0 else INFINITE)
@@ -126,44 +127,27 @@ def repeat(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Eleme
 
 
 def take(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The first `count` elements, a scalar; all where it is negative."""
+    """Return a dataset of the first `count` elements, all if `count` is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, source.start, source.cardinality)
-    # of unknown many it may be fewer than asked for
     total = {INFINITE: count, UNKNOWN: UNKNOWN}.get(source.cardinality, min(source.cardinality, count))
     return _derived(source, lambda: itertools.islice(source.start(), count), total)
 
 
-class _SkipIterator(Iterator[Element]):
-    """Iterator that skips its first elements."""
-
-    def __init__(self, source: Iterator[Element], count: int) -> None:
-        self._source = source
-        self._left = count
-
-    def __next__(self) -> Element:
-        for _ in tries() if self._left else ():
-            if not self._left:
-                break
-            next(self._source)
-            self._left -= 1
-        return next(self._source)
-
-
 def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """All but the first `count` elements, a scalar; none if it is negative."""
+    """Return a dataset without the first `count` elements, an empty one if `count` is negative."""
     source, count = as_dataset(inputs[0]), scalar_argument(inputs[1], "count")
     if count < 0:
         return _derived(source, lambda: iter(()), 0)
     total = max(source.cardinality - count, 0) if source.cardinality >= 0 else source.cardinality
-    return _derived(source, lambda: _SkipIterator(source.start(), count), total)
+    return _derived(source, lambda: _ShardIterator(source.start(), count, 1), total)
 
 
 def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Every `num_shards`-th element, from `index` on, both scalars.
+    """Return a dataset of every `num_shards`-th element from number `index` on.
 
-    Raises InvalidArgumentError for no shards, and an index that is not among them.
+    Raises InvalidArgumentError for fewer than one shard, and an index out of range.
     """
     source = as_dataset(inputs[0])
     count, index = scalar_argument(inputs[1], "num_shards"), scalar_argument(inputs[2], "index")
@@ -178,12 +162,12 @@ def shard(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elemen
 
 
 class _ShardIterator(Iterator[Element]):
-    """Every `count`-th element of an iteration."""
+    """Every `step`-th element of an iteration, from number `first` on."""
 
-    def __init__(self, source: Iterator[Element], index: int, count: int) -> None:
+    def __init__(self, source: Iterator[Element], first: int, step: int) -> None:
         self._source = source
-        self._before = index
-        self._count = count
+        self._before = first
+        self._step = step
 
     def __next__(self) -> Element:
         for _ in tries() if self._before else ():
@@ -192,7 +176,7 @@ class _ShardIterator(Iterator[Element]):
             next(self._source)
             self._before -= 1
         found = next(self._source)
-        self._before = self._count - 1
+        self._before = self._step - 1
         return found
 
 
@@ -200,7 +184,7 @@ class _ShardIterator(Iterator[Element]):
 
 
 def zip_datasets(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The components of one element of each, as long as there is one of each."""
+    """Return a dataset whose elements have the components of one element of each dataset; it ends with the shortest one."""
     sources = [as_dataset(value) for value in inputs]
     known = [source.cardinality for source in sources if source.cardinality >= 0]
     total = UNKNOWN if any(source.cardinality == UNKNOWN for source in sources) else min(known, default=INFINITE)
@@ -217,10 +201,10 @@ def _joined(parts: Sequence[Element]) -> Element:
 
 
 def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of the one, then those of the other; InvalidArgumentError if their types differ."""
+    """Return the elements of one dataset, then those of another. Raises InvalidArgumentError if their types differ."""
     one, two = map(as_dataset, inputs)
     if one.dtypes != two.dtypes:
-        # TensorFlow's text never gets its first two values
+        # TensorFlow's text lacks its first two values
         raise InvalidArgumentError(
             f"input dataset and dataset to concatenate have different output_types %s and %s{types_text(two.dtypes)}"
         )
@@ -230,7 +214,7 @@ def concatenate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 class _ConcatenateIterator(Iterator[Element]):
-    """Iterations one after another, each started when the previous one has ended."""
+    """Run iterations one after another; each starts when the previous one has ended."""
 
     def __init__(self, starts: Sequence[Start]) -> None:
         self._starts = list(starts)
@@ -254,19 +238,19 @@ def _derived(source: ElementSequence, start: Start, cardinality: int) -> Element
 
 
 def pass_on(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The dataset unchanged: options, threads and models do not affect its elements."""
+    """Return the dataset unchanged: options, threads and models do not affect its elements."""
     return as_dataset(inputs[0])
 
 
 def prefetch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The dataset unchanged, as elements are made on demand; InvalidArgumentError for a buffer size below -1."""
+    """Return the dataset unchanged, as elements are made on demand. Raises InvalidArgumentError for a buffer size below -1."""
     if scalar_argument(inputs[1], "buffer_size") < -1:
         raise InvalidArgumentError("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning")
     return pass_on(inputs, attrs, context)
 
 
 class _CacheIterator(Iterator[Element]):
-    """An iteration that keeps its elements, and leaves them to others when it has come to its end."""
+    """An iteration that collects its elements, and stores them in `memory` at its end."""
 
     def __init__(self, source: Iterator[Element], memory: list[tuple[Element, ...]]) -> None:
         self._source = source
@@ -277,7 +261,7 @@ class _CacheIterator(Iterator[Element]):
         try:
             self._seen.append(next(self._source))
         except StopIteration:
-            # of several iterations at a time the first to end is remembered
+            # if several iterations run at the same time, the first to end fills the cache
             if not self._memory:
                 self._memory.append(tuple(self._seen))
             raise
@@ -285,11 +269,10 @@ class _CacheIterator(Iterator[Element]):
 
 
 def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The same elements, kept after the first complete iteration; UnimplementedError for a cache file."""
+    """Return a dataset that stores its elements in the first complete iteration. Raises UnimplementedError for a cache file."""
     source = as_dataset(inputs[0])
     if flat_strings(scalar_argument(inputs[1], "filename"))[0]:
-        raise UnimplementedError("placesim caches datasets in memory only, not in files")
-    # it belongs to the dataset, not to an iteration; a dataset made anew begins with none
+        raise UnimplementedError("placesim caches datasets in memory only, not in files; leave `filename` empty")
     memory: list[tuple[Element, ...]] = []
 
     def start() -> Iterator[Element]:
@@ -299,7 +282,7 @@ def cache(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Elemen
 
 
 class _IgnoreErrorsIterator(Iterator[Element]):
-    """Iterator that skips failing elements."""
+    """Skip elements that fail."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self._source = source
@@ -308,29 +291,27 @@ class _IgnoreErrorsIterator(Iterator[Element]):
         for _ in tries():
             try:
                 return next(self._source)
-            # memory that is spent does not come back
             except ResourceExhaustedError:
                 raise
-            # an iteration lives on after an error, so that this comes to its end
+            # the iteration can go on after an error
             except OpError:
                 continue
         raise StopIteration
 
 
 def ignore_errors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements that do not fail."""
+    """Return a dataset of the elements that do not fail."""
     source = as_dataset(inputs[0])
-    # nobody knows which will fail
     return _derived(source, lambda: _IgnoreErrorsIterator(source.start()), UNKNOWN)
 
 
 def tell_cardinality(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Number of elements as a scalar: -1 if infinite, -2 if unknown."""
+    """Return the number of elements, a scalar: -1 if infinite, -2 if unknown."""
     return (np.int64(min(as_dataset(inputs[0]).cardinality, MAX_CARDINALITY)),)
 
 
 def wrap(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The dataset itself: it needs no wrapping to move between devices."""
+    """Return the dataset itself: it needs no wrapping to move between devices."""
     return (as_dataset(inputs[0]),)
 
 

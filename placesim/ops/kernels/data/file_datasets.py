@@ -1,4 +1,4 @@
-"""Datasets of records of files: lines, records of fixed length, TFRecords.
+"""Datasets of the records of files: lines, records of fixed length, TFRecords.
 
 Source: TensorFlow's `text_line_dataset_op.cc`, `fixed_length_record_dataset_op.cc`, `tf_record_dataset_op.cc`.
 """
@@ -35,11 +35,11 @@ from placesim.ops.kernels.resources.file_access import (
 from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 Read = Callable[[str], Iterator[bytes]]
-"""The records of a file."""
+"""A function that reads the records of a file."""
 
 
 class _FileRecords(Iterator[Element]):
-    """The records of files, one file after the other; a file that cannot be read is left behind."""
+    """The records of several files; after an error the iteration goes on with the next file."""
 
     def __init__(self, names: Sequence[str], read: Read) -> None:
         self._names = iter(names)
@@ -74,17 +74,16 @@ def _compression(value: Any) -> str:
 
 
 def read_lines(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The lines of text files, scalars; errors as of `read_fixed_records`."""
+    """Return a dataset of the lines of text files, scalar strings. Raises the same errors as `read_fixed_records`."""
     kind = _compression(inputs[1])
     return _of_files(inputs[0], lambda name: iter(text_lines(decompress(read_bytes(context.files, name), kind))))
 
 
 def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Records of one length, scalars, between headers and footers that are left out.
+    """Return a dataset of records of one length, scalar strings, without the files' headers and footers.
 
-    Raises InvalidArgumentError for file names of a rank above 1, lengths out of range, or an unknown compression.  An iteration
-    raises what a file that cannot be read gives (NotFoundError), and InvalidArgumentError for one that is not made of whole
-    records.
+    Raises InvalidArgumentError for invalid file names, lengths or compression. An iteration raises the error of a file that
+    cannot be read, and InvalidArgumentError for a file with an incomplete record.
     """
     names = ("header_bytes", "record_bytes", "footer_bytes")
     header, size, footer = (int(scalar_argument(value, name)) for value, name in zip(inputs[1:4], names, strict=True))
@@ -108,12 +107,12 @@ def read_fixed_records(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 
 
 def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The records of TFRecord files, scalars, from an offset on where offsets are given, one for each file.
+    """Return a dataset of the records of TFRecord files, scalar strings; each file may have an offset at which to start.
 
-    Raises InvalidArgumentError for file names of a rank above 1, other numbers of offsets, and negative ones.  An iteration
-    raises what a file that cannot be read gives (NotFoundError), and DataLossError for one that is damaged.
+    Raises InvalidArgumentError for invalid file names or offsets. An iteration raises the error of a file that cannot be read,
+    and DataLossError for a damaged file.
     """
-    # other than the readers of lines and of fixed records it takes any compression for none
+    # TensorFlow checks the compression of the other readers only, and ignores an unknown one here
     kind = _compression_text(inputs[1])
     names = list(map(file_name, flat_strings(inputs[0])))
     offsets = np.asarray(inputs[3]).reshape(-1).tolist() if len(inputs) > 3 else [0] * len(names)
@@ -129,7 +128,7 @@ def read_tf_records(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def match_files(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Sorted names of the files that match the patterns when the iteration begins."""
+    """Return a dataset of the sorted names of the files that match the patterns when an iteration begins."""
     patterns = list(map(file_name, flat_strings(inputs[0])))
 
     def start() -> Iterator[Element]:

@@ -1,13 +1,14 @@
-"""Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of one to a value.
+"""Datasets that call functions: mapped, filtered, interleaved, scanned; and the reduction of a dataset to a value.
 
-What TensorFlow does in parallel is done here in the order in which it would be given out.  All raise InvalidArgumentError for
-an input that is not a dataset where one is expected, or no scalar, and InternalError outside of a session.  Source:
-TensorFlow's `map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`,
-`scan_dataset_op.cc`, `reduce_dataset_op.cc`.
+TensorFlow's parallel calls run here one after another, in the order of their results. All raise InvalidArgumentError for an
+input that must be a dataset or a scalar and is not, and InternalError outside a session. Source: TensorFlow's
+`map_dataset_op.cc`, `filter_dataset_op.cc`, `flat_map_dataset_op.cc`, `interleave_dataset_op.cc`, `scan_dataset_op.cc`,
+`reduce_dataset_op.cc`.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -36,13 +37,16 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 def _captured(inputs: Sequence[Any], attrs: Attrs, before: int = 1) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Captured values, and the inputs after them."""
+    """Return the captured values, which begin at input `before`, and the inputs after them."""
     end = before + len(attrs["Targuments"])
     return inputs[before:end], inputs[end:]
 
 
 def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Element:
-    """Result of a function; if it is out of range the iteration ends, or fails if the number of elements must stay."""
+    """Return a function's results for an element.
+
+    If it raises OutOfRangeError, the iteration ends; with `keeps_count`, InvalidArgumentError is raised instead.
+    """
     try:
         return tuple(call(element))
     except OutOfRangeError as error:
@@ -54,35 +58,22 @@ def _unless_out_of_range(call: Call, element: Element, keeps_count: bool) -> Ele
 # --- map ------------------------------------------------------------------------------------------------------------
 
 
-class _MapIterator(Iterator[Element]):
-    """A function of every element; one that is out of range ends the iteration, unless the number of elements must stay."""
-
-    def __init__(self, source: Iterator[Element], call: Call, keeps_count: bool) -> None:
-        self._source = source
-        self._call = call
-        self._keeps_count = keeps_count
-
-    def __next__(self) -> Element:
-        element = next(self._source)
-        return _unless_out_of_range(self._call, element, self._keeps_count)
-
-
 def map_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """`f` of every element.
+    """Return a dataset of the results of `f` for every element.
 
-    An iteration raises InvalidArgumentError for an OutOfRangeError of `f` where attr `preserve_cardinality`; else it ends.
+    If `f` raises OutOfRangeError, an iteration ends; with attr `preserve_cardinality` it raises InvalidArgumentError.
     """
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
     keeps_count = bool(attrs.get("preserve_cardinality"))
     total = source.cardinality if keeps_count else UNKNOWN
-    return ElementSequence(*signature(attrs), lambda: _MapIterator(source.start(), call, keeps_count), total)
+    return ElementSequence(*signature(attrs), lambda: _ScanIterator(source.start(), call, (), keeps_count), total)
 
 
 def map_and_batch(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """`f` of every element, in batches `[batch_size, ...]`; InvalidArgumentError for a size that is not positive.
+    """Return a dataset of the results of `f` for every element, in batches `[batch_size, ...]`.
 
-    An iteration raises it for results of several shapes.
+    Raises InvalidArgumentError for a size that is not positive; an iteration raises it for results of unequal shapes.
     """
     rest = _captured(inputs, attrs)[1]
     size, drop = scalar_argument(rest[0], "batch_size"), bool(scalar_argument(rest[2], "drop_remainder"))
@@ -106,14 +97,17 @@ def _is_kept(result: Sequence[Any], otherwise: str = "Filter predicate `f` must 
 
 
 def filter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of which `predicate` is true; an iteration raises InvalidArgumentError if that gives no scalar bool."""
+    """Return a dataset of the elements for which `predicate` is true.
+
+    An iteration raises InvalidArgumentError if `predicate` does not return a scalar bool.
+    """
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
     return ElementSequence(*signature(attrs), lambda: _FilterIterator(source.start(), call), UNKNOWN)
 
 
 class _FilterIterator(Iterator[Element]):
-    """The elements of which something is true."""
+    """The elements for which a function returns true."""
 
     def __init__(self, source: Iterator[Element], call: Call) -> None:
         self._source = source
@@ -127,34 +121,22 @@ class _FilterIterator(Iterator[Element]):
         raise StopIteration
 
 
-class _TakeWhileIterator(Iterator[Element]):
-    """The elements before the first of which something is not true."""
-
-    def __init__(self, source: Iterator[Element], call: Call) -> None:
-        self._source: Iterator[Element] = source
-        self._call = call
-
-    def __next__(self) -> Element:
-        element = next(self._source)
-        if _is_kept(self._call(element), "`predicate` must returns a scalar bool tensor."):
-            return element
-        # it has ended for good, also where it is asked again
-        self._source = iter(())
-        raise StopIteration
-
-
 def take_while(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements before the first of which `predicate` is false; errors as of `filter_elements`."""
+    """Return a dataset of the elements before the first one for which `predicate` is false, with `filter_elements`' errors."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["predicate"], _captured(inputs, attrs)[0])
-    return ElementSequence(*signature(attrs), lambda: _TakeWhileIterator(source.start(), call), UNKNOWN)
+
+    def is_kept(element: Element) -> bool:
+        return _is_kept(call(element), "`predicate` must returns a scalar bool tensor.")
+
+    return ElementSequence(*signature(attrs), lambda: itertools.takewhile(is_kept, source.start()), UNKNOWN)
 
 
 # --- datasets of elements -------------------------------------------------------------------------------------------
 
 
 class _InterleaveIterator(Iterator[Element]):
-    """Elements of the datasets that a function gives: `block` of one, then of the next, `cycle` of them open at a time."""
+    """Interleave the datasets that a function returns: `block` elements of each in turn, with `cycle` datasets open."""
 
     def __init__(self, source: Iterator[Element], call: Call, cycle: int, block: int) -> None:
         self._source = source
@@ -185,7 +167,7 @@ class _InterleaveIterator(Iterator[Element]):
         raise StopIteration
 
     def _fill(self) -> None:
-        """Open the next dataset here; if there is none, go to the next place."""
+        """Open the next dataset at the current position; if there is none, move to the next position."""
         if self._has_ended:
             self._move_on()
             return
@@ -202,22 +184,22 @@ class _InterleaveIterator(Iterator[Element]):
 
 
 def flat_map(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of the dataset that `f` gives for each element, one dataset after the other."""
+    """Return a dataset of the elements of the datasets that `f` returns, one dataset after the other."""
     source = as_dataset(inputs[0])
     call = function_caller(context, attrs["f"], _captured(inputs, attrs)[0])
     return ElementSequence(*signature(attrs), lambda: _InterleaveIterator(source.start(), call, 1, 1), UNKNOWN)
 
 
 def interleave(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of the datasets that `f` gives, `block_length` of one, then of the next, of `cycle_length` datasets in turn.
+    """Return a dataset that interleaves those returned by `f`: `block_length` elements of each of `cycle_length` in turn.
 
-    Raises InvalidArgumentError for either, scalars both, that is not positive.
+    Raises InvalidArgumentError if either scalar is not positive.
     """
     source = as_dataset(inputs[0])
     captured, rest = _captured(inputs, attrs)
     call = function_caller(context, attrs["f"], captured)
     cycle, block = scalar_argument(rest[0], "cycle_length"), scalar_argument(rest[1], "block_length")
-    if cycle == -1:  # TensorFlow then takes as many as there are processors, and calls at a time if that is told
+    if cycle == -1:  # TensorFlow then takes the number of processors, or `num_parallel_calls` if that is lower
         calls = int(scalar_argument(rest[-1], "num_parallel_calls")) if len(rest) > 2 else -1
         cycle = min(_processors(), calls) if calls > 0 else _processors()
     for value, name in ((cycle, "cycle_length"), (block, "block_length")):
@@ -235,7 +217,7 @@ def _processors() -> int:
 
 
 class _ScanIterator(Iterator[Element]):
-    """A function of state and element, which gives the next state and an element."""
+    """The results of a function of state and element, which also returns the next state; the state may be empty."""
 
     def __init__(self, source: Iterator[Element], call: Call, state: Element, keeps_count: bool) -> None:
         self._source = source
@@ -252,23 +234,27 @@ class _ScanIterator(Iterator[Element]):
 
 
 def scan(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Results of `f`, which also returns the next state, for every element in turn."""
-    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
-    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
-    state = tuple(inputs[1 : 1 + width])
+    """Return a dataset of the results of `f`, which takes the state and an element, and also returns the next state."""
+    source, call, state = _with_state(inputs, attrs, context)
     keeps_count = attrs["preserve_cardinality"]
     total = source.cardinality if keeps_count else UNKNOWN
     return ElementSequence(*signature(attrs), lambda: _ScanIterator(source.start(), call, state, keeps_count), total)
 
 
-def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The state that is left when `f` of state and element was taken for every element.
+def _with_state(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> tuple[ElementSequence, Call, Element]:
+    """Return an op's dataset, function and first state."""
+    source, end = as_dataset(inputs[0]), 1 + len(attrs["Tstate"])
+    call = function_caller(context, attrs["f"], _captured(inputs, attrs, end)[0])
+    return source, call, tuple(inputs[1:end])
 
-    Raises InvalidArgumentError if `f` gives another number of components than the state has.
+
+def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
+    """Return the last state; `f` takes the state and an element, and returns the next state.
+
+    Raises InvalidArgumentError if `f` returns another number of components than the state has.
     """
-    source, width = as_dataset(inputs[0]), len(attrs["Tstate"])
-    call = function_caller(context, attrs["f"], _captured(inputs, attrs, 1 + width)[0])
-    state = tuple(inputs[1 : 1 + width])
+    source, call, state = _with_state(inputs, attrs, context)
+    width = len(state)
     for element in source.start():
         found = tuple(call((*state, *element)))
         if len(found) != width:
@@ -284,7 +270,7 @@ def reduce(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Single element of a dataset; InvalidArgumentError if it is empty or has more."""
+    """Return the single element of a dataset. Raises InvalidArgumentError if the dataset is empty or has more."""
     iteration = as_dataset(inputs[0]).start()
     found = next(iteration, None)
     if found is None:
@@ -298,14 +284,11 @@ def take_single_element(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def infer_components(context: ShapeContext) -> Sequence[Dims]:
-    """The shapes in `output_shapes`, one for each output.
-
-    Raises ShapeError for another number of them, and for a first input that is not a scalar.
-    """
+    """Return the shapes in attr `output_shapes`. Raises ShapeError for a wrong number of them, or if input 0 is no scalar."""
     with_rank(context.shapes[0], 0)
     shapes, count = context.attrs["output_shapes"], len(context.attrs["output_types"])
     if len(shapes) != count:
-        # TensorFlow's text opens a bracket only
+        # TensorFlow's text does not close the bracket
         raise ShapeError(f"`output_shapes` must be the same length as `output_types` ({len(shapes)} vs. {count}")
     return [shape.dims for shape in shapes]
 

@@ -1,4 +1,4 @@
-"""Datasets without an input: what functions generate, and random numbers.
+"""Datasets without an input: results of functions, random numbers, and the rows of a sparse tensor.
 
 Source: TensorFlow's `generator_dataset_op.cc`, `random_dataset_op.cc`, `sparse_tensor_slice_dataset_op.cc`.
 """
@@ -34,7 +34,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 class _GeneratorIterator(Iterator[Element]):
-    """Iterator of the results of `following` for the state of `begin`, till it is out of range; then `end` is called."""
+    """The results of `following` for the state that `begin` returns, until OutOfRangeError; then `end` is called."""
 
     def __init__(self, begin: Call, following: Call, end: Call, args: Element) -> None:
         self._begin, self._following, self._end = begin, following, end
@@ -56,7 +56,7 @@ class _GeneratorIterator(Iterator[Element]):
 
 
 def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Results of `next_func`, one element at a time."""
+    """Return a dataset of the results of `next_func`."""
     first = len(attrs["Tinit_func_args"])
     second = first + len(attrs["Tnext_func_args"])
     begin = function_caller(context, attrs["init_func"], ())
@@ -66,28 +66,23 @@ def generate(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Ele
     return ElementSequence(*signature(attrs), lambda: _GeneratorIterator(begin, following, end, args), UNKNOWN)
 
 
-class _RandomIterator(Iterator[Element]):
-    """Words of a random stream without end."""
-
-    def __init__(self, seeds: tuple[int, int]) -> None:
-        self._words = WordStream(seeded_philox(*seeds))
-
-    def __next__(self) -> Element:
-        return (np.int64(self._words.word()),)
-
-
 def draw_numbers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Random numbers of 32 bits as int64, the same in each iteration; two zeros for seeds mean any.
+    """Return a dataset of random 32-bit numbers as int64, the same in each iteration; two zero seeds mean random seeds.
 
-    InvalidArgumentError for seeds that are no scalars.
+    Raises InvalidArgumentError for seeds that are not scalars.
     """
     first, second = (scalar_argument(value, name) for value, name in zip(inputs, ("seed", "seed2"), strict=False))
     seeds = SeedGenerator(first, second, reshuffles=False)
-    return ElementSequence(*signature(attrs), lambda: _RandomIterator(seeds.next_seeds()), INFINITE)
+
+    def start() -> Iterator[Element]:
+        words = WordStream(seeded_philox(*seeds.next_seeds()))
+        return iter(lambda: (np.int64(words.word()),), None)
+
+    return ElementSequence(*signature(attrs), start, INFINITE)
 
 
 def slice_sparse_tensor(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The rows of a sparse tensor: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
+    """Return a dataset of a sparse tensor's rows: indices `[n, rank - 1]`, values `[n]` and dense shape `[rank - 1]` of each.
 
     Raises InvalidArgumentError for inputs of other ranks or sizes, an empty shape, and rows that are out of order.
     """

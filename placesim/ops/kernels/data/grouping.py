@@ -1,4 +1,4 @@
-"""Datasets that choose among elements: by key, by another dataset's numbers, each once; and what counts them.
+"""Datasets that select or count elements: by key, by another dataset's numbers, by uniqueness; and sparse batches.
 
 Source: TensorFlow's `group_by_window_dataset_op.cc`, `directed_interleave_dataset_op.cc`, `unique_dataset_op.cc`,
 `assert_cardinality_dataset_op.cc`, `dense_to_sparse_batch_dataset_op.cc`.
@@ -36,7 +36,7 @@ Call = Callable[[Element], Sequence[Any]]
 
 
 class _GroupByWindowIterator(Iterator[Element]):
-    """The elements of the datasets that `reduce` makes of the windows of each key; at the end of those that are not full."""
+    """The elements of the datasets that `reduce` makes of each full window of a key, and at the end of the others."""
 
     def __init__(self, source: ElementSequence, key: Call, reduce: Call, size: Call) -> None:
         self._dataset = source
@@ -57,7 +57,7 @@ class _GroupByWindowIterator(Iterator[Element]):
             if self._has_ended:
                 if not self._groups:
                     break
-                self._begin(min(self._groups))  # TensorFlow's groups stand in the order of their keys
+                self._begin(min(self._groups))  # TensorFlow ends the groups in the order of their keys
                 continue
             self._take()
         raise StopIteration
@@ -93,7 +93,10 @@ def _number(values: Sequence[Any], otherwise: str) -> int:
 
 
 def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Results of `reduce_func` for each window of elements of one key, as many as `window_size_func` returns for the key."""
+    """Return a dataset of the results of `reduce_func` for each window, elements with the same key.
+
+    `key_func` returns an element's key, and `window_size_func` the number of elements in a window of a key.
+    """
     source = as_dataset(inputs[0])
     start, calls = 1, []
     for name in ("key", "reduce", "window_size"):
@@ -107,7 +110,7 @@ def group_by_window(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 class _DirectedInterleaveIterator(Iterator[Element]):
-    """Elements of several iterations, in the order of their numbers; one that has ended is passed over, or ends all."""
+    """Elements of the iterations that the selector numbers; an ended iteration is skipped, or with `stops` ends all."""
 
     def __init__(self, selector: Iterator[Element], sources: list[Iterator[Element] | None], stops: bool) -> None:
         self._selector = selector
@@ -135,7 +138,7 @@ class _DirectedInterleaveIterator(Iterator[Element]):
 
 
 def interleave_directed(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements of datasets in the order in which a first one numbers them."""
+    """Return a dataset that takes each element from the dataset whose number is the next element of input 0."""
     selector, *sources = map(as_dataset, inputs)
     stops = attrs["stop_on_empty_dataset"]
 
@@ -145,11 +148,11 @@ def interleave_directed(inputs: Sequence[Any], attrs: Attrs, context: KernelCont
     return ElementSequence(*signature(attrs), start, UNKNOWN)
 
 
-# --- each once, and counts ------------------------------------------------------------------------------------------
+# --- uniqueness and counts ------------------------------------------------------------------------------------------
 
 
 class _UniqueIterator(Iterator[Element]):
-    """The elements that did not come before."""
+    """The elements that are not equal to an earlier one."""
 
     def __init__(self, source: Iterator[Element]) -> None:
         self._source = source
@@ -167,13 +170,13 @@ class _UniqueIterator(Iterator[Element]):
 
 
 def keep_unique(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Each element once, the first of those that are equal."""
+    """Return a dataset without elements that are equal to an earlier one."""
     source = as_dataset(inputs[0])
     return ElementSequence(*signature(attrs), lambda: _UniqueIterator(source.start()), UNKNOWN)
 
 
 class _AssertCardinalityIterator(Iterator[Element]):
-    """Iterator that fails for another number of elements."""
+    """An iteration that raises FailedPreconditionError if it does not have `count` elements."""
 
     def __init__(self, source: Iterator[Element], count: int) -> None:
         self._source = source
@@ -193,12 +196,14 @@ class _AssertCardinalityIterator(Iterator[Element]):
         return found
 
     def _wrong(self, found: str) -> FailedPreconditionError:
-        said, elements = ("1 element", "element") if self._count == 1 else (f"{self._count} elements", "elements")
-        return FailedPreconditionError(f"Input dataset was expected to contain {said} but contained {found} {elements}.")
+        elements = "element" if self._count == 1 else "elements"
+        return FailedPreconditionError(
+            f"Input dataset was expected to contain {self._count} {elements} but contained {found} {elements}."
+        )
 
 
 def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """The elements; FailedPreconditionError if they are not as many as was told, a scalar."""
+    """Return the dataset; an iteration raises FailedPreconditionError if it does not have `cardinality` elements."""
     source, count = as_dataset(inputs[0]), int(scalar_argument(inputs[1], "cardinality"))
     return ElementSequence(*signature(attrs), lambda: _AssertCardinalityIterator(source.start(), count), count)
 
@@ -207,9 +212,9 @@ def assert_cardinality(inputs: Sequence[Any], attrs: Attrs, context: KernelConte
 
 
 def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
-    """Batches of dense elements as sparse tensors of a shape `[size, *row_shape]`; -1 there is what the largest element has.
+    """Return a dataset of batches as sparse tensors `[size, *row_shape]`, where -1 means the largest size in the batch.
 
-    Raises InvalidArgumentError for a size that is not positive; DataLossError for an element that is larger than a row.
+    Raises InvalidArgumentError for a size that is not positive, and DataLossError for an element larger than a row.
     """
     source, size = as_dataset(inputs[0]), int(scalar_argument(inputs[1], "batch_size"))
     if size <= 0:
@@ -223,17 +228,17 @@ def batch_sparsely(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def _sparse_rows(arrays: Sequence[np.ndarray[Any, Any]], row: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The parts of a sparse tensor that holds every element of some arrays, as a vector of three variants."""
+    """Return the indices, values and dense shape of the sparse tensor whose rows are these arrays, as a vector of variants."""
     dims = list(row)
     for array in arrays:
         if array.ndim != len(row):
             raise InvalidArgumentError(
                 f"Input element had shape ({array.shape}) that is incompatible with the row shape ({row})."
             )
-        for i, (dim, told) in enumerate(zip(array.shape, row, strict=True)):
-            if told < 0:
+        for i, (dim, limit) in enumerate(zip(array.shape, row, strict=True)):
+            if limit < 0:
                 dims[i] = max(dims[i], dim)
-            elif dim > told:
+            elif dim > limit:
                 raise DataLossError(f"Input element had shape {array.shape} that is larger than the row shape {row}.")
     places = [
         np.concatenate([np.full((array.size, 1), i, np.int64), np.argwhere(np.ones(array.shape, bool))], axis=1)

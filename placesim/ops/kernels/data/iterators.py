@@ -1,4 +1,4 @@
-"""Iterators: where an iteration of a dataset stands, kept from step to step; and optionals, which hold an element or none.
+"""Iterators, which keep the position in a dataset from step to step; and optionals, which have an element or none.
 
 Source: TensorFlow's `iterator_ops.cc`, `optional_ops.cc`.
 """
@@ -42,9 +42,9 @@ RESOURCE_TYPE = "N10tensorflow4data16IteratorResourceE"
 
 @dataclass(slots=True)
 class IteratorResource:
-    """An iterator: the signature that it was made for (none: any), and the iteration that it stands in.
+    """An iterator with its current iteration, and the types and shapes that its elements must have (empty: any).
 
-    A checkpoint has of that how many elements were `given` of what the node `maker` began.
+    A checkpoint saves `given`, the number of elements taken, and `maker`, the node that began the iteration.
     """
 
     dtypes: tuple[DataType, ...]
@@ -54,7 +54,10 @@ class IteratorResource:
     maker: str = ""
 
     def begin(self, dataset: ElementSequence, maker: str) -> None:
-        """Begin an iteration of a dataset, or go on with one of another run; InvalidArgumentError for another signature."""
+        """Begin an iteration of a dataset; if a checkpoint was restored, skip the elements that were already taken.
+
+        Raises InvalidArgumentError if the dataset's types or shapes do not fit.
+        """
         if self.dtypes:
             check_types(self.dtypes, dataset.dtypes)
         if self.shapes:
@@ -65,7 +68,7 @@ class IteratorResource:
         self.given = sum(1 for _ in islice(self.iteration, given))
 
     def next_element(self) -> Element | None:
-        """The next element, None behind the last one; FailedPreconditionError if no iteration has begun."""
+        """Return the next element, or None after the last. Raises FailedPreconditionError if no iteration has begun."""
         if self.iteration is None:
             raise FailedPreconditionError(
                 "GetNext() failed because the iterator has not been initialized. Ensure that you have run the initializer "
@@ -84,14 +87,14 @@ def _new_iterator(attrs: Attrs) -> IteratorResource:
 
 
 def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of this node's iterator, or of the one that it shares; InvalidArgumentError for names not allowed."""
+    """Return the handle of the node's iterator, which it may share. Raises InvalidArgumentError for invalid names."""
     handle = name_resource(attrs, context, RESOURCE_TYPE)
     context.resources.lookup_or_create(handle, lambda: _new_iterator(attrs))
     return (handle,)
 
 
 def build_anonymous(has_deleter: bool = False) -> Compute:
-    """Kernel that makes a new iterator at every run: its handle, and if it `has_deleter` the deleter."""
+    """Return a kernel that creates an iterator at every run, and returns its handle, and its deleter if `has_deleter`."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         handle = make_anonymous(context, RESOURCE_TYPE, "AnonymousIterator", lambda: _new_iterator(attrs))
@@ -101,23 +104,21 @@ def build_anonymous(has_deleter: bool = False) -> Compute:
 
 
 def begin(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(dataset, iterator) -> nothing: an iteration of the dataset begins.
+    """Begin an iteration of a dataset (input 0) with an iterator (input 1).
 
-    Raises InvalidArgumentError for no dataset, or one of another signature; NotFoundError for no iterator.
+    Raises InvalidArgumentError for no dataset, or for one whose types or shapes do not fit; NotFoundError for no iterator.
     """
     find_iterator(inputs[1], context).begin(as_dataset(inputs[0]), context.node)
     return ()
 
 
 def make_one_shot(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Handle of an iterator over the dataset that a function returns, made and started once.
+    """Return the handle of an iterator over the dataset of `dataset_factory`; if its only call fails, all runs raise its error.
 
-    Raises InvalidArgumentError for attr `shared_name`, and for a function that gives no dataset; an error of the first run is
-    raised by all others too.
+    Raises InvalidArgumentError for attr `shared_name`, and for a function that returns no dataset.
     """
     if attrs["shared_name"]:
         raise InvalidArgumentError("OneShotIteratorOp does not currently support the 'shared_name' attr.")
-    # the function is called once only, also where it fails
     failure: OpError | None = context.node_state.get("failure")
     if failure is not None:
         raise type(failure)(failure.message)
@@ -143,10 +144,10 @@ def _made(attrs: Attrs, context: KernelContext) -> ElementSequence:
 
 
 def get_next(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The components of the next element.
+    """Return the components of the next element.
 
-    Raises OutOfRangeError behind the last one; FailedPreconditionError if no iteration has begun; InvalidArgumentError for
-    other shapes than attr `output_shapes`; NotFoundError for no iterator.
+    Raises OutOfRangeError after the last element, FailedPreconditionError if no iteration has begun, InvalidArgumentError for
+    shapes that do not fit attr `output_shapes`, and NotFoundError for no iterator.
     """
     element = find_iterator(inputs[0], context).next_element()
     if element is None:
@@ -163,7 +164,10 @@ class Optional:
 
 
 def get_next_as_optional(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """An optional with the next element; an empty one behind the last.  Errors otherwise as of `get_next`, of types as well."""
+    """Return an optional with the next element, or an empty one after the last.
+
+    Errors are those of `get_next`; InvalidArgumentError for other types, too.
+    """
     element = find_iterator(inputs[0], context).next_element()
     if element is not None:
         _check_optional(element, attrs)
@@ -196,22 +200,22 @@ def _as_optional(value: Any, op: str) -> Optional:
 
 
 def optional_from_value(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """An optional that holds the inputs."""
+    """Return an optional that has the inputs."""
     return (Optional(tuple(inputs)),)
 
 
 def empty_optional(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """An optional that holds nothing."""
+    """Return an optional without a value."""
     return (Optional(None),)
 
 
 def has_value(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A scalar: whether an optional holds something; InvalidArgumentError for no optional."""
+    """Return whether an optional has a value, a scalar. Raises InvalidArgumentError if the input is no optional."""
     return (np.bool_(_as_optional(inputs[0], "OptionalHasValue").element is not None),)
 
 
 def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """Content of an optional; InvalidArgumentError if it is empty, or of another type than declared."""
+    """Return the value of an optional. Raises InvalidArgumentError if it has none, or other types or shapes than declared."""
     element = _as_optional(inputs[0], "OptionalGetValue").element
     if element is None:
         raise InvalidArgumentError("The given optional does not have a value.")
@@ -225,13 +229,13 @@ def value_of(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def to_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the handle as a `ResourceHandleProto`; NotFoundError if it leads to no iterator."""
+    """Return the handle of an iterator as a `ResourceHandleProto`, a scalar string. Raises NotFoundError for no iterator."""
     find_iterator(inputs[0], context)
     return (string_array([serialise_handle(inputs[0])], ()),)
 
 
 def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle behind its string, a scalar; InvalidArgumentError if it is none, or of another device or signature."""
+    """Return the handle that a scalar string serializes. Raises InvalidArgumentError for another device or other elements."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError("string_handle must be a scalar")
     try:
@@ -253,7 +257,7 @@ def from_string(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def tell_device(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar string: the device of an iterator; NotFoundError for none."""
+    """Return the device of an iterator, a scalar string. Raises NotFoundError for no iterator."""
     find_iterator(inputs[0], context)
     return (string_array([context.device.encode()], ()),)
 

@@ -1,4 +1,4 @@
-"""Shuffled datasets, and the generators of their seeds: the same seeds give the same order as TensorFlow's.
+"""Shuffled datasets, and the generators of their seeds; the same seeds give the same order as in TensorFlow.
 
 Source: TensorFlow's `shuffle_dataset_op.cc`, `random_seed_ops.cc`.
 """
@@ -33,14 +33,14 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, no_outputs, scalar
 SEEDS_TYPE = "N10tensorflow4data20SeedGeneratorManagerE"
 CACHE_TYPE = "N10tensorflow4data18MemoryCacheManagerE"
 MAX_SLICES = 3
-"""Maximum number of epochs in a buffer at once."""
+"""Maximum number of epochs of which elements are in the buffer."""
 
 
 # --- seeds ----------------------------------------------------------------------------------------------------------
 
 
 class SeedGenerator:
-    """Two seeds for each iteration: always the same ones, or new ones drawn from them; two zeros mean any."""
+    """Two seeds for each iteration: always the same, or with `reshuffles` random numbers; two zeros mean random seeds."""
 
     def __init__(self, seed: int, seed2: int, reshuffles: bool) -> None:
         if not seed and not seed2:
@@ -49,7 +49,7 @@ class SeedGenerator:
         self._words = WordStream(seeded_philox(seed, seed2)) if reshuffles else None
 
     def next_seeds(self) -> tuple[int, int]:
-        """Seeds of the next iteration."""
+        """Return the seeds of the next iteration."""
         if self._words is None:
             return self._seeds
         return self._words.word(), self._words.word()
@@ -59,7 +59,7 @@ class SeedGenerator:
 
 
 class _Slice:
-    """Part of the buffer that belongs to one epoch: [start, end), counted from the first element of all."""
+    """The part of the buffer that has one epoch's elements: [start, end), counted in elements since the iteration began."""
 
     def __init__(self, start: int) -> None:
         self.start = self.end = start
@@ -67,9 +67,9 @@ class _Slice:
 
 
 class ShuffleIterator(Iterator[Element]):
-    """An iteration in random order: each element is drawn from a buffer of those that come next.
+    """An iteration in random order: each element is drawn from a buffer, which is then filled with the next element.
 
-    `size` None means a buffer of a whole epoch; `count` epochs, -1 for ever.
+    `size` None means a buffer for a whole epoch; `count` is the number of epochs, -1 for infinitely many.
     """
 
     def __init__(self, source: ElementSequence, size: int | None, count: int, seeds: SeedGenerator) -> None:
@@ -92,7 +92,7 @@ class ShuffleIterator(Iterator[Element]):
         self._fill()
         if not self._held:
             raise StopIteration
-        # each epoch is drawn from by seeds of its own
+        # each epoch has its own seeds
         while self._slices[0].start == self._slices[0].end:
             self._slices.popleft()
             self._reseed()
@@ -101,7 +101,7 @@ class ShuffleIterator(Iterator[Element]):
         index = (first.start + self._random.word() % (first.end - first.start)) % capacity
         place = first.start % capacity
         found = self._buffer[index]
-        # the first of the epoch moves into the gap, so that what is left stands together
+        # the epoch's first element fills the gap, so that its elements stay contiguous
         self._buffer[index] = self._buffer[place]
         first.start += 1
         self._held -= 1
@@ -112,7 +112,7 @@ class ShuffleIterator(Iterator[Element]):
             return False
         if len(self._slices) > MAX_SLICES and self._held:
             return False
-        # a buffer that holds everything begins the next epoch while it still serves one
+        # a buffer for a whole epoch reads the next one while it returns the last
         if self._size is None:
             serving = next((part for part in self._slices if part.start != part.end), None)
             return serving is None or not serving.is_whole or self._held < len(self._buffer)
@@ -129,7 +129,7 @@ class ShuffleIterator(Iterator[Element]):
             except StopIteration:
                 self._slices[-1].is_whole = True
                 self._source = None
-                # for ever, but not of nothing
+                # an empty dataset ends, even if repeated infinitely
                 if not self._has_given and self._count == -1:
                     return
                 continue
@@ -147,10 +147,10 @@ class ShuffleIterator(Iterator[Element]):
 
 
 def build_shuffle(seeds_at: int | None = None, generator_at: int | None = None, count_at: int | None = None) -> Maker:
-    """Factory of shuffled datasets.
+    """Return the maker of shuffled datasets.
 
-    The places are those of the first of two seeds, of the handle of a generator of seeds, and of the number of epochs, scalars.
-    It raises InvalidArgumentError for a size or a number of epochs that is none.
+    The arguments are positions of scalar inputs: the first of two seeds, a seed generator's handle, and the number of epochs.
+    The maker raises InvalidArgumentError for an invalid buffer size or number of epochs.
     """
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> ElementSequence:
@@ -175,7 +175,7 @@ def _found_generator(handle: ResourceHandle, context: KernelContext) -> SeedGene
     try:
         found: SeedGenerator = context.resources.lookup(handle, SEEDS_TYPE)
     except NotFoundError:
-        return None  # a dummy handle: the dataset then has a generator of its own
+        return None  # a dummy handle: the dataset then has its own generator
     return found
 
 
@@ -183,7 +183,7 @@ def _found_generator(handle: ResourceHandle, context: KernelContext) -> SeedGene
 
 
 def make_generator(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(two seeds, and for one op whether it reshuffles, scalars) -> a new generator's handle, and what would delete it."""
+    """Return the handle of a new seed generator, and its deleter; the inputs are two seeds, and perhaps `reshuffle`."""
     reshuffles = bool(scalar_argument(inputs[2], "reshuffle")) if len(inputs) > 2 else True
     seeds = (int(scalar_argument(inputs[0], "seed")), int(scalar_argument(inputs[1], "seed2")))
     handle = make_anonymous(context, SEEDS_TYPE, "SeedGenerator", lambda: SeedGenerator(*seeds, reshuffles))
@@ -198,13 +198,13 @@ class Deleter:
 
 
 def delete_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget the resource of a handle; NotFoundError if there is none."""
+    """Delete the resource of a handle. Raises NotFoundError if it is missing."""
     context.resources.delete(inputs[0])
     return ()
 
 
 def build_dummy(kind: str) -> Compute:
-    """Kernel that returns a handle without a resource of this C++ type behind it."""
+    """Return a kernel that returns a handle of this C++ type without a resource."""
 
     def make(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         return (ResourceHandle(context.device, DEFAULT_CONTAINER, "dummy", kind),)
@@ -213,7 +213,7 @@ def build_dummy(kind: str) -> Compute:
 
 
 def make_memory(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Handle of a new cache, and its deleter."""
+    """Return the handle of a new cache, and its deleter."""
     handle = make_anonymous(context, CACHE_TYPE, "MemoryCache", list)
     return handle, Deleter(handle)
 
@@ -222,7 +222,7 @@ def make_memory(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def infer_handle_and_deleter(context: ShapeContext) -> Sequence[Dims]:
-    """Two scalars."""
+    """Return the shapes of two scalars."""
     return (), ()
 
 

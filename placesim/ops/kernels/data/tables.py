@@ -1,4 +1,4 @@
-"""Lookup tables filled from datasets of keys and values.  Source: TensorFlow's `experimental/lookup_ops.cc`."""
+"""Lookup tables filled from datasets of keys and values. Source: TensorFlow's `experimental/lookup_ops.cc`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_ra
 
 
 def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Fill a table with the elements of a dataset, each a key and a value, scalars; one that is filled already stays as it is.
+    """Fill a table with the elements of a dataset, each a scalar key and value; a table that is already filled is unchanged.
 
-    Raises InvalidArgumentError for another number of components, other types, no scalars, and a table that is not filled once;
-    FailedPreconditionError for two values of one key.
+    Raises InvalidArgumentError for wrong components or a mutable table; FailedPreconditionError for two values of one key.
     """
     table, dataset = find_initializable(inputs[0], context), as_dataset(inputs[1])
     if len(dataset.dtypes) != 2:
         raise InvalidArgumentError("Dataset should have two output types only")
     for what, wants, has in zip(("Key", "Value"), (table.key_dtype, table.value_dtype), dataset.dtypes, strict=True):
-        if wants is not has:  # TensorFlow tells the numbers of the types here
+        if wants is not has:  # TensorFlow's message has the types' numbers
             raise InvalidArgumentError(f"{what} dtype expected: {wants.number} but obtained: {has.number} from the dataset")
     for shape in dataset.shapes:
         if not is_compatible(shape.dims, ()):
@@ -39,9 +38,6 @@ def initialize_from_dataset(inputs: Sequence[Any], attrs: Attrs, context: Kernel
 
 def _scalar(value: Any) -> Any:
     return value.item() if isinstance(value, np.ndarray | np.generic) else value
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_initialize(context: ShapeContext) -> Sequence[Dims]:

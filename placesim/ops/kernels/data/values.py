@@ -1,7 +1,7 @@
-"""Datasets as values from which any number of iterations can be started; and the common part of the ops that make them.
+"""Datasets as values from which any number of iterations can be started, and helpers for the ops that make datasets.
 
-An iteration is a Python iterator of elements that lives on after an error, as TensorFlow's do: the next call goes on with what
-follows.  So they are built of classes and of Python's own iterators, never of generators, which an error ends.
+An iteration is a Python iterator that can go on after an error, as in TensorFlow: the next call returns the next element.
+Therefore iterators are classes or Python's own iterators. An error would end a generator.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import numpy as np
 from placesim.core.dtypes import DataType
 from placesim.core.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs, FunctionName, Shape
+from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import Kernel, KernelContext
-from placesim.ops.kernels.named_resources import shape_of
 from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeFunction, scalar, with_rank, with_rank_at_most
 from placesim.ops.process.memory_limit import current_memory
 
 MAX_PASSED_OVER = 10_000_000
-"""Elements that may be skipped, filtered out or empty before one is given; of a dataset without end there would be no end."""
+"""Maximum number of elements skipped, filtered out or empty before one is returned, because an infinite dataset never ends."""
 INFINITE, UNKNOWN = -1, -2
 """Special cardinalities."""
 
@@ -31,12 +31,12 @@ Element = tuple[Any, ...]
 """One value for each component."""
 
 Start = Callable[[], Iterator[Element]]
-"""Begins an iteration."""
+"""A function that begins an iteration."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ElementSequence:
-    """A sequence of elements, with the `dtypes` and `shapes` of their components and its `cardinality`, if known."""
+    """A dataset: `start` begins an iteration; `dtypes` and `shapes` are its components'; `cardinality` may be unknown."""
 
     dtypes: tuple[DataType, ...]
     shapes: tuple[Shape, ...]
@@ -45,12 +45,11 @@ class ElementSequence:
 
 
 Maker = Callable[[Sequence[Any], Attrs, KernelContext], ElementSequence]
-"""`(inputs, attrs, context) -> dataset`."""
+"""A function `(inputs, attrs, context) -> dataset`."""
 
 
 def as_dataset(value: Any) -> ElementSequence:
-    """The dataset of a variant; InvalidArgumentError for any other value."""
-    # a scalar variant may come boxed in an array
+    """Return the dataset in a variant. Raises InvalidArgumentError for another value."""
     found = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
     if not isinstance(found, ElementSequence):
         raise InvalidArgumentError("Tensor must be a Dataset object.")
@@ -58,12 +57,12 @@ def as_dataset(value: Any) -> ElementSequence:
 
 
 def signature(attrs: Attrs) -> tuple[tuple[DataType, ...], tuple[Shape, ...]]:
-    """Types and shapes of the components, from attrs."""
+    """Return the types and shapes of the components, from attrs."""
     return attrs["output_types"] if "output_types" in attrs else attrs["Toutput_types"], attrs["output_shapes"]
 
 
 def scalar_argument(value: Any, name: str) -> Any:
-    """A scalar input as a Python value; raises InvalidArgumentError for another shape."""
+    """Return a scalar input as a Python value. Raises InvalidArgumentError for another shape."""
     if np.ndim(value):
         raise InvalidArgumentError(f"{name} must be a scalar")
     return np.asarray(value).item()
@@ -72,23 +71,19 @@ def scalar_argument(value: Any, name: str) -> Any:
 def function_caller(
     context: KernelContext, function: FunctionName, captured: Sequence[Any]
 ) -> Callable[[Element], Sequence[Any]]:
-    """Function of an element, called with the values captured when the dataset was made.
-
-    Raises InternalError outside of a session, which has the functions.
-    """
+    """Return a caller of a function with an element and the captured values. Raises InternalError outside a session."""
     call, device = context.call_function, context.device
     if call is None:
         raise InternalError(f"Function {function.name} cannot be called outside a session")
-    # what was captured stands behind the element, as it was when the dataset was made
-    behind = tuple(captured)
-    return lambda element: call(function, (*element, *behind), device)
+    captured = tuple(captured)
+    return lambda element: call(function, (*element, *captured), device)
 
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 
 def check_types(expected: Sequence[DataType], found: Sequence[DataType]) -> None:
-    """InvalidArgumentError unless components have the types that are expected of them."""
+    """Raise InvalidArgumentError unless components have the expected types."""
     if len(expected) != len(found):
         raise InvalidArgumentError(f"Number of components does not match: expected {len(expected)} types but got {len(found)}.")
     for index, (want, got) in enumerate(zip(expected, found, strict=True)):
@@ -110,12 +105,12 @@ def check_shapes(expected: Sequence[Shape], found: Sequence[Dims]) -> None:
 
 
 def element_shapes(element: Element) -> list[Dims]:
-    """The shape of each component."""
-    return [shape_of(value) for value in element]
+    """Return the shape of each component."""
+    return [value_dims(value) for value in element]
 
 
 class _WatchedIterator(Iterator[Element]):
-    """Iterator that counts its elements and can be interrupted."""
+    """Count the elements of an iteration for the memory limit, which can interrupt it."""
 
     __slots__ = ("_memory", "_next")
 
@@ -129,7 +124,7 @@ class _WatchedIterator(Iterator[Element]):
 
 
 def tries() -> Iterator[None]:
-    """For an iteration that passes over elements: ResourceExhaustedError if it does so for far too long."""
+    """Yield for each element that an iteration passes over. Raises ResourceExhaustedError if there are too many."""
     yield from repeat(None, MAX_PASSED_OVER)
     raise ResourceExhaustedError(f"{MAX_PASSED_OVER} elements of a dataset were passed over, and none was given")
 
@@ -138,7 +133,7 @@ def tries() -> Iterator[None]:
 
 
 def build_infer_dataset(*scalars: int) -> ShapeFunction:
-    """One scalar output, where the inputs at these places are scalars (-1 is the last)."""
+    """Return a shape function for one scalar output; the inputs at positions `scalars` (-1 is the last) must be scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         for index in scalars:
@@ -149,7 +144,7 @@ def build_infer_dataset(*scalars: int) -> ShapeFunction:
 
 
 def build_infer_records(scalars: int) -> ShapeFunction:
-    """One scalar output, where the first input is at most a vector and the next ones are scalars."""
+    """Return a shape function for one scalar; input 0 must be a scalar or vector, and the next `scalars` inputs scalars."""
 
     def infer(context: ShapeContext) -> Sequence[Dims]:
         with_rank_at_most(context.shapes[0], 1)
@@ -164,7 +159,7 @@ def build_infer_records(scalars: int) -> ShapeFunction:
 
 
 def build_dataset(make: Maker, infer: ShapeFunction = scalar) -> Kernel:
-    """The row of an op that gives one dataset."""
+    """Return the table row of an op that returns one dataset."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         made = make(inputs, attrs, context)

@@ -1,1 +1,1 @@
-"""Lists of tensors: tensor arrays and stacks, which a step holds, and tensor lists, which are values."""
+"""Lists of tensors: tensor arrays and stacks, which end with the step, and tensor lists, which are values."""

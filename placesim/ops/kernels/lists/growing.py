@@ -1,4 +1,4 @@
-"""Persistent sequences that share common elements, so that appending costs the same at any length."""
+"""Persistent sequences that share elements, so that appending costs the same at any length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOCK = Lock()
 
 
 class GrowingList(Sequence[Any]):
-    """The first elements of a list that others may have made longer; it never changes itself."""
+    """The first `size` elements of a shared list, to which other lists may have appended; it never changes."""
 
     __slots__ = ("_shared", "_size")
 
@@ -37,7 +37,7 @@ class GrowingList(Sequence[Any]):
         return self._shared[index if index >= 0 else self._size + index]
 
     def with_last(self, element: Any) -> GrowingList:
-        """The list with one element appended."""
+        """Return the list with one element appended."""
         with _LOCK:
             if len(self._shared) == self._size:
                 self._shared.append(element)
@@ -45,15 +45,19 @@ class GrowingList(Sequence[Any]):
         return GrowingList([*self, element], self._size + 1)
 
     def without_last(self) -> GrowingList:
-        """All elements but the last."""
+        """Return all elements but the last."""
         return GrowingList(self._shared, self._size - 1)
 
 
 def pushed(elements: Sequence[Any], element: Any) -> GrowingList:
-    """The elements and one more."""
-    return (elements if isinstance(elements, GrowingList) else GrowingList(list(elements), len(elements))).with_last(element)
+    """Return the elements and one more."""
+    return _growing(elements).with_last(element)
 
 
 def popped(elements: Sequence[Any]) -> Sequence[Any]:
-    """All elements but the last."""
-    return (elements if isinstance(elements, GrowingList) else GrowingList(list(elements), len(elements))).without_last()
+    """Return all elements but the last."""
+    return _growing(elements).without_last()
+
+
+def _growing(elements: Sequence[Any]) -> GrowingList:
+    return elements if isinstance(elements, GrowingList) else GrowingList(list(elements), len(elements))

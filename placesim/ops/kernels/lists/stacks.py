@@ -1,6 +1,6 @@
-"""Stacks: tensors pushed by a loop's forward steps and popped by its gradient's, gone when the step ends.
+"""Stacks: tensors that a loop's forward steps push and its gradient's steps pop; a stack ends with the step.
 
-The older ops hold a stack by a ref to two strings, the newer ones by a resource.  Source: TensorFlow's stack kernels.
+An older op's handle is a ref to two strings, a newer op's a resource. Source: TensorFlow's stack kernels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, check_kind
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import KernelMemory, clear_store
 from placesim.ops.kernels.named_resources import STEP_CONTAINER, find_in_step, infer_takes_two_strings, infer_two_strings
 from placesim.ops.kernels.shapes import as_second, format_dims, unknown_shape
 
@@ -26,7 +26,7 @@ RESOURCE_TYPE = "N10tensorflow5StackE"
 
 @dataclass(slots=True)
 class Stack:
-    """Tensors of one type, at most `max_size` unless that is None."""
+    """A stack of tensors of one type; `max_size` None means no limit."""
 
     name: str
     dtype: DataType
@@ -35,14 +35,14 @@ class Stack:
     closed: bool = False
 
     def push(self, tensor: Tensor) -> None:
-        """Lay a tensor on top; InvalidArgumentError if the stack is full or closed."""
+        """Push a tensor. Raises InvalidArgumentError if the stack is full or closed."""
         self._check_open()
         if self.max_size is not None and len(self.tensors) >= self.max_size:
             raise InvalidArgumentError(f"Stack[{self.name}] overflowed its max_size ({self.max_size})")
         self.tensors.append(tensor)
 
     def pop(self) -> Tensor:
-        """Take the tensor on top; InvalidArgumentError if the stack is empty or closed."""
+        """Remove and return the top tensor. Raises InvalidArgumentError if the stack is empty or closed."""
         self._check_open()
         if not self.tensors:
             raise InvalidArgumentError(f"Stack[{self.name}] is empty when calling Pop().")
@@ -57,7 +57,7 @@ class Stack:
 
 
 def _make_stack(attrs: Attrs, context: KernelContext, max_size: int | None) -> Stack:
-    # the number keeps apart the stacks that a node makes in the turns of a loop
+    # the number distinguishes stacks that a node makes in several iterations of a loop
     count = sum(isinstance(resource, Stack) for resource in context.step_resources.values())
     stack = Stack(f"{attrs['stack_name'] or context.node}_{count}", attrs["elem_type"], max_size)
     context.step_resources[CONTAINER + stack.name] = stack
@@ -65,7 +65,7 @@ def _make_stack(attrs: Attrs, context: KernelContext, max_size: int | None) -> S
 
 
 def make_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The resource of a new stack; a negative `max_size`, a scalar, means no limit.  InvalidArgumentError for no scalar."""
+    """Return the resource of a new stack; a negative `max_size` means no limit. Raises InvalidArgumentError for no scalar."""
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"Stack size must be a scalar, but had shape: {format_dims(size.shape)}")
@@ -74,13 +74,13 @@ def make_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def make_ref_stack(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A ref to the two strings `[2]` that name a new stack without a limit."""
+    """Return a ref to the two strings `[2]` that name a new stack without a limit."""
     stack = _make_stack(attrs, context, None)
     return (VariableResource(stack.name, STRING, np.array([CONTAINER.encode(), stack.name.encode()], object)),)
 
 
 def find_stack(handle: Any, context: KernelContext) -> Stack:
-    """The stack of a handle of either form; NotFoundError if the step has none, InvalidArgumentError for something else."""
+    """Return a handle's stack. Raises NotFoundError if the step has none, InvalidArgumentError for another resource."""
     if isinstance(handle, ResourceHandle):
         check_kind(handle, RESOURCE_TYPE)
         key = handle.name
@@ -101,7 +101,7 @@ def _strings_key(handle: Any) -> str:
 
 
 def push(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Push a tensor of any shape, and give it on; InvalidArgumentError for another type, and a full or a closed stack."""
+    """Push a tensor of any shape, and return it. Raises InvalidArgumentError for another type, and a full or closed stack."""
     stack = find_stack(inputs[0], context)
     if attrs["T"] is not stack.dtype:
         raise InvalidArgumentError(f"Must have type {stack.dtype.number} but got {attrs['T'].number}")
@@ -110,10 +110,9 @@ def push(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequenc
 
 
 def pop(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tensor that was pushed last of those still there.
+    """Remove and return the top tensor.
 
-    Raises InvalidArgumentError for an empty or a closed stack; InternalError for another type, where the tensor is gone all the
-    same.
+    Raises InvalidArgumentError for an empty or closed stack; InternalError for another type, although the tensor is removed.
     """
     stack = find_stack(inputs[0], context)
     found = stack.pop()
@@ -133,31 +132,26 @@ def close(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequen
 
 
 def push_memory(memory: KernelMemory) -> None:
-    """The stack holds the tensor until it is popped; the output is the same buffer.
+    """The stack holds the tensor's buffer until it is popped, and the output shares the buffer.
 
-    A GPU that is nearly full would move it to the host (`swap_memory`), which is not looked at.
+    `swap_memory`, by which TensorFlow moves tensors of a nearly full GPU to the host, is ignored.
     """
     memory.keep(0, [1])
     memory.alias(0, 1)
 
 
 def pop_memory(memory: KernelMemory) -> None:
-    """The pushed memory itself."""
+    """The output is the pushed buffer."""
     memory.take(0, memory.store(0).newest())
-
-
-def close_memory(memory: KernelMemory) -> None:
-    """Release everything that was not popped."""
-    memory.store(0).clear()
 
 
 TABLE: Table = {
     "Stack": Kernel(make_ref_stack, infer_two_strings, needs_context=True),
-    # TensorFlow gives the newer form the older one's shape, although it is a scalar
+    # TensorFlow infers the older handle's shape, although the newer one is a scalar
     "StackV2": Kernel(make_stack, infer_two_strings, needs_context=True),
     **dict.fromkeys(("StackPush", "StackPushV2"), Kernel(push, as_second, needs_context=True, memory=push_memory)),
     **dict.fromkeys(("StackPop", "StackPopV2"), Kernel(pop, unknown_shape, needs_context=True, memory=pop_memory)),
     **dict.fromkeys(
-        ("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True, memory=close_memory)
+        ("StackClose", "StackCloseV2"), Kernel(close, infer_takes_two_strings, needs_context=True, memory=clear_store)
     ),
 }

@@ -1,4 +1,4 @@
-"""Many elements of a tensor array at once: stacked or joined to one tensor, or written from one."""
+"""Several elements of a tensor array: stacked or joined to one tensor, or written from one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,22 @@ from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, ze
 from placesim.ops.kernels.lists import tensor_array_shapes as shapes
 from placesim.ops.kernels.lists.tensor_arrays import TensorArrayStore, find_array, indices_of, rows_of, three_forms
 from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.partial_shapes import is_compatible, is_full, merge_partial, show_partial
-from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.kernels.partial_shapes import is_compatible, merge_partial, show_partial
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
 def gather_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tensors at `indices` `[n]`, stacked: `[n, ...]`.
+    """Return the tensors at `indices` `[n]`, stacked, `[n, ...]`.
 
-    Raises InvalidArgumentError for indices that are no vector, and for tensors of several shapes, of another than attr
-    `element_shape` or of another type; UnimplementedError for no tensors of a shape not fully known.
+    Raises InvalidArgumentError for indices, shapes or a type that do not fit; UnimplementedError for none of unknown shape.
     """
     return (_stack(find_array(inputs[0], context), attrs, lambda: indices_of(inputs[1])),)
 
 
 def pack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All tensors, stacked; errors as of `gather_elements`."""
+    """Return all tensors, stacked. Raises the errors of `gather_elements`."""
     array = find_array(inputs[0], context)
     return (_stack(array, attrs, lambda: range(array.joined_size())),)
 
@@ -38,11 +37,11 @@ def pack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Iterable[int]]) -> Tensor:
     array.check_dtype(attrs["dtype"], "requested")
     shape: Dims = attrs["element_shape"].dims
-    # the array keeps what the op says of the shape, also where the op then fails
+    # the array keeps the shape even if the op fails
     array.element_shape = merge_partial(array.element_shape, shape)
     indices = list(find_indices())
     if not indices:
-        if shape is None or not is_full(shape):
+        if not is_fully_defined(shape):
             raise UnimplementedError(
                 f"TensorArray has size zero, but element shape {show_partial(shape)} is not fully defined. Currently only "
                 "static shapes are supported when packing zero-size TensorArrays."
@@ -56,7 +55,7 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
             f"{format_dims(first)}"
         )
     for position, value in enumerate(values):
-        # a result without elements is given before the others are looked at
+        # if the result has no elements, TensorFlow does not check the other shapes
         if value.shape != first and 0 not in first:
             raise InvalidArgumentError(
                 f"TensorArray has inconsistent shapes.  Index 0 has shape: {format_dims(first)} "
@@ -66,17 +65,16 @@ def _stack(array: TensorArrayStore, attrs: Attrs, find_indices: Callable[[], Ite
 
 
 def concat_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """All tensors, joined along their first dimension: `[sum of n, ...]`, and the lengths n that they had, a vector.
+    """Return all tensors, joined along their first dimension, `[sum of n, ...]`, and their lengths n, a vector.
 
-    Raises InvalidArgumentError for scalars, for tensors of which the other dimensions differ, among them or from attr
-    `element_shape_except0`, and for another type; UnimplementedError for no tensors of a shape not fully known.
+    Raises InvalidArgumentError for shapes or a type that do not fit; UnimplementedError for no tensors of unknown shape.
     """
     array = find_array(inputs[0], context)
     array.check_dtype(attrs["dtype"], "requested")
     rest: Dims = attrs["element_shape_except0"].dims
     size = array.joined_size()
     if size == 0:
-        if rest is None or not is_full(rest):
+        if not is_fully_defined(rest):
             raise UnimplementedError(
                 f"TensorArray has size zero, but element_shape_except0 {show_partial(rest)} is not fully defined. Currently "
                 "only static shapes are supported when concatenating zero-size TensorArrays."
@@ -109,10 +107,9 @@ def _check_joinable(position: int, shape: tuple[int, ...], first: tuple[int, ...
 
 
 def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and give the flow on.
+    """Write the rows of `value` `[n, ...]` at `indices` `[n]`, and return the flow.
 
-    Raises InvalidArgumentError for another number of indices, one outside of an array that does not grow, a scalar value,
-    another type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for indices, a value or a type that do not fit, and as `TensorArrayStore.write` does.
     """
     handle, indices_tensor, value, flow = inputs
     array = find_array(handle, context)
@@ -129,10 +126,9 @@ def scatter_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def unpack_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write the rows of `value` `[places, ...]`, one in each place, and give the flow on.
+    """Write the rows of `value` `[size, ...]` to the elements in order, and return the flow.
 
-    Raises InvalidArgumentError for another number of rows than places, where the array does not grow, a scalar value, another
-    type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for a value or a type that does not fit, and as `TensorArrayStore.write` does.
     """
     handle, value, flow = inputs
     array = find_array(handle, context)
@@ -155,10 +151,9 @@ def _check_rows(array: TensorArrayStore, attrs: Attrs, value: Any) -> None:
 
 
 def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write pieces of `value`, of `lengths` `[places]` along its first dimension, one in each place, and give the flow on.
+    """Write pieces of `value` to the elements in order, and return the flow; `lengths` are sizes along its first dimension.
 
-    Raises InvalidArgumentError for lengths that are no vector, have another sum, or are not as many as places where the array
-    does not grow, for a scalar value, another type, and as of `TensorArrayStore.write`.
+    Raises InvalidArgumentError for lengths, a value or a type that do not fit, and as `TensorArrayStore.write` does.
     """
     handle, value, lengths, flow = inputs
     array = find_array(handle, context)
@@ -192,13 +187,13 @@ def split_elements(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def gather_memory(memory: KernelMemory) -> None:
-    """One new tensor; the array releases its elements."""
+    """The array releases the elements that were stacked."""
     memory.allocate(0)
     _let_go(memory, memory.value(1).reshape(-1).tolist())
 
 
 def concat_memory(memory: KernelMemory) -> None:
-    """First the lengths; the array releases all elements."""
+    """The lengths are allocated first; the array releases all elements."""
     memory.allocate(1)
     memory.allocate(0)
     _let_go(memory, [key for key in memory.store(0).held if isinstance(key, int)])
@@ -212,14 +207,14 @@ def _let_go(memory: KernelMemory, places: Iterable[int]) -> None:
 
 
 def scatter_memory(memory: KernelMemory) -> None:
-    """Each element is a copy that the array keeps."""
+    """Each element is a copy, which the array holds."""
     places = memory.value(1).reshape(-1).tolist()
     _keep_parts(memory, [(place, memory.inputs[2].size // len(places)) for place in places])
     memory.alias(0, 3)
 
 
 def split_memory(memory: KernelMemory) -> None:
-    """Each element is a copy that the array keeps."""
+    """Each element is a copy, which the array holds."""
     lengths = memory.value(2).reshape(-1).tolist()
     row = memory.inputs[1].size // max(memory.inputs[1].dims[0], 1)
     _keep_parts(memory, [(place, length * row) for place, length in enumerate(lengths)])

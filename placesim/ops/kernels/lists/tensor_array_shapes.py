@@ -1,4 +1,4 @@
-"""Static shapes around tensor arrays: a handle is two strings to them, and may tell the type and shape of the elements.
+"""Static shapes of tensor array ops. An array's handle has the static shape `[2]`, and may know its elements' type and shape.
 
 Source: TensorFlow's data flow ops.
 """
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 from placesim.ops.attributes import Shape
 from placesim.ops.kernels.named_resources import check_two_strings
-from placesim.ops.kernels.partial_shapes import is_full
 from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
     ShapeContext,
     ShapeFunction,
     concatenate,
+    is_fully_defined,
     merge,
     merge_prefix,
     subshape,
@@ -29,22 +29,22 @@ def _known_shape(context: ShapeContext) -> tuple[bool, Dims]:
 
 
 def infer_array(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayV3: the handle, and a scalar flow."""
+    """Return the shapes of TensorArrayV3: a handle and a scalar flow."""
     with_rank(context.shapes[0], 0)
     shape: Shape = context.attrs["element_shape"]
-    # of other arrays elements may differ, so that nothing is told
-    if is_full(shape.dims) or context.attrs.get("identical_element_shapes", False):
+    # otherwise element shapes may differ
+    if is_fully_defined(shape.dims) or context.attrs.get("identical_element_shapes", False):
         context.output_handles[0] = HandleShape(context.attrs["dtype"], shape.dims)
     return ((2,), ())
 
 
 def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayGradV3: the handle of the gradients, and a scalar flow."""
+    """Return the shapes of TensorArrayGradV3: the handle of the gradients and a scalar flow."""
     check_two_strings(context)
     handle = context.handles[0]
     if handle is not None:
         prepended: Dims = ()
-        # of the shape to prepend only the rank is read, even where its values are known
+        # TensorFlow reads only the rank of the shape to prepend, even if its values are known
         if len(context.shapes) > 2:
             prefix = context.shapes[2]
             prepended = (-1,) * prefix[0] if prefix and prefix[0] >= 0 else None
@@ -53,7 +53,7 @@ def infer_gradients(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_write(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayWriteV3: a scalar flow."""
+    """Return the shape of TensorArrayWriteV3: a scalar flow."""
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     with_rank(context.shapes[3], 0)
@@ -62,7 +62,7 @@ def infer_write(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_read(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayReadV3: an element."""
+    """Return the shape of TensorArrayReadV3: an element's."""
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     with_rank(context.shapes[2], 0)
@@ -70,7 +70,7 @@ def infer_read(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_gather(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayGatherV3: some elements along a new first axis."""
+    """Return the shape of TensorArrayGatherV3: elements along a new first axis."""
     with_rank(context.shapes[0], 1)
     indices = with_rank(context.shapes[1], 1)
     check_two_strings(context)
@@ -80,18 +80,18 @@ def infer_gather(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_gather_v2(context: ShapeContext) -> Sequence[Dims]:
-    """Unknown shape, as of TensorArrayGatherV2."""
+    """Return the shape of TensorArrayGatherV2: unknown."""
     infer_gather(context)
     return (None,)
 
 
 def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayScatterV3: a scalar flow."""
+    """Return the shape of TensorArrayScatterV3: a scalar flow."""
     with_rank(context.shapes[0], 1)
     indices = with_rank(context.shapes[1], 1)
     check_two_strings(context)
     with_rank(context.shapes[3], 0)
-    # the elements' shape is compared only, and not learnt from the value
+    # the value does not set an unknown element shape
     value, _ = merge_prefix(context.shapes[2], indices)
     is_known, shape = _known_shape(context)
     if is_known:
@@ -100,14 +100,14 @@ def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArrayConcatV3: the elements along their first axis, and their lengths."""
+    """Return the shapes of TensorArrayConcatV3: an unknown one for the joined elements, and a vector of their lengths."""
     check_two_strings(context)
     with_rank(context.shapes[1], 0)
     return (None, (-1,))
 
 
 def infer_split(context: ShapeContext) -> Sequence[Dims]:
-    """TensorArraySplitV3: a scalar flow."""
+    """Return the shape of TensorArraySplitV3: a scalar flow."""
     check_two_strings(context)
     with_rank(context.shapes[2], 1)
     with_rank(context.shapes[3], 0)
@@ -115,10 +115,10 @@ def infer_split(context: ShapeContext) -> Sequence[Dims]:
 
 
 def build_infer_first(infer: ShapeFunction) -> ShapeFunction:
-    """Shape function of an older op with the first output only."""
+    """Return a shape function for the first output only, as older ops have no flow."""
     return lambda context: infer(context)[:1]
 
 
 def build_infer_unknown(count: int) -> ShapeFunction:
-    """Shape function of the oldest form of an op: unknown shapes."""
+    """Return a shape function for `count` unknown shapes, as for the oldest ops."""
     return lambda context: (None,) * count

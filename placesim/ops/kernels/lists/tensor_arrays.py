@@ -1,8 +1,8 @@
-"""Tensor arrays: write-once arrays of tensors that live for one step, in the three forms that TensorFlow's ops came in.
+"""Tensor arrays: arrays of tensors, each written once, that end with the step; in the three versions of TensorFlow's ops.
 
-The forms differ in the handle only: a ref to two strings, two strings, a resource.  Gradients of an array are an array too,
-found by the forward array's name and the name of the gradients call; it adds up what is written to one place.
-Source: TensorFlow's tensor array kernels.
+The versions differ in the handle: a ref to two strings, two strings, or a resource. The gradients of an array are an array too,
+named by the forward array and attr `source`; several writes to one of its elements are summed. Source: TensorFlow's tensor
+array kernels.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.device_resources import ResourceHandle, VariableResource, check_kind
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table, Tensor, zeros
 from placesim.ops.kernels.lists import tensor_array_shapes as shapes
-from placesim.ops.kernels.memory_rules import ITSELF, STRING_BYTES, KernelMemory, MemoryRule
+from placesim.ops.kernels.memory_rules import ITSELF, STRING_BYTES, KernelMemory, MemoryRule, clear_store
 from placesim.ops.kernels.named_resources import (
     STEP_CONTAINER,
     find_in_step,
     infer_scalar_of_two_strings,
     infer_takes_two_strings,
 )
-from placesim.ops.kernels.partial_shapes import is_compatible, is_full, show_partial
-from placesim.ops.kernels.shapes import Dims, ShapeFunction, concatenate, format_dims
+from placesim.ops.kernels.partial_shapes import is_compatible, show_partial
+from placesim.ops.kernels.shapes import Dims, ShapeFunction, concatenate, format_dims, is_fully_defined
 from placesim.ops.process.memory_limit import check_elements
 
 FORWARD, GRADIENTS = "_tensor_arrays", "_tensor_array_grads"
@@ -40,7 +40,7 @@ RESOURCE_TYPE = "N10tensorflow11TensorArrayE"
 
 @dataclass(slots=True)
 class Element:
-    """One element: written with a shape but without a tensor, it is zeros that were not read yet."""
+    """One element. If it is written without a tensor, it has zeros of `shape`."""
 
     tensor: Tensor | None = None
     shape: tuple[int, ...] = ()
@@ -51,9 +51,10 @@ class Element:
 
 @dataclass(slots=True)
 class TensorArrayStore:
-    """An array of tensors of one type; `name` is the one in messages.
+    """An array of tensors of one type; messages use its `name`.
 
-    `marked_size`: how many a split or unpack wrote, which is what the gradients of an array concatenate; -1 before.
+    `marked_size` is the number of elements that the last split or unpack wrote, or -1. The gradients of an array concatenate as
+    many elements.
     """
 
     name: str
@@ -69,32 +70,32 @@ class TensorArrayStore:
     added_up: bool = False
 
     def size(self) -> int:
-        """The number of places; InvalidArgumentError once the array is closed."""
+        """Return the number of elements. Raises InvalidArgumentError if the array is closed."""
         if self.closed:
             raise InvalidArgumentError(f"TensorArray {self.name} has already been closed.")
         return len(self.elements)
 
     def joined_size(self) -> int:
-        """The number of places that pack and concat join; InvalidArgumentError once the array is closed."""
+        """Return the number of elements that pack and concat join. Raises InvalidArgumentError if the array is closed."""
         size = self.size()
-        # gradients join as many as were split, also where others were written
+        # gradients join as many elements as were split, even if others were written
         return self.marked_size if self.is_gradient else size
 
     def mark_size(self, size: int) -> None:
-        """Keep in mind how many a split or unpack writes; InvalidArgumentError once the array is closed."""
+        """Note that a split or unpack writes `size` elements. Raises InvalidArgumentError if the array is closed."""
         self.size()
         if not self.is_gradient:
             self.marked_size = size
 
     def check_dtype(self, dtype: DataType, what: str) -> None:
-        """InvalidArgumentError unless an op reads or writes the array's type."""
+        """Raise InvalidArgumentError unless an op reads or writes the array's type."""
         if dtype is not self.dtype:
             raise InvalidArgumentError(f"TensorArray dtype is {self.dtype.name} but Op {what} dtype {dtype.name}.")
 
     def write(self, index: int, value: Tensor) -> None:
-        """Put a tensor in a place that has none; gradients add up.
+        """Write a tensor to an element; gradients are summed.
 
-        Raises InvalidArgumentError for a place that is not there, one that was read or written, another shape, a closed array.
+        Raises InvalidArgumentError for an invalid index or shape, an element that was read or written, and a closed array.
         """
         size = self.size()
         if index < 0 or (not self.dynamic_size and index >= size):
@@ -117,8 +118,8 @@ class TensorArrayStore:
                 f"{place}the value shape is {format_dims(shape)} which is incompatible with the TensorArray's inferred "
                 f"element shape: {show_partial(self.element_shape)} (consider setting infer_shape=False)."
             )
-        # the first tensor decides for all others
-        if self.identical_shapes and not is_full(self.element_shape):
+        # the first tensor determines the shape
+        if self.identical_shapes and not is_fully_defined(self.element_shape):
             self.element_shape = shape
         if self.elements[index].read:
             raise InvalidArgumentError(f"{place}it has already been read.")
@@ -141,12 +142,12 @@ class TensorArrayStore:
         self.added_up = True
 
     def read(self, index: int) -> Tensor:
-        """Take the tensor of a place; zeros of the element shape where nothing was written.
+        """Return an element, and clear it if `clear_after_read`; an unwritten element has zeros.
 
-        Raises InvalidArgumentError for a place that is not there or was cleared, an unknown shape of zeros, a closed array.
+        Raises InvalidArgumentError for an index out of range, a cleared element, zeros of an unknown shape, and a closed array.
         """
         size = self.size()
-        # what got no gradient has a gradient of zeros, also behind the last place
+        # elements without a gradient have zeros, even beyond the end
         if index < 0 or (not self.is_gradient and index >= size):
             raise InvalidArgumentError(f"Tried to read from index {index} but array size is: {size}")
         if index >= size or not self.elements[index].written:
@@ -163,7 +164,7 @@ class TensorArrayStore:
         return found
 
     def _zeros(self, shape: tuple[int, ...]) -> Tensor:
-        # TensorFlow has no zero for a place of strings, unless the place is empty
+        # TensorFlow has no zeros of strings, except without elements
         if self.dtype is STRING and 0 not in shape:
             raise InvalidArgumentError("tensor_array::TensorSetZero type not supported: string")
         return zeros(shape, self.dtype)
@@ -173,7 +174,7 @@ class TensorArrayStore:
         shape: Dims = self.element_shape
         if self.is_gradient and index < size and self.elements[index].shape:
             shape = self.elements[index].shape
-        if shape is None or not is_full(shape):
+        if not is_fully_defined(shape):
             raise InvalidArgumentError(
                 f"TensorArray {self.name}: Could not read from TensorArray index {index}.  Furthermore, the element shape is "
                 f"not fully defined: {show_partial(shape)}.  It is possible you are working with a resizeable TensorArray "
@@ -191,7 +192,7 @@ class TensorArrayStore:
 
 
 def rows_of(tensor: Tensor) -> list[Tensor]:
-    """Rows of a tensor, as arrays even for scalars."""
+    """Return the rows of a tensor; scalar rows are arrays too."""
     return [tensor[index, ...] for index in range(len(tensor))]
 
 
@@ -207,7 +208,7 @@ def _make_handle(form: str, container: str, array: TensorArrayStore, context: Ke
 
 
 def _handle_key(handle: Any) -> tuple[str, str]:
-    """Container and name of a handle in any form."""
+    """Return container and name of a handle of any version."""
     if isinstance(handle, ResourceHandle):
         check_kind(handle, RESOURCE_TYPE)
         return "", handle.name
@@ -219,7 +220,7 @@ def _handle_key(handle: Any) -> tuple[str, str]:
 
 
 def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
-    """The tensor array of a handle of any form; NotFoundError if the step has none."""
+    """Return the tensor array of a handle of any version. Raises NotFoundError if the step has none."""
     found: TensorArrayStore = find_in_step("".join(_handle_key(handle)), RESOURCE_TYPE, context)
     return found
 
@@ -228,17 +229,14 @@ def find_array(handle: Any, context: KernelContext) -> TensorArrayStore:
 
 
 def _make_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
-    """The handle of a new array of `size` places, and in the newest form a flow, a scalar.
-
-    Raises InvalidArgumentError for a size that is not a scalar or is negative.
-    """
+    """Return the handle of a new array of `size` elements, and in version V3 a flow, a scalar."""
     size = np.asarray(inputs[0])
     if size.ndim:
         raise InvalidArgumentError(f"TensorArray size must be scalar, but had shape: {format_dims(size.shape)}")
     if size < 0:
         raise InvalidArgumentError("Size should be >= 0.")
     check_elements(int(size))
-    # the number keeps apart the arrays that a node makes in the turns of a loop
+    # the number distinguishes arrays that a node makes in several iterations of a loop
     count = sum(
         isinstance(resource, TensorArrayStore) and not resource.is_gradient for resource in context.step_resources.values()
     )
@@ -259,17 +257,14 @@ def _with_flow(form: str, handle: Any) -> Sequence[Any]:
 
 
 def _make_gradients(inputs: Sequence[Any], attrs: Attrs, context: KernelContext, form: str) -> Sequence[Any]:
-    """The handle of the gradients of an array, which ops of one attr `source` share, and in the newest form a flow, a scalar.
-
-    Raises InvalidArgumentError for gradients of gradients, and for an array that is closed or has places that were added up.
-    """
+    """Return the handle of an array's gradients, and in version V3 a flow; ops with the same attr `source` share them."""
     container, name = _handle_key(inputs[0])
     if container and container != FORWARD:
         raise InvalidArgumentError(f"Input container should be '{FORWARD}',  but received '{container}'")
     if not container and not name.startswith(FORWARD):
         raise InvalidArgumentError(f"Wrong input container. {name}")
     forward = find_array(inputs[0], context)
-    # the gradients have as many places as there are now
+    # the gradients have the current number of elements
     forward.dynamic_size = False
     forward.size()
     if forward.added_up:
@@ -305,7 +300,7 @@ def _gradients_of(forward: TensorArrayStore, name: str, prefix: tuple[int, ...])
 
 
 def indices_of(indices: Any) -> list[int]:
-    """The places that a vector names; InvalidArgumentError for no vector."""
+    """Return the indices in a vector. Raises InvalidArgumentError for another rank."""
     if np.ndim(indices) != 1:
         raise InvalidArgumentError(f"Expected indices to be a vector, but received shape: {format_dims(np.shape(indices))}")
     return [int(index) for index in indices]
@@ -318,10 +313,7 @@ def _scalar_index(index: Any) -> int:
 
 
 def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Write `value` at `index`, a scalar, and give the flow on.
-
-    Raises InvalidArgumentError for an index that is not a scalar, another type, and as of `TensorArrayStore.write`.
-    """
+    """Write `value` at `index`, and return the flow. Raises InvalidArgumentError as `TensorArrayStore.write` does."""
     handle, index_tensor, value, flow = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -331,10 +323,7 @@ def write_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The tensor at `index`, a scalar.
-
-    Raises InvalidArgumentError for an index that is not a scalar, another type, and as of `TensorArrayStore.read`.
-    """
+    """Return the tensor at `index`. Raises InvalidArgumentError for a bad index, and as `TensorArrayStore.read` does."""
     handle, index_tensor, _ = inputs
     index = _scalar_index(index_tensor)
     array = find_array(handle, context)
@@ -346,7 +335,7 @@ def read_element(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def tell_size(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: the number of places; InvalidArgumentError once the array is closed."""
+    """Return the number of elements, a scalar. Raises InvalidArgumentError if the array is closed."""
     return (np.int32(find_array(inputs[0], context).size()),)
 
 
@@ -360,7 +349,7 @@ def close_array(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
 
 
 def array_memory(memory: KernelMemory) -> None:
-    """An array keeps its name (two strings) beside its elements; an existing gradient array needs no memory."""
+    """An array allocates its name, two strings; gradients that exist already need only a temporary name."""
     store = memory.store(ITSELF)
     if _NAME in store.held:
         memory.temporary(2 * STRING_BYTES)
@@ -370,7 +359,7 @@ def array_memory(memory: KernelMemory) -> None:
 
 
 def write_memory(memory: KernelMemory) -> None:
-    """The array holds the value; repeated writes to a gradient's element are summed in new memory."""
+    """The array holds the value's buffer; a second write to a gradient's element allocates their sum."""
     store, place = memory.store(0), int(memory.value(1))
     if place not in store.held:
         memory.keep(0, [2], place)
@@ -381,27 +370,22 @@ def write_memory(memory: KernelMemory) -> None:
 
 
 def read_memory(memory: KernelMemory) -> None:
-    """The written buffer, which the array releases unless it can be read again; zeros for an unwritten element."""
+    """The output is the written buffer, which the array releases unless it may be read again; or new memory for zeros."""
     store, place = memory.store(0), int(memory.value(1))
     memory.take(0, place, stays=not store.clears_after_read)
 
 
-def close_memory(memory: KernelMemory) -> None:
-    """Release all elements."""
-    memory.store(0).clear()
-
-
 _NAME = "name"
-"""The key of an array's name."""
+"""Key of an array's name."""
 _SUM = "sum"
-"""Key, next to an element's position, that marks the element as a sum in its own memory."""
+"""The key `(position, _SUM)` marks an element that is a sum in its own memory."""
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def three_forms(*ops: str, compute: Compute, infer: ShapeFunction, outputs: int, memory: MemoryRule | None = None) -> Table:
-    """Rows of an op with a handle, from the oldest form, without shape inference for its `outputs`, to the newest."""
+    """Return the table rows of an op in three versions, oldest first; the oldest has no shape inference for its `outputs`."""
     oldest, older, newest = ops
     kernel = Kernel(compute, infer, needs_context=True, memory=memory)
     return {oldest: kernel._replace(shape=shapes.build_infer_unknown(outputs)), older: kernel, newest: kernel}
@@ -455,6 +439,6 @@ TABLE: Table = {
         compute=close_array,
         infer=infer_takes_two_strings,
         outputs=0,
-        memory=close_memory,
+        memory=clear_store,
     ),
 }

@@ -1,4 +1,4 @@
-"""Reading tensor lists: one element, some of them or all, stacked or joined; a missing element reads as zeros."""
+"""Reads of tensor lists: one element, several or all, stacked or joined; a missing element reads as zeros."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from placesim.ops.kernels.abstract_tensor import Sketch, joined, stacked
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, undeclared_type, zeros
 from placesim.ops.kernels.lists import tensor_list_shapes as shapes
 from placesim.ops.kernels.lists.tensor_lists import NEVER_SET, list_of, typed_list
-from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.partial_shapes import is_full, merge_partial, merge_shapes, partial_shape_of, show_partial
-from placesim.ops.kernels.shapes import Dims, format_dims, scalar
+from placesim.ops.kernels.memory_rules import KernelMemory, allocates
+from placesim.ops.kernels.partial_shapes import merge_partial, merge_shapes, partial_shape_of, show_partial
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined, scalar
 
-# --- what it is -----------------------------------------------------------------------------------------------------
+# --- length and element shape ---------------------------------------------------------------------------------------
 
 
 def tell_length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """A scalar: the number of elements; InvalidArgumentError for no list."""
+    """Return the number of elements, a scalar. Raises InvalidArgumentError if the input is no list."""
     return (np.int32(len(list_of(inputs[0]).elements)),)
 
 
 def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The element shape as a vector with -1 for unknown dimensions, or the scalar -1; InvalidArgumentError for no list."""
+    """Return the element shape: a vector, or -1 for an unknown rank. Raises InvalidArgumentError if the input is no list."""
     shape = list_of(inputs[0]).element_shape
     return (np.array(-1 if shape is None else shape, attrs["shape_type"].numpy),)
 
@@ -38,10 +38,9 @@ def tell_element_shape(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(list, index, shape of the elements) -> the element there; zeros if it is missing.
+    """Return the element at an index, or zeros if it is missing; the inputs are list, index and element shape.
 
-    Raises InvalidArgumentError for another type, an index out of bounds, and a missing element of a shape not fully known;
-    InternalError for a place that a scatter never set.
+    Raises InvalidArgumentError for an invalid type, index or shape; InternalError for an element that a scatter never set.
     """
     found, index = typed_list(inputs[0], attrs), int(np.reshape(inputs[1], -1)[0])
     if not 0 <= index < len(found.elements):
@@ -52,10 +51,10 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
     if element is not None:
         return (element,)
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
-    # the other elements may tell the shape
-    if not is_full(shape):
+    # the other elements may have the shape
+    if not is_fully_defined(shape):
         shape = merge_shapes(shape, found.elements)
-    if shape is None or not is_full(shape):
+    if not is_fully_defined(shape):
         raise InvalidArgumentError(
             "Trying to read an uninitialized tensor but element_shape is not fully defined: "
             f"{show_partial(shape)} and no list element is set."
@@ -64,10 +63,9 @@ def take_item(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Se
 
 
 def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, shape of the elements) -> all n elements, stacked, `[n, ...]`; missing ones are zeros.
+    """Return all n elements, stacked, `[n, ...]`; missing ones are zeros. The inputs are a list and the element shape.
 
-    Raises InvalidArgumentError for another type, another number than attr `num_elements`, and shapes that differ or are not
-    fully known.
+    Raises InvalidArgumentError for another type or number of elements, and shapes that differ or are not fully known.
     """
     found, count = typed_list(inputs[0], attrs), attrs["num_elements"]
     if count not in (-1, len(found.elements)):
@@ -75,13 +73,13 @@ def stack(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
             f"Operation expected a list with {count} elements but got a list with {len(found.elements)} elements."
         )
     shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
-    if not is_full(shape) and not found.elements:
+    if not is_fully_defined(shape) and not found.elements:
         raise InvalidArgumentError(
             f"Tried to stack elements of an empty list with non-fully-defined element_shape: {show_partial(shape)}"
         )
-    if not is_full(found.element_shape):
+    if not is_fully_defined(found.element_shape):
         shape = merge_shapes(shape, found.elements)
-    if shape is None or not is_full(shape):
+    if not is_fully_defined(shape):
         raise InvalidArgumentError(
             "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
             f"element_shape: {show_partial(shape)}"
@@ -99,7 +97,7 @@ def _stack(elements: Sequence[Tensor | None], shape: tuple[int, ...], dtype: Dat
 def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DataType) -> Tensor:
     if element is None:
         return zeros(shape, dtype)
-    if np.size(element) != math.prod(shape):  # TensorFlow reads on behind such an element
+    if np.size(element) != math.prod(shape):  # TensorFlow reads beyond such an element
         raise InvalidArgumentError(
             f"A list element has shape {format_dims(np.shape(element))}, but the element shape is {format_dims(shape)}"
         )
@@ -107,27 +105,28 @@ def _shaped(element: Tensor | None, shape: tuple[int, ...], dtype: DataType) -> 
 
 
 def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, n indices, shape of the elements) -> the elements there, stacked, `[n, ...]`; missing ones are zeros.
+    """Return the elements at n indices, stacked, `[n, ...]`, zeros if missing; the inputs are list, indices and element shape.
 
-    Raises InvalidArgumentError for another type, an index out of bounds, and shapes that differ or are not fully known.
+    Raises InvalidArgumentError for another type, an index out of range, and shapes that differ or are not fully known.
     """
-    found, size = typed_list(inputs[0], attrs), len(list_of(inputs[0]).elements)
+    found = typed_list(inputs[0], attrs)
+    size = len(found.elements)
     places = [int(index) for index in np.reshape(inputs[1], -1)]
     shape = merge_partial(partial_shape_of(inputs[2]), found.element_shape)
-    if not is_full(shape) and not places:
+    if not is_fully_defined(shape) and not places:
         raise InvalidArgumentError(
             f"Tried to gather 0-elements from a list with non-fully-defined shape: {show_partial(shape)}"
         )
-    if not is_full(found.element_shape):
+    if not is_fully_defined(found.element_shape):
         for place in places:
             if not 0 <= place < size:
                 raise InvalidArgumentError(f"Trying to gather element {place} in a list with {size} elements.")
             shape = merge_shapes(shape, [found.elements[place]])
-    if shape is None or not is_full(shape):
+    if not is_fully_defined(shape):
         raise InvalidArgumentError(
             f"Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {show_partial(shape)}"
         )
-    # without elements nothing is read, so that no index is looked at
+    # if elements have size 0, indices are not checked
     if 0 in shape:
         return (zeros((len(places), *shape), found.dtype),)
     for place in places:
@@ -138,11 +137,10 @@ def gather(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, ...) -> all elements, joined along their first dimension, `[sum of n, ...]`, and the lengths n that they had.
+    """Return all elements, joined along their first dimension, `[sum of n, ...]`, and their lengths n.
 
-    The second version of the op has a shape of the elements and `leading_dims`, a vector: missing elements are zeros of these
-    lengths. Raises InvalidArgumentError for another type, scalars, shapes that differ or are not fully known, and for a missing
-    element that has no length.
+    The op's second version also takes the element shape and `leading_dims`, the lengths of missing elements, which are zeros.
+    Raises InvalidArgumentError for another type, and for shapes or lengths that do not fit or are unknown.
     """
     first, rest = -1, None
     if len(inputs) == 1 and attrs["element_shape"].dims is not None:
@@ -155,14 +153,14 @@ def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         if given == ():
             raise InvalidArgumentError("Concat requires elements to be at least vectors, found scalars instead.")
         first, rest = (-1, None) if given is None else (given[0], given[1:])
-    if not found.elements and not is_full(rest):
+    if not found.elements and not is_fully_defined(rest):
         raise InvalidArgumentError(
             "All except the first dimension must be fully defined when concating an empty tensor list. "
             f"element_shape: {show_partial(rest)}"
         )
-    if not is_full(found.element_shape):
+    if not is_fully_defined(found.element_shape):
         first, rest = _agree(found.elements, first, rest)
-    if rest is None or not is_full(rest):
+    if not is_fully_defined(rest):
         raise InvalidArgumentError(
             "Trying to concat list with only uninitialized tensors but element_shape_except_first_dim is not fully "
             f"defined: {show_partial(rest)}"
@@ -177,7 +175,7 @@ def concat(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def _agree(elements: Sequence[Tensor | None], first: int, rest: Dims) -> tuple[int, Dims]:
-    """The first dimension that all elements have (-1: not the same), and their other ones."""
+    """Return the common first dimension of all elements (-1 if they differ), and their common other dimensions."""
     seen: list[int] = []
     for position, element in enumerate(elements):
         if element is None:
@@ -192,7 +190,6 @@ def _agree(elements: Sequence[Tensor | None], first: int, rest: Dims) -> tuple[i
                 f"{position} Expected: {first} Actual: {shape[0]}"
             )
         seen.append(shape[0])
-    # missing elements can be as long as all others only where these agree
     return (seen[0] if first == -1 and len(set(seen)) == 1 else first), rest
 
 
@@ -200,7 +197,7 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
     if element is not None:
         return len(element)
     given = leading_dims[0] if leading_dims else ()
-    # a length that all elements share stands in for one that is not given
+    # a length that is not given is the common length of all elements
     if position >= len(given) and first != -1:
         return first
     if not leading_dims:
@@ -219,18 +216,18 @@ def _length(position: int, element: Tensor | None, first: int, leading_dims: Seq
 
 
 def item_memory(memory: KernelMemory) -> None:
-    """The element's own memory; zeros for one that was never set."""
+    """The output is the element's buffer, or new memory for zeros."""
     memory.give_element(0, 0, int(memory.value(1)))
 
 
 def stack_memory(memory: KernelMemory) -> None:
-    """One new tensor, and zeros for those that were never set."""
+    """A temporary has the zeros for missing elements."""
     memory.allocate(0)
     _make_zeros(memory, memory.elements_of(0))
 
 
 def gather_memory(memory: KernelMemory) -> None:
-    """One new tensor, and zeros for those that were never set."""
+    """A temporary has the zeros for missing elements."""
     elements = memory.elements_of(0)
     memory.allocate(0)
     _make_zeros(memory, [elements[place] for place in memory.value(1).reshape(-1).tolist() if place < len(elements)])
@@ -241,18 +238,12 @@ def _make_zeros(memory: KernelMemory, elements: Sequence[Buffer | None]) -> None
         memory.temporary(memory.outputs[0].size // memory.outputs[0].dims[0])
 
 
-def concat_memory(memory: KernelMemory) -> None:
-    """The lengths come first."""
-    memory.allocate(1)
-    memory.allocate(0)
-
-
 TABLE: Table = {
     "TensorListLength": Kernel(tell_length, scalar),
     "TensorListElementShape": Kernel(tell_element_shape, shapes.infer_element_shape),
     "TensorListGetItem": Kernel(take_item, shapes.infer_item, needs_context=True, memory=item_memory),
     "TensorListStack": Kernel(stack, shapes.infer_stack, memory=stack_memory),
     "TensorListGather": Kernel(gather, shapes.infer_gather, memory=gather_memory),
-    "TensorListConcat": Kernel(concat, shapes.infer_concat, memory=concat_memory),
-    "TensorListConcatV2": Kernel(concat, shapes.infer_concat, memory=concat_memory),
+    "TensorListConcat": Kernel(concat, shapes.infer_concat, memory=allocates(1, 0)),
+    "TensorListConcatV2": Kernel(concat, shapes.infer_concat, memory=allocates(1, 0)),
 }

@@ -1,4 +1,4 @@
-"""Static shapes around tensor lists: a list's handle carries the type and the shape of its elements from op to op.
+"""Static shapes of tensor list ops. A list's handle passes its elements' type and shape from op to op.
 
 Source: TensorFlow's list ops.
 """
@@ -22,13 +22,13 @@ from placesim.ops.kernels.shapes import (
 
 
 def _hold(context: ShapeContext, shape: Dims) -> Sequence[Dims]:
-    """A scalar that is a list of elements of attr `element_dtype` and this shape."""
+    """Return the shape of a scalar, a list of elements of attr `element_dtype` and this shape."""
     context.output_handles[0] = HandleShape(context.attrs["element_dtype"], shape)
     return ((),)
 
 
 def _element_shape(context: ShapeContext, text: str) -> Dims:
-    """Known shape of the elements of the list of input 0; `text` is the error for another type."""
+    """Return the known element shape of input 0's list. Raises ShapeError with `text` for another type."""
     handle = context.handles[0]
     if handle is None:
         return None
@@ -37,7 +37,7 @@ def _element_shape(context: ShapeContext, text: str) -> Dims:
     return handle.shape
 
 
-# TensorFlow's texts: that of a pop speaks of pushing
+# TensorFlow's texts; the one for a pop says "push"
 _PUSHES = "Trying to push to list with wrong element dtype. List has type {held} but trying to push element with type {given}"
 _POPS = "Trying to read from list with wrong element dtype. List has type {held} but trying to push element with type {given}"
 _READS = "Trying to read from list with wrong element dtype. List has type {held} but expected type {given}"
@@ -45,17 +45,17 @@ _EXPECTS = "Expected list with element dtype {given} but got list with element d
 
 
 def infer_new_list(context: ShapeContext) -> Sequence[Dims]:
-    """EmptyTensorList, TensorListReserve: a list of elements of the shape in input 0."""
+    """Return the shape of EmptyTensorList and TensorListReserve: a list with the element shape in input 0."""
     return _hold(context, context.shape_value(0))
 
 
 def infer_push(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListPushBack."""
+    """Return the shape of TensorListPushBack."""
     return _hold(context, _element_shape(context, _PUSHES))
 
 
 def infer_push_batch(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListPushBackBatch: a vector of lists, a row of the tensor for each."""
+    """Return the shape of TensorListPushBackBatch: a vector of lists, one for each row of the tensor."""
     handles = with_rank(context.shapes[0], 1)
     _, prefix = merge_prefix(with_rank_at_least(context.shapes[1], 1), handles)
     _hold(context, _element_shape(context, _PUSHES))
@@ -63,7 +63,7 @@ def infer_push_batch(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_pop(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListPopBack: the list and the element."""
+    """Return the shapes of TensorListPopBack: the list and the element."""
     shape = _element_shape(context, _POPS)
     if context.handles[0] is not None:
         context.output_handles[0] = context.handles[0]
@@ -71,8 +71,7 @@ def infer_pop(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_set_item(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListSetItem."""
-    # the type is not looked at here
+    """Return the shape of TensorListSetItem, which does not check the element type."""
     handle = context.handles[0]
     if handle is None:
         return _hold(context, None)
@@ -82,7 +81,7 @@ def infer_set_item(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_resize(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListResize."""
+    """Return the shape of TensorListResize."""
     with_rank(context.shapes[1], 0)
     if context.handles[0] is not None:
         context.output_handles[0] = context.handles[0]
@@ -90,30 +89,30 @@ def infer_resize(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_stack(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListStack: the elements along a new first axis."""
+    """Return the shape of TensorListStack: the elements along a new first axis."""
     shape = merge(_element_shape(context, _READS), context.shape_value(1))
     return (concatenate((context.attrs["num_elements"],), shape),)
 
 
 def infer_item(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListGetItem: an element."""
+    """Return the shape of TensorListGetItem: an element's."""
     return (merge(_element_shape(context, _EXPECTS), context.shape_value(2)),)
 
 
 def infer_gather(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListGather: some elements along a new first axis."""
+    """Return the shape of TensorListGather: elements along a new first axis."""
     return (concatenate(context.shapes[1], merge(_element_shape(context, _EXPECTS), context.shape_value(2))),)
 
 
 def infer_concat(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListConcat, TensorListConcatV2: the elements along their first axis, and their lengths."""
+    """Return the shapes of TensorListConcat and TensorListConcatV2: the joined elements, and a vector of their lengths."""
     given = context.shape_value(1) if len(context.shapes) > 1 else context.attrs["element_shape"].dims
     shape = merge(given, _element_shape(context, _READS))
     return (concatenate((-1,), subshape(shape, 1)), (-1,))
 
 
 def infer_split(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListSplit."""
+    """Return the shape of TensorListSplit."""
     tensor = with_rank_at_least(context.shapes[0], 1)
     with_rank(context.shapes[2], 1)
     shape = context.shape_value(1)
@@ -122,35 +121,33 @@ def infer_split(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_from_tensor(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListFromTensor."""
+    """Return the shape of TensorListFromTensor; the list keeps the given element shape, even if the rows' is better known."""
     rows = subshape(context.shapes[0], 1)
     shape = context.shape_value(1)
-    # what the rows tell beyond the shape is not held
     merge(rows, shape)
     return _hold(context, shape)
 
 
 def infer_scatter(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListScatter, TensorListScatterV2."""
+    """Return the shape of TensorListScatter and TensorListScatterV2."""
     return _hold(context, context.shape_value(2))
 
 
 def infer_scatter_into(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListScatterIntoExistingList."""
+    """Return the shape of TensorListScatterIntoExistingList."""
     with_rank_at_least(context.shapes[1], 1)
     with_rank(context.shapes[2], 1)
     return _hold(context, _element_shape(context, _EXPECTS))
 
 
 def infer_element_shape(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListElementShape: a vector of dimensions."""
-    # an unknown rank is spelled as a scalar, a known one as a vector
+    """Return the shape of TensorListElementShape: a vector of dimensions, or unknown for an unknown rank."""
     handle = context.handles[0]
     return (None if handle is None or handle.shape is None else (len(handle.shape),),)
 
 
 def infer_concat_lists(context: ShapeContext) -> Sequence[Dims]:
-    """TensorListConcatLists."""
+    """Return the shape of TensorListConcatLists."""
     dims = merge(context.shapes[0], context.shapes[1])
     dtype = context.attrs["element_dtype"]
     shape: Dims = None

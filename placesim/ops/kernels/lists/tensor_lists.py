@@ -1,6 +1,6 @@
-"""Tensor lists: immutable lists of tensors that travel as variants; ops that make one, and ops that make one of another.
+"""Tensor lists: immutable lists of tensors in variants, and the ops that make or change lists.
 
-An element may be missing (None): it reads as zeros once its shape is known.  Source: TensorFlow's list kernels.
+An element may be missing (None); it reads as zeros if its shape is known. Source: TensorFlow's list kernels.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from placesim.ops.kernels.kernel import Kernel, Table, Tensor, zeros
 from placesim.ops.kernels.lists import tensor_list_shapes as shapes
 from placesim.ops.kernels.lists.growing import popped, pushed
 from placesim.ops.kernels.lists.tensor_arrays import indices_of, rows_of
-from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.partial_shapes import is_compatible, is_full, merge_partial, partial_shape_of, show_partial
-from placesim.ops.kernels.shapes import Dims, format_dims
+from placesim.ops.kernels.memory_rules import KernelMemory, hold_buffer
+from placesim.ops.kernels.partial_shapes import is_compatible, merge_partial, partial_shape_of, show_partial
+from placesim.ops.kernels.shapes import Dims, format_dims, is_fully_defined
 from placesim.ops.process.memory_limit import check_elements
 
 
@@ -29,7 +29,7 @@ from placesim.ops.process.memory_limit import check_elements
 class TensorList:
     """The value of a variant: tensors of one type whose shapes all fit `element_shape`.
 
-    `max_elements`: how many PushBack may make of it; -1 for any number.
+    TensorListPushBack refuses more than `max_elements` elements; -1 means no limit.
     """
 
     dtype: DataType
@@ -37,13 +37,13 @@ class TensorList:
     elements: Sequence[Tensor | None] = ()
     max_elements: int = -1
 
-    # as messages show a list where another is expected
+    # for TensorFlow's messages
     def __repr__(self) -> str:
         return "TensorList"
 
 
 def list_of(value: Any) -> TensorList:
-    """The list in a scalar variant input; raises InvalidArgumentError for another value."""
+    """Return the list in a scalar variant. Raises InvalidArgumentError for another value."""
     if isinstance(value, np.ndarray):
         if value.ndim:
             raise InvalidArgumentError(f"Input list must be a scalar saw: {format_dims(value.shape)}")
@@ -54,9 +54,7 @@ def list_of(value: Any) -> TensorList:
 
 
 def typed_list(value: Any, attrs: Attrs) -> TensorList:
-    """The list in a variant input; raises InvalidArgumentError for another value, or if its type is not attr
-    `element_dtype`.
-    """
+    """Return the list in a scalar variant. Raises InvalidArgumentError if there is none, or its type is not `element_dtype`."""
     found = list_of(value)
     if found.dtype is not attrs["element_dtype"]:
         raise InvalidArgumentError(
@@ -66,13 +64,13 @@ def typed_list(value: Any, attrs: Attrs) -> TensorList:
 
 
 NEVER_SET: Tensor = np.zeros(0, np.float32)
-"""Value that TensorListScatterIntoExistingList leaves between: no missing element, but C++'s default tensor of any list."""
+"""Element that TensorListScatterIntoExistingList leaves unset: C++'s default tensor, a float of any list, and not missing."""
 
 
 def add_lists(one: TensorList, two: TensorList) -> TensorList:
-    """AddN of variants: the sum element by element, where a missing one is nothing to add.
+    """Return AddN of lists: the sums of their elements; a missing element adds nothing.
 
-    Raises InvalidArgumentError for lists of other types, shapes or lengths, and for elements that are truth values or strings.
+    Raises InvalidArgumentError for lists of unequal types, shapes or lengths, and for elements that are bool or strings.
     """
     if one.dtype is not two.dtype:
         raise InvalidArgumentError(
@@ -101,18 +99,21 @@ def _add_elements(dtype: DataType, one: Tensor | None, two: Tensor | None) -> Te
 
 
 def zeros_like_list(given: TensorList) -> TensorList:
-    """ZerosLike of a variant: zeros for every element; a missing one stays missing.  InvalidArgumentError for strings."""
+    """Return ZerosLike of a list: zeros for elements that are not missing. Raises InvalidArgumentError for strings."""
     if given.dtype is STRING and any(element is not None for element in given.elements):
         raise InvalidArgumentError("Trying to compute zeros_like for unsupported dtype string")
     elements = tuple(None if element is None else zeros(np.shape(element), given.dtype) for element in given.elements)
     return TensorList(given.dtype, given.element_shape, elements)
 
 
-# --- making ---------------------------------------------------------------------------------------------------------
+# --- new lists ------------------------------------------------------------------------------------------------------
 
 
 def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(shape of the elements, the most of them, a scalar) -> a list of none; InvalidArgumentError for no scalar or no shape."""
+    """Return an empty list; the inputs are the element shape, and the maximum number of elements.
+
+    Raises InvalidArgumentError for a number that is not a scalar, and an invalid shape.
+    """
     shape, most = inputs
     if np.ndim(most):
         raise InvalidArgumentError(f"max_num_elements expected to be a scalar but got shape: {format_dims(np.shape(most))}")
@@ -120,9 +121,9 @@ def make_empty(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(shape of the elements, their number, a scalar) -> a list of missing elements.
+    """Return a list of missing elements; the inputs are the element shape and their number.
 
-    Raises InvalidArgumentError for a number that is not a scalar or is negative, and for no shape.
+    Raises InvalidArgumentError for a number that is not a scalar or is negative, and an invalid shape.
     """
     shape, count = inputs
     element_shape = partial_shape_of(shape)
@@ -137,7 +138,7 @@ def reserve(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def from_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(tensor `[n, ...]`, shape of the elements) -> a list of its n rows; InvalidArgumentError if they do not fit."""
+    """Return a list of the rows of a tensor; input 1 is the element shape. Raises InvalidArgumentError if they do not fit."""
     tensor, shape = inputs
     if np.ndim(shape) > 1:
         raise InvalidArgumentError(
@@ -163,16 +164,16 @@ def _check_has_rows(tensor: Tensor) -> None:
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(tensor, shape of the elements, lengths, a vector) -> a list of its pieces, so long along the first dimension.
+    """Return a list of pieces of a tensor; the inputs are the tensor, the element shape, and sizes along its first dimension.
 
-    Raises InvalidArgumentError for a scalar, a shape that does not fit, and lengths that are negative or of another sum.
+    Raises InvalidArgumentError for a scalar, a shape that does not fit, and lengths that are negative or have another sum.
     """
     tensor, shape, lengths = inputs
     element_shape = partial_shape_of(shape)
     if element_shape == ():
         raise InvalidArgumentError("TensorListSplit requires element_shape to be at least of rank 1, but saw: []")
     _check_has_rows(tensor)
-    # the lengths may differ from each other, and from the first dimension that elements are said to have
+    # TensorFlow does not compare the lengths with the element shape's first dimension
     if element_shape is not None and not is_compatible(element_shape[1:], np.shape(tensor)[1:]):
         raise InvalidArgumentError(
             f"tensor shape {format_dims(np.shape(tensor))} is not compatible with element_shape {show_partial(element_shape)}"
@@ -198,10 +199,10 @@ def _cut(tensor: Tensor, lengths: Sequence[int]) -> tuple[Tensor, ...]:
 
 
 def scatter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(tensor `[n, ...]`, indices `[n]`, shape of the elements, ...) -> a list with the rows there; other elements are missing.
+    """Return a list with the rows of a tensor at indices `[n]`; other elements are missing. Input 2 is the element shape.
 
-    The second version of the op has the number of elements, a scalar, -1 for as many as needed. Raises InvalidArgumentError for
-    rows that do not fit or are not as many as indices, and for an index that is negative or not below that number.
+    The op's second version takes the number of elements, -1 for as many as needed. Raises InvalidArgumentError for rows or
+    indices that do not fit.
     """
     tensor, indices, shape = inputs[:3]
     if np.ndim(shape) > 1:
@@ -241,7 +242,7 @@ def _place_rows(elements: list[Tensor | None], places: Sequence[int], rows: Tens
 
 
 def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, tensor `[n, ...]`, indices `[n]`) -> the list with the rows there, longer where it must be.
+    """Return the list with the rows of a tensor at indices `[n]`, grown if needed; the inputs are list, tensor and indices.
 
     Raises InvalidArgumentError for another type, a scalar tensor, and indices that are no vector or not as many as rows.
     """
@@ -258,11 +259,11 @@ def scatter_into(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     return (replace(found, elements=_place_rows([*found.elements, *longer], places, tensor)),)
 
 
-# --- changing -------------------------------------------------------------------------------------------------------
+# --- changed lists --------------------------------------------------------------------------------------------------
 
 
 def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, tensor) -> the list with one element more; InvalidArgumentError for another shape or type, and a full list."""
+    """Return the list with a tensor appended. Raises InvalidArgumentError for another shape or type, and a full list."""
     found, tensor = list_of(inputs[0]), inputs[1]
     if not is_compatible(found.element_shape, np.shape(tensor)):
         raise InvalidArgumentError(
@@ -278,9 +279,9 @@ def push_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(lists `[n]`, tensor `[n, ...]`) -> the lists, each with a row of the tensor as one element more.
+    """Return lists `[n]`, each with a row of the tensor appended.
 
-    Raises InvalidArgumentError for no vector of lists, another number of rows, and rows of another shape or type.
+    Raises InvalidArgumentError for lists not in a vector, another number of rows, and rows of another shape or type.
     """
     lists, tensor = np.asarray(inputs[0], object), inputs[1]
     if not np.ndim(tensor):
@@ -291,7 +292,7 @@ def push_back_batch(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"Expected tensor.shape[0] == input_handles.size, but saw {len(tensor)} vs. {len(lists)}")
     for position, found in enumerate(lists):
         _check_batch_entry(position, found, np.shape(tensor)[1:], attrs["element_dtype"])
-    # unlike PushBack it lets full lists grow
+    # unlike PushBack, it appends to full lists too
     longer = np.empty(len(lists), object)
     longer[:] = [
         replace(found, elements=pushed(found.elements, row)) for found, row in zip(lists, rows_of(tensor), strict=True)
@@ -314,7 +315,7 @@ def _check_batch_entry(position: int, found: Any, shape: tuple[int, ...], dtype:
 
 
 def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, shape of the elements) -> the list without its last element, and that element, zeros if it is missing.
+    """Return the list without its last element, and that element, zeros if it is missing; input 1 is the element shape.
 
     Raises InvalidArgumentError for another type, an empty list, and a missing element of a shape not fully known.
     """
@@ -322,10 +323,10 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
     if not found.elements:
         raise InvalidArgumentError("Trying to pop from an empty list.")
     last = found.elements[-1]
-    # the other elements are not asked for the shape, as TensorListGetItem asks them
+    # unlike TensorListGetItem, the other elements' shapes are not used
     if last is None:
         shape = merge_partial(partial_shape_of(inputs[1]), found.element_shape)
-        if shape is None or not is_full(shape):
+        if not is_fully_defined(shape):
             raise InvalidArgumentError(
                 f"Trying to read an uninitialized tensor but element_shape is not fully defined.{show_partial(shape)}"
             )
@@ -334,9 +335,9 @@ def pop_back(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, index, a scalar, tensor) -> the list with the tensor there, longer where attr `resize_if_index_out_of_bounds`.
+    """Return the list with a tensor at an index, grown if `resize_if_index_out_of_bounds`; new elements before it are missing.
 
-    Raises InvalidArgumentError for an index that is not a scalar or is out of bounds, and for another shape or type.
+    Raises InvalidArgumentError for an index that is not a scalar or is out of range, and for another shape or type.
     """
     found, (index_tensor, item) = typed_list(inputs[0], attrs), inputs[1:]
     if np.ndim(index_tensor):
@@ -346,7 +347,6 @@ def set_item(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
             "Tried to set a tensor with incompatible shape at a list index. Item element shape: "
             f"{format_dims(np.shape(item))} list shape: {show_partial(found.element_shape)}"
         )
-    # in between there are missing elements
     index, size = int(index_tensor), len(found.elements)
     may_grow = attrs["resize_if_index_out_of_bounds"]
     if index < 0 or (index >= size and not may_grow):
@@ -364,24 +364,21 @@ def _debug_text(tensor: Tensor) -> str:
 
 
 def resize(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(list, size, a scalar) -> a list of so many elements: the first of it, and missing ones where it has fewer.
-
-    Raises InvalidArgumentError for a size that is not a scalar or is negative.
-    """
+    """Return the list cut, or with missing elements appended. Raises InvalidArgumentError for an invalid size."""
     found, size = list_of(inputs[0]), inputs[1]
     if np.ndim(size):
         raise InvalidArgumentError("size must be a scalar")
     if size < 0:
-        # TensorFlow's text names an op that there is not
+        # TensorFlow's text has this op, which does not exist
         raise InvalidArgumentError(f"TensorListSlice expects size to be non-negative. Got: {int(size)}")
     missing = (None,) * (int(size) - len(found.elements))
     return (replace(found, elements=(*found.elements[: int(size)], *missing)),)
 
 
 def concat_lists(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """(lists, lists) of one shape -> the elements of the first list, then those of the second, pair by pair.
+    """Concatenate lists pairwise: the elements of a list of input 0, then those of its partner in input 1.
 
-    Raises InvalidArgumentError for tensors of other shapes, and for lists of other types or shapes of elements.
+    Raises InvalidArgumentError for inputs of unequal shapes, and for lists of unequal types or element shapes.
     """
     one, two = (np.asarray(value, object) for value in inputs)
     if one.shape != two.shape:
@@ -401,7 +398,6 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DataType) -> TensorList
     for name, found in (("input_a", one), ("input_b", two)):
         if not isinstance(found, TensorList):
             raise InvalidArgumentError(f"{name} is not a TensorList at index {position}.  Saw: '{found!r}'")
-    # both are looked at for being lists before either for its type
     for name, found in (("input_a", one), ("input_b", two)):
         if found.dtype is not dtype:
             raise InvalidArgumentError(f"{name}[{position}].dtype != element_dtype.  Saw: {found.dtype.name} vs. {dtype.name}")
@@ -410,7 +406,7 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DataType) -> TensorList
             f"input_a and input_b TensorList element shapes are not identical at index {position}.  "
             f"Saw {show_partial(one.element_shape)} vs. {show_partial(two.element_shape)}"
         )
-    # the limit of the first list stays, however long it is now
+    # the first list's limit stays, even if the list is longer
     joined: TensorList = replace(one, elements=(*one.elements, *two.elements))
     return joined
 
@@ -419,18 +415,18 @@ def _join_pair(position: int, one: Any, two: Any, dtype: DataType) -> TensorList
 
 
 def empty_memory(memory: KernelMemory) -> None:
-    """A list of no tensors."""
+    """The output is a list without tensors."""
     memory.make_list()
 
 
 def reserve_memory(memory: KernelMemory) -> None:
-    """A list of tensors that are not set yet."""
+    """The output is a list of missing tensors."""
     elements = memory.make_list()
     elements += [None] * int(memory.value(1))
 
 
 def from_tensor_memory(memory: KernelMemory) -> None:
-    """Each element is a copy, however it is aligned."""
+    """Each element is a copy, even if its row is aligned."""
     tensor = memory.inputs[0]
     rows, *row = tensor.dims
     elements = memory.make_list()
@@ -458,7 +454,7 @@ def scatter_into_memory(memory: KernelMemory) -> None:
 
 
 def _put_rows(memory: KernelMemory, elements: list[Buffer | None], source: int) -> None:
-    """Copies of an input's rows become the elements that the input behind it names."""
+    """Set elements to copies of an input's rows; the next input has their positions."""
     rows = memory.inputs[source]
     for place in memory.value(source + 1).reshape(-1).tolist():
         _set(elements, place, memory.new_buffer(rows.size // rows.dims[0], kind=(rows.dims[1:], rows.dtype)))
@@ -481,12 +477,11 @@ def _resize(elements: list[Buffer | None], size: int) -> None:
 
 def push_back_memory(memory: KernelMemory) -> None:
     """The list holds the tensor's buffer."""
-    buffer = memory.inputs[1].buffer
-    memory.change_list().append(None if buffer is None else buffer.hold())
+    memory.change_list().append(hold_buffer(memory.inputs[1].buffer))
 
 
 def pop_back_memory(memory: KernelMemory) -> None:
-    """The last element's own memory; zeros for one that was never set."""
+    """The output is the last element's buffer, or new memory for zeros."""
     memory.give_element(1, 0, -1)
     elements = memory.change_list()
     _resize(elements, max(len(elements) - 1, 0))
@@ -494,19 +489,18 @@ def pop_back_memory(memory: KernelMemory) -> None:
 
 def set_item_memory(memory: KernelMemory) -> None:
     """The list holds the item's buffer."""
-    buffer = memory.inputs[2].buffer
-    held = None if buffer is None else buffer.hold()
-    _set(memory.change_list(), int(memory.value(1)), held)
+    buffer = hold_buffer(memory.inputs[2].buffer)
+    _set(memory.change_list(), int(memory.value(1)), buffer)
 
 
 def resize_memory(memory: KernelMemory) -> None:
-    """Release removed elements; new ones are unset."""
+    """Removed elements are released; new ones are missing."""
     _resize(memory.change_list(), int(memory.value(1)))
 
 
 def concat_lists_memory(memory: KernelMemory) -> None:
-    """The first list with the elements of the second."""
-    others = [None if element is None else element.hold() for element in memory.elements_of(1)]
+    """The output is the first list, and also holds the buffers of the second."""
+    others = list(map(hold_buffer, memory.elements_of(1)))
     elements = memory.change_list()
     elements += others
 

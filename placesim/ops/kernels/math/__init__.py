@@ -1,1 +1,1 @@
-"""Kernels of numbers: functions element by element, arithmetic, comparisons, casts, reductions, scans, segments, counts."""
+"""Kernels of numbers: elementwise functions, arithmetic, comparisons, casts, reductions, scans, segments, counts."""

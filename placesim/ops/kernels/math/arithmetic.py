@@ -1,4 +1,4 @@
-"""Arithmetic of two tensors that broadcast together: sums, products, the many divisions and moduli, powers, extremes."""
+"""Arithmetic of two tensors that broadcast: sums, products, divisions, remainders, powers, extremes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def _is_integer(x: Tensor) -> bool:
 
 def _add_numbers(x: Tensor, y: Tensor) -> Any:
     if x.dtype == object:
-        raise TypeError("strings are joined by the kernel proper")
+        raise TypeError("`compute` adds strings")
     return np.add(x, y)
 
 
 def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Numbers or strings that broadcast together: the sum, or the two joined; InvalidArgumentError if they do not fit."""
+    """Add numbers, or concatenate strings. Raises InvalidArgumentError for shapes that do not broadcast."""
     x, y = inputs
     shape = check_broadcast(x, y)
     if x.dtype != object:
@@ -57,19 +57,19 @@ def _add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def divide(x: Tensor, y: Tensor) -> Any:
-    """x / y of real or complex numbers, broadcast; a complex divisor of zero gives NaN in both parts, as it is scaled first."""
+    """Return x / y of real or complex numbers, broadcast; a complex number divided by zero gives NaN in both parts."""
     quotient = np.divide(x, y)
     return np.where(y == 0, complex(np.nan, np.nan), quotient).astype(x.dtype) if x.dtype.kind == "c" else quotient
 
 
 def _floored_quotient(x: Tensor, y: Tensor) -> Any:
-    # the quotient is rounded before its floor is taken, so that it can be one more than the true one
+    # the rounded quotient can be a whole number just above the exact one
     return np.floor(np.divide(x, y))
 
 
 def _floored_remainder(x: Tensor, y: Tensor) -> Any:
-    """The remainder with the sign of y; where it is zero, with the sign of x."""
-    # numpy's own remainder gives a zero the sign of y; the kernel adds y only to what is not zero
+    """Return the remainder with the sign of y; a remainder of zero has the sign of x."""
+    # numpy's own remainder gives a zero the sign of y
     remainder = np.fmod(x, y)
     return np.where((remainder != 0) & ((y < 0) != (remainder < 0)), remainder + y, remainder)
 
@@ -79,12 +79,12 @@ def _truncated_real_quotient(x: Tensor, y: Tensor) -> Any:
 
 
 def _checked(on_integers: Division, on_reals: Division) -> Division:
-    """A division that raises InvalidArgumentError for an integer divisor of zero."""
+    """Return a division of integers or reals that raises InvalidArgumentError for an integer divisor of zero."""
 
     def checked(x: Tensor, y: Tensor) -> Any:
         if not _is_integer(x):
             return on_reals(x, y)
-        # where there is nothing to divide, a zero divisor is no error
+        # without elements to divide, a zero divisor is no error
         if x.size and not np.all(y):
             raise InvalidArgumentError("Integer division by zero")
         return on_integers(x, y)
@@ -93,7 +93,7 @@ def _checked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def _unchecked(on_integers: Division, on_reals: Division) -> Division:
-    """The truncating divisions: InternalError for an integer divisor of zero, for which TensorFlow has no words there."""
+    """Return a truncating division. As in TensorFlow, it raises InternalError for an integer divisor of zero."""
     checked = _checked(on_integers, on_reals)
 
     def unchecked(x: Tensor, y: Tensor) -> Any:
@@ -107,18 +107,17 @@ def _unchecked(on_integers: Division, on_reals: Division) -> Division:
 
 
 def divide_or_zero(x: Tensor, y: Tensor) -> Any:
-    """x / y, broadcast, and 0 wherever y is 0."""
-    # NaN divided by zero is zero too
+    """Return x / y, broadcast, and 0 wherever y is 0, even for NaN x."""
     return choose(y == 0, np.zeros((), x.dtype), divide(x, y))
 
 
 def multiply_or_zero(x: Tensor, y: Tensor) -> Any:
-    """x * y, broadcast, and 0 wherever y is 0, also for infinite and NaN x."""
+    """Return x * y, broadcast, and 0 wherever y is 0, even for infinite or NaN x."""
     return choose(y == 0, np.zeros((), x.dtype), np.multiply(x, y))
 
 
 def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """The function of two tensors that broadcast, but 0 wherever x is 0, also for NaN y."""
+    """Return `function` of two tensors that broadcast, but 0 wherever x is 0, even for NaN y."""
 
     def compute(x: Tensor, y: Tensor) -> Any:
         return choose(x == 0, np.zeros((), x.dtype), function(x, y))
@@ -130,7 +129,7 @@ def zero_where_zero(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tens
 
 
 def _power(x: Tensor, y: Tensor) -> Any:
-    """InvalidArgumentError for an integer to a negative power."""
+    """Return x ** y. Raises InvalidArgumentError for an integer to a negative power."""
     if _is_integer(x) and x.size and np.any(y < 0):
         raise InvalidArgumentError("Integers to negative integer powers are not allowed")
     if x.dtype.kind == "c":  # by its definition, so that 0 to the power of 0 is NaN
@@ -148,7 +147,7 @@ def _squared_difference(x: Tensor, y: Tensor) -> Any:
 
 
 def _next_after(x: Tensor, y: Tensor) -> Any:
-    """The neighbour of x towards y; from zero the smallest denormal, which arithmetic that flushes denormals would lose."""
+    """Return the neighbour of x towards y; from zero, the smallest denormal."""
     smallest = np.ones((), f"u{x.dtype.itemsize}").view(x.dtype)
     start = np.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
     moved = np.where((start == 0) & (y < 0), _negated(smallest), np.where((start == 0) & (y > 0), smallest, start))
@@ -162,7 +161,7 @@ def _negated(x: Tensor) -> Tensor:
 
 
 def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Bounds are scalars or shaped as the input; InvalidArgumentError for others."""
+    """Return x limited to bounds. Raises InvalidArgumentError for a bound that is neither a scalar nor shaped as x."""
     x, low, high = inputs
     if (low.ndim and low.shape != x.shape) or (high.ndim and high.shape != x.shape):
         raise InvalidArgumentError(
@@ -179,7 +178,7 @@ def _clip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
-    """Comparisons rather than minimum and maximum: a NaN bound does not bound, and a NaN stays."""
+    """Limit x by comparisons: unlike minimum and maximum, a NaN bound has no effect, and a NaN in x stays."""
     below = choose(high < x, high, x)
     return choose(below < low, low, below)
 
@@ -188,9 +187,9 @@ def _bounded(x: Tensor, low: Tensor, high: Tensor) -> Any:
 
 
 def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Tensors of one shape, or tensor lists in variants -> their sum; InvalidArgumentError for shapes that differ."""
+    """Return the sum of tensors of one shape, or of tensor lists. Raises InvalidArgumentError for unequal shapes."""
     if attrs["T"] is VARIANT:
-        from placesim.ops.kernels.variants import add_variants  # few sums are of lists
+        from placesim.ops.kernels.variants import add_variants  # rarely needed
 
         return (reduce(add_variants, inputs),)
     first = inputs[0]
@@ -204,17 +203,16 @@ def _sum_of_tensors(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def _accumulate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Tensors of one shape -> their sum; InvalidArgumentError for shapes that differ."""
+    """Return the sum of tensors of one shape. Raises InvalidArgumentError for unequal shapes."""
     if any(tensor.shape != inputs[0].shape for tensor in inputs):
         raise InvalidArgumentError("Parameters and update must be the same size")
     return (_total(inputs),)
 
 
 def _total(inputs: Sequence[Tensor]) -> Tensor:
-    # one input is handed on as it is, not copied
     if len(inputs) == 1:
         return inputs[0]
-    # the first two make a new tensor, which the others are added to in place and in order
+    # the sum of the first two is a new tensor, to which the others are added in place and in order
     total = np.asarray(inputs[0] + inputs[1])
     for tensor in inputs[2:]:
         np.add(total, tensor, out=total)
@@ -225,7 +223,7 @@ def _total(inputs: Sequence[Tensor]) -> Tensor:
 
 
 def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
-    # of lists the shapes of the elements are merged as well
+    # for lists, the element shapes are merged too
     known = [handle for handle in context.handles if handle is not None]
     if context.attrs["T"] is VARIANT and known:
         context.output_handles[0] = HandleShape(known[0].dtype, merge_backwards([handle.shape for handle in known]))
@@ -236,9 +234,9 @@ def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
 
 
 def sum_memory(memory: KernelMemory) -> None:
-    """AddN hands one input on as it is, and adds several up in the first that it may write to.
+    """AddN passes on a single input; it adds several in the first of them that it may overwrite.
 
-    The sum of lists is made outside the device's memory; what the list holds is not counted here.
+    A sum of variants is outside the device's allocator.
     """
     if len(memory.inputs) == 1:
         memory.alias(0, 0)
@@ -249,7 +247,7 @@ def sum_memory(memory: KernelMemory) -> None:
 
 
 def accumulate_memory(memory: KernelMemory) -> None:
-    """TensorFlow turns this op into a variable that starts as a tensor of zeros, and that every input is added to."""
+    """TensorFlow rewrites the op to a variable of zeros to which every input is added."""
     zeros = memory.temporary_like(memory.outputs[0])
     memory.allocate()
     memory.release(zeros)
@@ -263,7 +261,7 @@ def _one_per_addition(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
 
 
 def _arithmetic(ufunc: np.ufunc) -> Kernel:
-    """The row of a ufunc whose result has its inputs' type."""
+    """Return the table row of a ufunc whose result has its inputs' type."""
     return binary(ufunc)._replace(in_place=ufunc)
 
 

@@ -16,17 +16,16 @@ from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.precision import is_floating, is_narrow
 from placesim.ops.kernels.shapes import unchanged
 
-"""Bits of a float's mantissa, the hidden one included."""
-
 NOT_CASTABLE = ("string", "resource", "variant")
 MANTISSA_BITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53, "float8_e5m2": 3, "float8_e4m3fn": 4}
 MANTISSA_BITS |= {"complex64": 24, "complex128": 53}
+"""Bits of a float's mantissa, with the hidden bit."""
 PACKET = 8
-"""Number of bfloat16 numbers that are converted at once."""
+"""Number of bfloat16 numbers that are converted together."""
 
 
 def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Any shape; UnimplementedError from or to strings, resources and variants."""
+    """Convert a tensor of any shape. Raises UnimplementedError from or to strings, resources and variants."""
     source, target = attrs["SrcT"], attrs["DstT"]
     if source is target:
         return (inputs[0],)
@@ -41,9 +40,9 @@ def _cast(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """The tensor, any shape, with another element type; quantized types are their integers.
+    """Return the tensor, of any shape, with another element type; a quantized type counts as its integer type.
 
-    Complex numbers lose their imaginary part; floats are cut off towards zero and wrap; to bool, all but zero is true.
+    Complex numbers lose their imaginary part. Floats are rounded towards zero and wrap. In bool, only zero is false.
     """
     if x.dtype == target:
         return x
@@ -51,12 +50,12 @@ def cast(x: Tensor, target: np.dtype[Any]) -> Tensor:
         x = x.real
     if target.kind == "b":
         return np.asarray(x != 0)
-    if _is_small_integer(target):  # numpy has no float of these sizes to go through
+    if _is_small_integer(target):
         return np.asarray(cast(x, np.dtype(np.int8))).astype(target)
     if target.kind in "iu" and is_floating(x.dtype):
         whole = truncate_to_integer(x, target)
         return _saturate_packets(x, whole) if x.dtype.name == "bfloat16" and target == np.uint8 else whole
-    if is_floating(target) and target.itemsize <= 2 and x.dtype.itemsize > 2:  # C++ has no shorter way than by float
+    if is_floating(target) and target.itemsize <= 2 and x.dtype.itemsize > 2:  # C++ converts by way of float
         return x.astype(np.float32).astype(target)
     return x.astype(target)
 
@@ -66,10 +65,9 @@ def _is_small_integer(dtype: np.dtype[Any]) -> bool:
 
 
 def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
-    """Floats, any shape, cut off towards zero.
+    """Return floats of any shape rounded towards zero to integers, as the processor converts them.
 
-    The processor converts to 32 or 64 signed bits, gives the lowest integer for what does not fit, NaN included; smaller types
-    are the low bits of that.
+    It converts to 32 or 64 signed bits, and NaN and values out of range to the lowest integer; smaller types get the low bits.
     """
     if is_narrow(x.dtype) or x.dtype.itemsize == 1:
         x = x.astype(np.float32)
@@ -77,7 +75,7 @@ def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
     limit = 2.0 ** (8 * via.itemsize - 1)
     # comparisons with NaN are false, so NaN becomes the lowest integer too
     whole = np.where((x >= -limit) & (x < limit), x, x.dtype.type(-limit)).astype(via)
-    # the upper half of uint64 has no signed counterpart: it is converted less 2**63, which is added again
+    # values from 2**63 on are converted less 2**63, which is then added
     if target != np.uint64:
         return whole.astype(target)
     upper = (x >= limit) & (x < 2 * limit)
@@ -86,7 +84,7 @@ def truncate_to_integer(x: Tensor, target: np.dtype[Any]) -> Tensor:
 
 
 def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
-    """From bfloat16 to uint8 the processor converts full packets at once, and that saturates; what is left over wraps."""
+    """Limit the values in full packets to uint8's range, as the processor does from bfloat16; the values after them wrap."""
     packed = x.size // PACKET * PACKET
     result = np.array(whole).reshape(-1)
     result[:packed] = np.clip(np.nan_to_num(x.astype(np.float32).reshape(-1)[:packed]), 0, 255).astype(np.uint8)
@@ -94,14 +92,14 @@ def _saturate_packets(x: Tensor, whole: Tensor) -> Tensor:
 
 
 def _can_truncate(source: np.dtype[Any], target: DataType) -> bool:
-    """Whether the `Truncate` attr has an effect: to a float of fewer bits; bfloat16 only from float."""
+    """Whether attr `Truncate` has an effect: for a target with fewer mantissa bits; for bfloat16 only from float."""
     if target.numpy.name == "bfloat16" and source != np.float32:
         return False
     return MANTISSA_BITS.get(source.name, 0) > MANTISSA_BITS.get(target.numpy.name, 99)
 
 
 def drop_low_bits(x: Tensor, kept: int) -> Tensor:
-    """The floats, any shape, with a mantissa of `kept` bits, cut off towards zero; NaN stays as it is."""
+    """Return floats of any shape with a mantissa of `kept` bits, rounded towards zero; NaN is unchanged."""
     if x.dtype.kind == "c":
         result = np.empty_like(x)
         result.real, result.imag = drop_low_bits(x.real, kept), drop_low_bits(x.imag, kept)
@@ -112,7 +110,7 @@ def drop_low_bits(x: Tensor, kept: int) -> Tensor:
 
 
 def cast_memory(memory: KernelMemory) -> None:
-    """A cast to the same type hands its input on; any other allocates, also between types of one size."""
+    """A cast to the same type passes its input on; another cast allocates, even between types of one size."""
     if memory.attrs["SrcT"] is memory.attrs["DstT"]:
         memory.alias(0, 0)
     else:

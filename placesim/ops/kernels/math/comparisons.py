@@ -1,4 +1,4 @@
-"""Comparisons, logic and bits of two tensors that broadcast together."""
+"""Comparisons, logic and bitwise functions of two tensors that broadcast."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, format_di
 
 
 def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool) -> Kernel:
-    """The row of Equal or NotEqual of two tensors that broadcast; InvalidArgumentError if they do not.
+    """Return the table row of Equal or NotEqual. Its kernel raises InvalidArgumentError for shapes that do not broadcast.
 
-    Without `incompatible_shape_error` shapes that do not fit give one scalar, `when_incompatible`, instead.
+    Without attr `incompatible_shape_error`, the kernel returns the scalar `when_incompatible` for such shapes.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         x, y = inputs
         if not attrs["incompatible_shape_error"] and broadcast_dims(x.shape, y.shape) is None:
-            # shapes that do not fit make the tensors unequal as a whole
             return (np.array(when_incompatible),)
         check_broadcast(x, y)
         return (np.asarray(function(x, y), bool),)
@@ -33,7 +32,7 @@ def equality(function: Callable[[Tensor, Tensor], Any], when_incompatible: bool)
 
 
 def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Two tensors of one shape; InvalidArgumentError for shapes that differ, which do not broadcast here."""
+    """Compare tensors of one shape. Raises InvalidArgumentError for unequal shapes, which do not broadcast here."""
     x, y = inputs
     if x.shape != y.shape:
         shapes = f"x shape: {format_dims(x.shape)}. y shape: {format_dims(y.shape)}"
@@ -43,15 +42,12 @@ def _approximately_equal(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any
 
 
 def shift(function: Callable[[Tensor, Tensor], Any]) -> Callable[[Tensor, Tensor], Any]:
-    """Shift of integers, broadcast, by an amount clamped to the type's bits, beyond which C leaves it undefined."""
+    """Return `function`, a shift of integers, with the amount limited to the type's bits; a larger amount is undefined in C."""
 
     def compute(x: Tensor, y: Tensor) -> Any:
         return function(x, np.clip(y, y.dtype.type(0), y.dtype.type(8 * x.dtype.itemsize - 1)))
 
     return compute
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_equality(context: ShapeContext) -> Sequence[Dims]:
@@ -62,7 +58,7 @@ def _infer_equality(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _broadcast_or_scalar(one: tuple[int, ...], two: tuple[int, ...]) -> Dims:
-    """The broadcast shape; a scalar where it cannot be, unknown where an unknown dimension may or may not fit."""
+    """Return the broadcast shape; a scalar if shapes do not fit, an unknown shape if unknown dimensions decide."""
     rank = max(len(one), len(two))
     dims: list[int] = []
     for a, b in zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(two)) + two, strict=True):
@@ -70,7 +66,6 @@ def _broadcast_or_scalar(one: tuple[int, ...], two: tuple[int, ...]) -> Dims:
             dims.append(b if a == 1 else a)
         elif a < 0 and b < 0:
             dims.append(-1)
-        # it may be that dimension or a misfit, which would make the result a scalar
         elif a < 0 or b < 0:
             return None
         elif a != b:

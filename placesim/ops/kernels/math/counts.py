@@ -31,10 +31,9 @@ MAX_BATCHES = 2**31 - 1
 
 
 def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of the values of `[n]`, or of each row of `[rows, n]`, as a sparse tensor.
+    """Count the values of a vector `[n]`, or of each row of `[rows, n]`; return a sparse tensor.
 
-    Raises InvalidArgumentError for another rank, negative values, weights that are neither empty nor of that shape, and no
-    rows.
+    Raises InvalidArgumentError for another rank, no rows, negative values, or weights of another shape that are not empty.
     """
     data, weights = inputs
     if data.ndim not in (1, 2):
@@ -49,10 +48,9 @@ def count_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def count_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of a sparse tensor's values, by its first coordinate where it has more than one, as a sparse tensor.
+    """Count a sparse tensor's values; return a sparse tensor. With a rank above 1, the first coordinate is the row.
 
-    Raises InvalidArgumentError for parts whose shapes do not fit, coordinates outside the dense shape, negative values, weights
-    of another number and a dense shape of too many rows.
+    Raises InvalidArgumentError for parts or weights that do not fit, negative values, and too many rows.
     """
     indices, values, dims, weights = inputs
     check_rank(indices, 2, "Input indices must be a 2-dimensional tensor. Got: ")
@@ -90,12 +88,12 @@ def _check_coordinates(indices: Tensor, dims: Tensor) -> None:
 
 
 def _summarize(dims: Tensor) -> str:
-    """The first three numbers."""
+    """Return the first three numbers."""
     return " ".join(map(str, dims[:3].tolist())) + "..." * (len(dims) > 3)
 
 
 def count_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Counts of the values of each ragged row, `splits [rows + 1]` and `values [n]`, as a sparse tensor.
+    """Count the values of each ragged row, `splits [rows + 1]` and `values [n]`; return a sparse tensor.
 
     Raises InvalidArgumentError for weights of another shape, splits that do not fit the values, and negative values.
     """
@@ -122,7 +120,7 @@ def _check_weights(weights: Tensor, values: Tensor, noun: str, label: str) -> No
 
 
 def _ragged_rows(splits: Tensor, values: Tensor) -> Tensor:
-    """The row of each value; splits that fall are taken as their largest so far."""
+    """Return the table row of each value; a split below an earlier one counts as the largest earlier one."""
     if splits[0] != 0:
         raise InvalidArgumentError(f"Splits must start with 0, not with {splits[0]}")
     if splits[-1] != values.size:
@@ -131,10 +129,10 @@ def _ragged_rows(splits: Tensor, values: Tensor) -> Tensor:
 
 
 def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | None, attrs: Attrs) -> Sequence[Tensor]:
-    """Distinct values of each row in ascending order, with their counts or total weights; a vector is one row."""
+    """Return the distinct values of each row, ascending, with their counts or total weights; a vector is one row."""
     dtype, longest = attrs["output_type"].numpy, attrs["maxlength"]
     counted = values < longest if longest >= 0 else np.ones(values.shape, bool)
-    # row by row and value by value: the order of a sparse tensor's coordinates
+    # a sparse tensor's coordinates are sorted by row, then by value
     pairs = np.stack((rows, values), axis=1).astype(np.int64)[counted]
     order = row_order(pairs)
     starts = group_starts(pairs[order])
@@ -146,7 +144,6 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
     else:
         counts = np.diff(np.append(starts, len(pairs))).astype(dtype)
     seen = int(pairs[:, 1].max(initial=0))
-    # the dense shape ends at `maxlength`, or else at the largest value that was counted
     size = longest if longest >= 0 else max(seen + 1, attrs["minlength"])
     if batches is None:
         return found[:, 1:], counts, np.array([size], np.int64)
@@ -157,17 +154,16 @@ def _count_values(rows: Tensor, values: Tensor, weights: Tensor, batches: int | 
 
 
 def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[bins]`, or `[rows, bins]`, of a sparse tensor's values; what is too large is left out.
+    """Count a sparse tensor's values in `[bins]`, or `[rows, bins]`; values beyond the bins are ignored.
 
-    Raises InvalidArgumentError for a number of bins that is not a scalar or is negative, for parts that do not fit, and of a
-    vector for negative values and weights of another number.
+    Raises InvalidArgumentError for an invalid number of bins, parts that do not fit, and in a vector negative values.
     """
     indices, values, dims, size_tensor, weights = inputs
     size = bin_count(size_tensor)
     check_parts(indices, values, dims)
     if len(dims) == 1:
         if np.any(values < 0):
-            # only vectors are checked: in the rows of a matrix negative values are left out
+            # in a matrix, negative values are ignored
             raise InvalidArgumentError("Input arr must be non-negative!")
         if not attrs["binary_output"] and weights.size and weights.size != values.size:
             raise InvalidArgumentError("Input indices and weights must have the same size.")
@@ -176,10 +172,9 @@ def bin_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, bins]` of the values of each ragged row; what is too large is left out.
+    """Count the values of each ragged row in `[rows, bins]`; values beyond the bins are ignored.
 
-    Raises InvalidArgumentError for a number of bins that is not a scalar or is negative, splits that do not fit the values, and
-    negative values.
+    Raises InvalidArgumentError for an invalid number of bins, splits that do not fit the values, and negative values.
     """
     splits, values, size_tensor, weights = inputs
     size = bin_count(size_tensor)
@@ -192,7 +187,7 @@ def bin_ragged(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _fill_bins(rows: Tensor, values: Tensor, weights: Tensor, row_count: int, size: int, attrs: Attrs) -> Tensor:
-    """Bins of rows; weights are read in order, and those that are missing count as zero."""
+    """Return the bins of each row, `[row_count, size]`; missing weights count as zero."""
     inside = (values >= 0) & (values < size)
     check_room((row_count, size), attrs["T"])
     bins = np.zeros((row_count, size), attrs["T"].numpy)
@@ -253,7 +248,7 @@ def _known_size(context: ShapeContext, index: int) -> int | None:
 
 
 def bin_sparse_memory(memory: KernelMemory) -> None:
-    """A sparse vector is counted like a dense one, rows directly."""
+    """A sparse vector needs the temporaries of a dense vector's count, and sparse rows need none."""
     if memory.inputs[2].elements == 1:
         bincount_memory(memory, memory.attrs["binary_output"])
 

@@ -1,6 +1,6 @@
 """Functions of one tensor, element by element: roots, exponentials, circular functions, rounding, predicates, complex parts.
 
-And the gradients of such functions, which take the function's output and the gradient of it.
+It also has the gradients of such functions, which take a function's output and its gradient.
 """
 
 from __future__ import annotations
@@ -22,37 +22,34 @@ from placesim.ops.kernels.shapes import Dims, broadcasted, unchanged
 
 
 def reciprocal_root(x: Tensor) -> Any:
-    """1 over the square root, any shape; rounded twice, as the kernel rounds."""
+    """Return 1 over the square root, any shape; both steps round, as in TensorFlow's kernel."""
     return np.reciprocal(np.sqrt(x))
 
 
 def log1p(x: Tensor) -> Any:
-    """log(1 + x), any shape; the complex kernel multiplies by the logarithm, and so loses the angle of an infinite one."""
+    """Return log(1 + x), any shape; of the complex number -1 it is NaN in the imaginary part, as in TensorFlow's kernel."""
     result = np.log1p(x)
     return np.where(x == -1, complex(-np.inf, np.nan), result).astype(x.dtype) if x.dtype.kind == "c" else result
 
 
 def sigmoid(x: Tensor) -> Any:
-    """1 / (1 + exp(-x)), any shape."""
+    """Return 1 / (1 + exp(-x)), any shape."""
     if x.dtype.kind == "c":
         return np.reciprocal(1 + np.exp(-x))
     decay = np.asarray(np.negative(x))
-    np.exp(decay, out=decay)  # where it overflows, what is infinite gives the limit, which is zero
+    np.exp(decay, out=decay)  # an overflow to infinity gives the right limit, 0
     decay += 1
     return np.divide(1, decay, out=decay)
 
 
 def round_to_even(x: Tensor) -> Any:
-    """The nearest whole number, any shape; for integers zero.
-
-    So this release's kernel has it; its Python never calls it for them.
-    """
-    # halves go to the even neighbour, as the processor rounds
+    """Return the nearest whole number, any shape, with halves rounded to even."""
+    # TensorFlow's kernel returns 0 for integers; its Python never calls the kernel for them
     return np.zeros_like(x) if x.dtype.kind in "iu" else np.rint(x)
 
 
 def count_bits(x: Tensor) -> Any:
-    """The number of set bits, any shape, as uint8; of negative numbers in two's complement."""
+    """Return the number of set bits, any shape, as uint8; negative numbers are in two's complement."""
     return np.bitwise_count(x.view(f"u{x.dtype.itemsize}"))
 
 
@@ -60,7 +57,7 @@ def count_bits(x: Tensor) -> Any:
 
 
 def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """InvalidArgumentError if `Tout` is not the type of `T`'s parts."""
+    """Return the absolute value. Raises InvalidArgumentError if `Tout` is not the type of the parts of `T`."""
     given = f"{attrs['T'].name}->{attrs['Tout'].name}"
     expected = {"complex64": "complex64->float", "complex128": "complex128->double"}[attrs["T"].name]
     if given != expected:
@@ -69,7 +66,7 @@ def _complex_abs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Two real tensors that broadcast together -> complex numbers; InvalidArgumentError if they do not."""
+    """Return complex numbers from their parts, broadcast. Raises InvalidArgumentError for shapes that do not fit."""
     real, imaginary = inputs
     result = np.empty(check_broadcast(real, imaginary), attrs["Tout"].numpy)
     # numpy would compute real + 1j * imaginary, which turns an infinite part into NaN
@@ -77,7 +74,7 @@ def _complex_from_parts(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]
     return (result,)
 
 
-# --- gradients, from a function's output `y` and the gradient `dy` of it --------------------------------------------
+# --- gradients, from a function's output `y` and its gradient `dy` --------------------------------------------------
 
 
 def _tanh_gradient(y: Tensor, dy: Tensor) -> Any:
@@ -89,7 +86,7 @@ def _sigmoid_gradient(y: Tensor, dy: Tensor) -> Any:
 
 
 def _root_gradient(y: Tensor, dy: Tensor) -> Any:
-    # a gradient of zero stays zero, also where y is 0 and the quotient NaN
+    # a gradient of zero stays zero, even if y is 0 and the quotient NaN
     return choose(dy == 0, dy, dy / 2 / np.conj(y))
 
 
@@ -111,9 +108,9 @@ _OVER_EITHER = forwards(0, 1)
 
 
 def gradient(function: Callable[[Tensor, Tensor], Any], passes: Passes = ONE_PASS) -> Kernel:
-    """The row of a gradient: `y` and `dy` of one number of elements -> the shape of `y`.
+    """Return the table row of a gradient, a function of `y` and `dy`; the result has the shape of `y`.
 
-    Raises InvalidArgumentError if the two differ in it; their shapes may differ, which TensorFlow's kernel never looks at.
+    Its kernel raises InvalidArgumentError for unequal numbers of elements; the shapes may differ, as in TensorFlow.
     """
     function = widened(function)
 

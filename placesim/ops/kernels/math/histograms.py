@@ -1,4 +1,4 @@
-"""Counts of values: Bincount and its dense form, histograms of equal bins, and which bucket each value falls into."""
+"""Counts of values: Bincount and DenseBincount, histograms with equal bins, and the bucket of each value."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ from placesim.ops.process.memory_limit import check_array
 
 
 def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any], binary: bool = False) -> Tensor:
-    """Sum of weights (by default ones) of each value below `size`, by row.
+    """Return the number of each value below `size` in each row of `[..., n]`, or the sum of its weights, `[..., size]`.
 
-    `values [..., n]`, `weights` of the same shape or empty; gives `[..., size]`, with `binary` 1 for every value there is.
+    `weights` have the values' shape, or are empty. With `binary`, a bin is 1 if its value occurs.
     """
-    # values of `size` and more are left out, in every form of the op
     rows = values.reshape(elements(values.shape[:-1]), values.shape[-1])
     check_array((*values.shape[:-1], size), dtype)
     bins = np.zeros((len(rows), size), wide_dtype(dtype))
@@ -47,7 +46,7 @@ def count_bins(values: Tensor, weights: Tensor, size: int, dtype: np.dtype[Any],
 
 
 def bin_count(size: Tensor) -> int:
-    """Number of bins given by a tensor; raises InvalidArgumentError unless it is a scalar of at least 0."""
+    """Return the number of bins that a tensor gives. Raises InvalidArgumentError unless it is a scalar of at least 0."""
     if np.ndim(size):
         raise InvalidArgumentError(f"Shape must be rank 0 but is rank {np.ndim(size)}")
     if size < 0:
@@ -56,11 +55,7 @@ def bin_count(size: Tensor) -> int:
 
 
 def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """`arr` of any shape, a scalar `size`, weights of as many elements or none -> `[size]`.
-
-    Raises InvalidArgumentError for a size that is not a scalar or is negative, for negative values, and for weights of another
-    number.
-    """
+    """Count the values of `arr`, of any shape, in `[size]`. Raises InvalidArgumentError for inputs that do not fit."""
     values, size, weights = inputs[0].reshape(-1), bin_count(inputs[1]), inputs[2]
     if np.any(values < 0):
         raise InvalidArgumentError("Input arr must be non-negative!")
@@ -70,11 +65,7 @@ def _bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """`[n]` or `[rows, n]`, a scalar `size`, weights of that shape or none -> `[size]` or `[rows, size]`.
-
-    Raises InvalidArgumentError for a rank above 2, weights of another shape, a size that is not a scalar or is negative, and
-    negative values.
-    """
+    """Count the values of `[n]` or `[rows, n]` in `[size]` or `[rows, size]`. Raises InvalidArgumentError for bad inputs."""
     values, weights = inputs[0], inputs[2]
     if values.ndim > 2:
         raise InvalidArgumentError(f"Shape must be at most rank 2 but is rank {values.ndim}")
@@ -87,7 +78,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
     negative = values[values < 0]
     if negative.size:
         raise InvalidArgumentError(
-            # the two ranks are two kernels, each with its own words
+            # TensorFlow has a kernel for each rank, with different messages
             f"Input 'in' must be non-negative! Negative input value found: {negative[-1]}"
             if values.ndim == 2
             else "Input arr must be non-negative!"
@@ -99,11 +90,7 @@ def _dense_bincount(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Any shape, bounds `[2]`, a scalar count -> `[nbins]`: how many values fall into each bin between the bounds.
-
-    What is outside counts in the outermost bin. Raises InvalidArgumentError for inputs of other shapes, bounds that do not
-    rise, a count below 1 and NaN.
-    """
+    """Count values of any shape in `[nbins]` equal bins between two bounds; the outermost bins include values beyond them."""
     values, bounds, count = inputs
     if bounds.ndim != 1:
         raise InvalidArgumentError("value_range should be a vector.")
@@ -119,7 +106,6 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
         raise InvalidArgumentError(f"nbins should be a positive number, but got '{int(count)}'")
     if values.dtype.kind in "fV" and np.any(np.isnan(values)):
         raise InvalidArgumentError("Histogram values must not contain NaN")
-    # values below the lower bound count as it, values above the upper one as the last bin
     step = float(high - low) / int(count)
     place = (np.maximum(values, low) - low).astype(np.float64).reshape(-1) / step
     bins = np.bincount(np.minimum(place, int(count) - 1).astype(np.int32), minlength=int(count))
@@ -130,14 +116,11 @@ def _histogram(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _bucketize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Any shape -> the number of boundaries that are not above each value; boundaries are floats.
-
-    Raises InvalidArgumentError for boundaries that are not sorted.
-    """
+    """Return the number of boundaries not above each value. Raises InvalidArgumentError for unsorted boundaries."""
     boundaries = np.array(attrs["boundaries"], np.float32)
     if np.any(boundaries[1:] < boundaries[:-1]):
         raise InvalidArgumentError("Expected sorted boundaries")
-    # C++ compares an integer with a float as floats
+    # as C++, which compares an integer with a float as floats
     values = inputs[0].astype(np.float32) if inputs[0].dtype.kind == "i" else inputs[0]
     return (np.asarray(np.searchsorted(boundaries, values, "right")).astype(np.int32),)
 
@@ -180,7 +163,7 @@ def _infer_histogram(context: ShapeContext) -> Sequence[Dims]:
 
 
 def bincount_memory(memory: KernelMemory, is_binary: bool = False) -> None:
-    """Whether all values are valid, and the bins of each thread, and of the caller: one byte each where they are binary."""
+    """Temporaries have a flag whether all values are valid, and bins for each thread and the caller (bytes if binary)."""
     memory.allocate()
     bins = memory.outputs[0]
     memory.temporary(1)
@@ -188,13 +171,13 @@ def bincount_memory(memory: KernelMemory, is_binary: bool = False) -> None:
 
 
 def dense_bincount_memory(memory: KernelMemory) -> None:
-    """Of rows of values, the bins are filled at once."""
+    """Only a vector's count needs temporary bins."""
     if len(memory.inputs[0].dims) <= 1:
         bincount_memory(memory, memory.attrs["binary_output"])
 
 
 def histogram_memory(memory: KernelMemory) -> None:
-    """The bin of each value as int32, written over the values if they are int32."""
+    """A temporary has the bin of each value as int32; it overwrites the values if they are int32."""
     memory.allocate()
     values = memory.inputs[0]
     bins = TensorMemory(values.dims, INT32, on_host=values.on_host)

@@ -1,6 +1,6 @@
-"""The regularized incomplete gamma functions P(a, x) and Q(a, x) = 1 - P, and derivatives by a: of P, and of a gamma sample.
+"""The regularized incomplete gamma functions P(a, x) and Q(a, x) = 1 - P, and derivatives by a of P and of a gamma sample.
 
-P is the share of a gamma distribution of shape a that lies below x.
+P is the probability that a gamma variable of shape a is below x.
 """
 
 from __future__ import annotations
@@ -11,34 +11,29 @@ from typing import Any
 import numpy as np
 
 from placesim.ops.kernels.kernel import Tensor
+from placesim.ops.kernels.math.lazy_special import special
 
 Factor = Callable[[Tensor, Tensor], Tensor]
 
 MAX_TERMS = 5000
 RESCALE_ABOVE = 2.0**60
-"""Numerators and denominators of the continued fraction are brought down together above this."""
+"""Above this value, numerator and denominator of the continued fraction are scaled down together."""
 
 
 def regularized_lower_gamma(a: Tensor, x: Tensor) -> Any:
-    """P(a, x), broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
-    from scipy import special
-
+    """Return P(a, x), broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammainc(a, x))
     return np.where((x == 0) | ((a == np.inf) & (x > 0)), x.dtype.type(0), inside)
 
 
 def regularized_upper_gamma(a: Tensor, x: Tensor) -> Any:
-    """Q(a, x), broadcast: NaN outside a > 0, x >= 0."""
-    from scipy import special
-
+    """Return Q(a, x), broadcast: NaN outside a > 0, x >= 0."""
     inside = np.where((x < 0) | ~(a > 0), x.dtype.type(np.nan), special.gammaincc(a, x))
     return np.where((x == np.inf) & (a > 0), x.dtype.type(0), inside)
 
 
 def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
-    """The derivative of P(a, x) by a, broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
-    from scipy import special
-
+    """Return the derivative of P(a, x) by a, broadcast: 0 at x = 0 for any a, else NaN outside a > 0, x > 0."""
     a, x = np.broadcast_arrays(a, x)
     inside = (a > 0) & (x > 0)
     finite = np.isfinite(a) & np.isfinite(x)
@@ -54,10 +49,9 @@ def differentiate_lower_gamma(a: Tensor, x: Tensor) -> Any:
 
 
 def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
-    """The derivative of a gamma sample by its shape parameter, -(dP/da) / (dP/dx), broadcast.
+    """Return the derivative of a gamma sample by its shape parameter, broadcast: 0 for a sample of 0, NaN outside a, x > 0.
 
-    0 for a sample of 0, NaN outside a, x > 0. Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih,
-    2018).
+    Source: "Implicit reparameterization gradients" (Figurnov, Mohamed and Mnih, 2018), -(dP/da) / (dP/dx).
     """
     alpha, sample = np.broadcast_arrays(alpha, sample)
     result = _by_method(alpha, sample, (alpha > 0) & (sample > 0), lambda a, x: -x / a, lambda a, x: x)
@@ -66,12 +60,12 @@ def differentiate_sample(alpha: Tensor, sample: Tensor) -> Any:
 
 
 def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fraction_factor: Factor) -> Tensor:
-    """`factor(a, x)` times the derivative by a of what follows the power of x, as doubles; NaN where it isn't `usual`.
+    """Return a factor of `a` and `x` times a derivative by `a`, as doubles; NaN for elements that are not `usual`.
 
-    That is the series of P, or the continued fraction of Q where x is large.
+    The derivative is of the series of P, or for large x of the continued fraction of Q; each has its own factor.
     """
     result = np.full(x.shape, np.nan)
-    # where the kernel leaves the series for the continued fraction, too
+    # TensorFlow's kernel uses the continued fraction here too
     is_large = (x > 1) & (x > a)
     for chosen, differentiate, factor in (
         (usual & is_large, _differentiate_fraction, fraction_factor),
@@ -84,9 +78,7 @@ def _by_method(a: Tensor, x: Tensor, usual: Tensor, series_factor: Factor, fract
 
 
 def _differentiate_series(a: Tensor, x: Tensor) -> Tensor:
-    """P(a, x) = x**a e**-x / gamma(a + 1) * (1 + x / (a + 1) + x**2 / (a + 1)(a + 2) + ...), term by term."""
-    from scipy import special
-
+    """Return d log P / da * S for P(a, x) = x**a e**-x / gamma(a + 1) * S, S = 1 + x / (a + 1) + x**2 / (a + 1)(a + 2) + .."""
     term, total = np.ones_like(x), np.ones_like(x)
     term_by_a, total_by_a = np.zeros_like(x), np.zeros_like(x)
     for k in range(1, MAX_TERMS):
@@ -102,10 +94,8 @@ def _differentiate_series(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _differentiate_fraction(a: Tensor, x: Tensor) -> Tensor:
-    """Q(a, x) = x**a e**-x / gamma(a) * 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - 2 (2 - a) / ...)), by convergents."""
-    from scipy import special
-
-    # two last convergents p / q, each with its derivative by a
+    """Return d log Q / da * F with Q(a, x) = x**a e**-x / gamma(a) * F, F = 1 / (x + 1 - a - 1 (1 - a) / (x + 3 - a - ...))."""
+    # the last two convergents p / q, with the derivatives of p and q by a
     p, p_by_a, q, q_by_a = np.ones_like(x), np.zeros_like(x), x + 1 - a, -np.ones_like(x)
     p_before, p_before_by_a, q_before, q_before_by_a = (np.zeros_like(x), np.zeros_like(x), np.ones_like(x), np.zeros_like(x))
     value, value_by_a = p / q, p_by_a / q - p * q_by_a / q**2
@@ -115,7 +105,6 @@ def _differentiate_fraction(a: Tensor, x: Tensor) -> Tensor:
         next_q, next_q_by_a = b * q + c * q_before, b * q_by_a - q + c * q_before_by_a + k * q_before
         p, p_by_a, p_before, p_before_by_a = next_p, next_p_by_a, p, p_by_a
         q, q_by_a, q_before, q_before_by_a = next_q, next_q_by_a, q, q_by_a
-        # a convergent is a quotient, so that both of its parts may be scaled
         scale = np.where(np.abs(q) > RESCALE_ABOVE, 1 / RESCALE_ABOVE, 1)
         p, p_by_a, p_before, p_before_by_a = p * scale, p_by_a * scale, p_before * scale, p_before_by_a * scale
         q, q_by_a, q_before, q_before_by_a = q * scale, q_by_a * scale, q_before * scale, q_before_by_a * scale

@@ -1,7 +1,7 @@
 """Special functions that oscillate: Bessel functions of the first, second and third kind, and the Fresnel integrals.
 
-TensorFlow's float kernels compute, for larger x, an amplitude and an angle, and round the angle to float: far out that is
-coarse, and so are they.  Here amplitude and angle are found from double values, and the angle is rounded as theirs.
+For large x, TensorFlow's float kernels compute an amplitude and an angle, and round the angle to float, which is coarse for
+large angles. Here both are computed from doubles, and the angle is rounded in the same way.
 """
 
 from __future__ import annotations
@@ -13,22 +13,21 @@ import numpy as np
 
 from placesim.ops.kernels.broadcasting import unary
 from placesim.ops.kernels.kernel import Table, Tensor
+from placesim.ops.kernels.math.lazy_special import special
 from placesim.ops.kernels.precision import widened
 
 BESSEL_ANGLE_FROM = 2.0
-"""Above this x the Bessel kernels use amplitude and angle; below, polynomials."""
+"""Above this x the Bessel kernels use amplitude and angle; below it, polynomials."""
 FRESNEL_ANGLE_FROM, FRESNEL_ANGLE_TO = 1.6, 36974.0
-"""Range in which the Fresnel kernels compute; beyond it they return the limit, 1/2."""
+"""Range in which the Fresnel kernels use amplitude and angle; above it they return the limit, 1/2."""
 SMALLEST_NORMAL = np.finfo(np.float32).tiny
 """Smallest normal float32: TensorFlow's threads treat smaller numbers as zero."""
 
 
 def bessel_first(order: int) -> Callable[..., Any]:
-    """J of order 0 or 1, any shape; J0 is even, J1 odd."""
+    """Return J of order 0 or 1, a function of a tensor of any shape; J0 is even, J1 odd."""
 
     def compute(x: Tensor) -> Any:
-        from scipy import special
-
         exact = (special.j0, special.j1)[order](x)
         if x.dtype == np.float64:
             return exact
@@ -40,13 +39,11 @@ def bessel_first(order: int) -> Callable[..., Any]:
 
 
 def bessel_second(order: int) -> Callable[..., Any]:
-    """Y of order 0 or 1, any shape: minus infinity for negative x, NaN for plus infinity."""
+    """Return Y of order 0 or 1, a function of a tensor of any shape: minus infinity for negative x, NaN for infinity."""
 
     def compute(x: Tensor) -> Any:
-        from scipy import special
-
         exact = (special.y0, special.y1)[order](x)
-        if order and x.dtype == np.float32:  # infinity times zero in that kernel
+        if order and x.dtype == np.float32:  # the kernel multiplies infinity by zero
             exact = np.where(x == 0, np.float32(np.nan), exact)
         if x.dtype == np.float32:
             exact = np.where(x > BESSEL_ANGLE_FROM, _wave(order, np.abs(x), np.sin), exact)
@@ -56,26 +53,22 @@ def bessel_second(order: int) -> Callable[..., Any]:
 
 
 def _wave(order: int, x: Tensor, turn: Callable[[Tensor], Tensor]) -> Any:
-    """The Bessel functions of x > 0 as amplitude times cosine (J) or sine (Y) of x plus a phase, added in float."""
-    from scipy import special
-
+    """Return J (`turn` is cosine) or Y (sine) for x > 0: amplitude times `turn` of x plus a phase, added in float."""
     wide = np.where((x > 0) & np.isfinite(x), x, 1.0).astype(float)
     j, y = (special.j0, special.j1)[order](wide), (special.y0, special.y1)[order](wide)
-    # the phase is what is left of the angle when x is taken off; the sum of both is rounded to float as in the kernel
+    # the phase is the angle less x; the kernel rounds their sum to float
     phase = np.arctan2(y * np.cos(wide) - j * np.sin(wide), j * np.cos(wide) + y * np.sin(wide))
     angle = phase.astype(np.float32) + wide.astype(np.float32)
     return np.where(np.isfinite(x), np.hypot(j, y) * turn(angle.astype(float)), np.nan)
 
 
 def bessel_third(name: str) -> Callable[..., Any]:
-    """K of order 0 or 1, also scaled by exp(x), any shape: infinity for negative x."""
+    """Return K of order 0 or 1, perhaps scaled by exp(x), a function of a tensor of any shape: infinity for negative x."""
 
     def compute(x: Tensor) -> Any:
-        from scipy import special
-
         found = np.where(x < 0, x.dtype.type(np.inf), getattr(special, name)(x))
         if x.dtype == np.float32:
-            # the logarithm of x / 2 is that of zero where this is no normal number; K1 has it times zero
+            # if x / 2 is no normal number, the kernel takes the logarithm of zero, and multiplies it by zero in K1
             is_lost = (x >= SMALLEST_NORMAL) & (x < 2 * SMALLEST_NORMAL)
             found = np.where(is_lost, np.float32(np.nan if "1" in name else np.inf), found)
         return found
@@ -84,14 +77,12 @@ def bessel_third(name: str) -> Callable[..., Any]:
 
 
 def fresnel(part: int) -> Callable[..., Any]:
-    """The integrals of sin (part 0) and cos (part 1) of pi t**2 / 2 up to x, any shape."""
+    """Return the integral of the sine (part 0) or cosine (part 1) of pi t**2 / 2 from 0 to x, for a tensor x of any shape."""
 
     def compute(x: Tensor) -> Any:
-        from scipy import special
-
         exact = special.fresnel(x)[part]
         if x.dtype == np.float64:
-            # the kernel takes the limit where its angle would be too coarse for a float
+            # here too the kernel returns the limit
             return np.where(np.abs(x) >= FRESNEL_ANGLE_TO, np.copysign(0.5, x), exact)
         far = (np.abs(x) > FRESNEL_ANGLE_FROM) & (np.abs(x) < FRESNEL_ANGLE_TO)
         return np.where(far, _fresnel_wave(np.where(far, x, 2))[part], exact).astype(x.dtype)
@@ -100,15 +91,13 @@ def fresnel(part: int) -> Callable[..., Any]:
 
 
 def _fresnel_wave(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Both integrals as 1/2 and what circles around it, with the angle rounded to float."""
-    from scipy import special
-
+    """Return both integrals as 1/2 plus an oscillation, with its angle rounded to float."""
     wide = np.abs(x).astype(float)
     sine, cosine = special.fresnel(wide)
     exact = np.pi / 2 * wide * wide
     f = (cosine - 0.5) * np.sin(exact) + (0.5 - sine) * np.cos(exact)
     g = (0.5 - sine) * np.sin(exact) - (cosine - 0.5) * np.cos(exact)
-    # the kernel squares in float, and the angle is as coarse as that
+    # as in the kernel, the square is rounded to float
     squared = np.square(x.astype(np.float32))
     angle = (np.float32(np.pi / 2) * squared).astype(float)
     sign = np.sign(x)

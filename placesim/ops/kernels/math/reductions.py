@@ -1,9 +1,10 @@
-"""Reductions over some axes, and the index of the largest or smallest element along one."""
+"""Reductions over axes, and the index of the largest or smallest element along one axis."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -25,11 +26,11 @@ MAX_ARG_RANK = 7
 
 
 def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
-    """The axes, a scalar or `[axes]`, as numbers from 0; InvalidArgumentError for one that is not there or there twice."""
+    """Return the axes that a tensor gives, counted from 0. Raises InvalidArgumentError for one out of range, or named twice."""
     found: list[int] = []
     for index in np.reshape(axes, -1).tolist():
         if not -x.ndim <= index < x.ndim:
-            # the bracket that is never closed is TensorFlow's
+            # TensorFlow's text does not close the bracket
             raise InvalidArgumentError(f"Invalid reduction dimension ({index} for input with {x.ndim} dimension(s)")
         axis = index + x.ndim if index < 0 else index
         if axis in found:
@@ -39,37 +40,29 @@ def reduction_axes(x: Tensor, axes: Tensor) -> Axes:
 
 
 def reduction_memory(memory: KernelMemory) -> None:
-    """A reduction over nothing, or over axes of one element, hands its input on."""
-    groups, reduces_first = _group_axes(memory)
-    if not groups or (groups == 1 and not reduces_first):
+    """A reduction over no axes, or over axes of one element, passes its input on."""
+    groups = _groups(memory)
+    if not any(is_reduced for is_reduced, _ in groups):
         memory.alias(0, 0)
     else:
         _allocate_reduction(memory, groups)
 
 
 def norm_memory(memory: KernelMemory) -> None:
-    """A norm over nothing is an absolute value, and so allocates."""
-    _allocate_reduction(memory, _group_axes(memory)[0])
+    """A norm always allocates, because even over no axes it is an absolute value."""
+    _allocate_reduction(memory, _groups(memory))
 
 
-def _allocate_reduction(memory: KernelMemory, groups: int) -> None:
+def _allocate_reduction(memory: KernelMemory, groups: Sequence[tuple[bool, int]]) -> None:
     memory.allocate()
-    # beyond three groups there is no kernel but that of a matrix's rows, for which the axes must be moved together
-    if groups > 3 and memory.outputs[0].elements:
-        memory.temporary(memory.inputs[0].size, _moved_dims(memory), memory.inputs[0].dtype)
-
-
-def _group_axes(memory: KernelMemory) -> tuple[int, bool]:
-    """In how many groups of axes that are reduced and axes that stay, in turn, a tensor falls; whether the first is reduced.
-
-    An axis of one element belongs to the group before it, and to none if there is no other yet.
-    """
-    groups = _groups(memory)
-    return len(groups), not groups or groups[0][0]
+    # for more than three groups TensorFlow moves the kept groups to the front, and reduces the rows of a matrix
+    if len(groups) > 3 and memory.outputs[0].elements:
+        moved = tuple(size for _, size in sorted(groups, key=itemgetter(0)))
+        memory.temporary(memory.inputs[0].size, moved, memory.inputs[0].dtype)
 
 
 def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
-    """Of each group whether it is reduced, and its elements."""
+    """Return groups of axes, all reduced or all kept, as pairs (is reduced, elements); axes of one element don't count."""
     dims = memory.inputs[0].dims
     axes = {axis % len(dims) for axis in memory.value(1).reshape(-1).tolist()} if dims else ()
     kept = [(axis in axes, dim) for axis, dim in enumerate(dims) if dim != 1]
@@ -78,15 +71,10 @@ def _groups(memory: KernelMemory) -> list[tuple[bool, int]]:
     ]
 
 
-def _moved_dims(memory: KernelMemory) -> tuple[int, ...]:
-    """The elements of the groups that stay, then of those that are reduced."""
-    return tuple(size for _, size in sorted(_groups(memory), key=itemgetter(0)))
-
-
 def reduction(function: Reduce, memory: MemoryRule = reduction_memory) -> Kernel:
-    """The row of a function `(tensor, axes, whether to keep them) -> tensor`: any shape, without the axes.
+    """Return the table row of a reduction `function(tensor, axes, keep_dims) -> tensor`.
 
-    Raises InvalidArgumentError for axes that `reduction_axes` refuses.
+    Its kernel raises InvalidArgumentError for axes that `reduction_axes` refuses.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -100,30 +88,25 @@ def _fold(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool, **options: Any) ->
     return ufunc.reduce(x, axes, keepdims=keep, **options)
 
 
-def _sum(x: Tensor, axes: Axes, keep: bool) -> Any:
-    return _fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
-
-
-def _product(x: Tensor, axes: Axes, keep: bool) -> Any:
-    return _fold(np.multiply, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
+def _fold_wide(ufunc: np.ufunc, x: Tensor, axes: Axes, keep: bool) -> Any:
+    return _fold(ufunc, x, axes, keep, dtype=wide_dtype(x.dtype)).astype(x.dtype)
 
 
 def _mean(x: Tensor, axes: Axes, keep: bool) -> Any:
     count = elements(tuple(x.shape[axis] for axis in axes))
     if x.dtype.kind not in "iu":
-        # of nothing it is NaN, but for complex numbers, whose sum of nothing TensorFlow does not divide
+        # the mean of no elements is NaN, but for complex numbers 0
         parts = max(count, 1) if x.dtype.kind == "c" else count
         return (_fold(np.add, x, axes, keep, dtype=wide_dtype(x.dtype)) / parts).astype(x.dtype)
     wide = np.int64 if x.dtype.kind == "i" else np.uint64
     total = _fold(np.add, x, axes, keep, dtype=wide)
     if not count:
         return np.zeros_like(total, x.dtype)
-    # the mean of integers is cut off towards zero, as C++ divides
+    # as C++ divides integers
     return truncated_quotient(total, np.asarray(count, wide)).astype(x.dtype)
 
 
 def _largest(x: Tensor, axes: Axes, keep: bool) -> Any:
-    # the largest of nothing is minus infinity, of integers the lowest number
     initial = x.dtype.type(-np.inf) if is_floating(x.dtype) else lowest(x.dtype)
     return _fold(np.maximum, x, axes, keep, initial=initial)
 
@@ -134,33 +117,24 @@ def _smallest(x: Tensor, axes: Axes, keep: bool) -> Any:
 
 
 def _euclidean_norm(x: Tensor, axes: Axes, keep: bool) -> Any:
-    """The root of the sum of squares; of integers, the whole part of it."""
+    """Return the root of the sum of squares; of integers, its whole part."""
     if x.dtype.kind in "iu":
         wide = x.astype(np.int64 if x.dtype.kind == "i" else np.uint64)
         return cast(np.sqrt(_fold(np.add, wide * wide, axes, keep).astype(np.float64)), x.dtype)
     wide = x.astype(wide_dtype(x.dtype))
-    # of complex numbers the result is real, but keeps the complex type
+    # a complex result has an imaginary part of zero
     squares = (wide * np.conj(wide)).real
     return np.sqrt(_fold(np.add, squares, axes, keep)).astype(x.dtype)
-
-
-def _all(x: Tensor, axes: Axes, keep: bool) -> Any:
-    return _fold(np.logical_and, x, axes, keep)
-
-
-def _any(x: Tensor, axes: Axes, keep: bool) -> Any:
-    return _fold(np.logical_or, x, axes, keep)
 
 
 # --- the index of an extreme ----------------------------------------------------------------------------------------
 
 
 def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Callable[[Any], Any]) -> Kernel:
-    """The row of ArgMax or ArgMin: any shape without the axis that the second input names.
+    """Return the table row of ArgMax or ArgMin: any shape without the axis that the second input names.
 
-    The search starts from the finite limit at index 0 and moves only to what beats it, so that neither NaN nor an infinity of
-    the wrong sign is ever chosen before index 0. Raises InvalidArgumentError for an axis that is not a scalar, is not there or
-    empty, and for a rank above 7.
+    The search starts at index 0 with the finite `limit`, and moves only to an element that beats it, so that NaN never wins.
+    The kernel raises InvalidArgumentError for an invalid or empty axis, and for a rank above 7.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -175,7 +149,7 @@ def extreme_index(find: Callable[..., Any], bound: Callable[..., Any], limit: Ca
 
 
 def _index_axis(x: Tensor, axis: Tensor) -> int:
-    """InvalidArgumentError in TensorFlow's order: no scalar, not there, empty, more axes than its kernel is compiled for."""
+    """Return the axis to search. Raises InvalidArgumentError for an invalid axis; the checks are in TensorFlow's order."""
     if axis.ndim:
         raise InvalidArgumentError(f"dim must be a scalar, but received tensor of shape: {format_dims(axis.shape)}")
     index, rank = int(axis), x.ndim
@@ -195,7 +169,7 @@ def _index_axis(x: Tensor, axis: Tensor) -> int:
 
 
 def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
-    """The input's shape without the reduced axes, or with 1 in their place; ShapeError for an axis that is not there."""
+    """Return the input's shape without the reduced axes, or with 1 for each. Raises ShapeError for an axis out of range."""
     dims, keep = context.shapes[0], context.attrs["keep_dims"]
     with_rank_at_most(context.shapes[1], 1)
     axes = context.value(1)
@@ -205,7 +179,7 @@ def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
     for index in axes.reshape(-1).tolist():
         if not -len(dims) <= index < len(dims):
             raise ShapeError(f"Invalid reduction dimension {index} for input with {len(dims)} dimensions.")
-        # an axis named twice is refused by the kernel only
+        # only the kernel refuses an axis named twice
         reduced.add(index % len(dims))
     if keep:
         return (tuple(1 if axis in reduced else dim for axis, dim in enumerate(dims)),)
@@ -215,7 +189,7 @@ def infer_reduction(context: ShapeContext) -> Sequence[Dims]:
 def _infer_index(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[1], 0)
     dims = context.shapes[0]
-    # of a vector the result is a scalar whatever the axis is, even one that is not there
+    # for a vector the axis is not checked
     if dims is None or len(dims) <= 1:
         return (None if dims is None else (),)
     axis = context.scalar_value(1)
@@ -230,14 +204,14 @@ def _infer_index(context: ShapeContext) -> Sequence[Dims]:
 
 
 TABLE: Table = {
-    "Sum": reduction(_sum),
+    "Sum": reduction(partial(_fold_wide, np.add)),
     "Mean": reduction(_mean),
-    "Prod": reduction(_product),
+    "Prod": reduction(partial(_fold_wide, np.multiply)),
     "Max": reduction(_largest),
     "Min": reduction(_smallest),
     "EuclideanNorm": reduction(_euclidean_norm, norm_memory),
-    "All": reduction(_all),
-    "Any": reduction(_any),
+    "All": reduction(partial(_fold, np.logical_and)),
+    "Any": reduction(partial(_fold, np.logical_or)),
     "ArgMax": extreme_index(find=np.argmax, bound=np.fmax, limit=lowest),
     "ArgMin": extreme_index(find=np.argmin, bound=np.fmin, limit=highest),
 }

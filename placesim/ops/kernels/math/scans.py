@@ -15,21 +15,20 @@ from placesim.ops.kernels.shapes import format_dims, unchanged
 
 
 def scan_axis(x: Tensor, axis: Tensor) -> int:
-    """The axis, a scalar, counted from 0; raises InvalidArgumentError for another shape or range."""
+    """Return the axis that a scalar gives, counted from 0. Raises InvalidArgumentError for another shape or range."""
     if axis.ndim:
         raise InvalidArgumentError(f"ScanOp: axis must be a scalar, not {format_dims(axis.shape)}")
     index = int(axis) + (x.ndim if axis < 0 else 0)
     if not 0 <= index < x.ndim:
-        # the text tells the axis as it is after counting from the back
+        # the message has the axis counted from 0
         raise InvalidArgumentError(f"ScanOp: Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {index}")
     return index
 
 
 def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
-    """The row of a function that accumulates along axis 0: any shape -> the same shape.
+    """Return the table row of a scan: `accumulate` returns running results along axis 0, of the same shape.
 
-    `exclusive` leaves out the element itself, so that the first is the identity. Raises InvalidArgumentError for an axis that
-    `scan_axis` refuses.
+    With attr `exclusive`, results start with `identity` and end before the last. Raises InvalidArgumentError for a bad axis.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -48,7 +47,7 @@ def scan(accumulate: Callable[[Tensor], Tensor], identity: float) -> Kernel:
 
 
 def _running_sum(x: Tensor) -> Tensor:
-    # in the elements' own type, half included: it is rounded, or wraps, at every step
+    # every step rounds or wraps in the elements' own type, even half
     return np.add.accumulate(x, 0, dtype=x.dtype)
 
 
@@ -57,9 +56,9 @@ def _running_product(x: Tensor) -> Tensor:
 
 
 def _running_log_sum(x: Tensor) -> Tensor:
-    """The logarithm of the running sum of exponentials."""
+    """Return the logarithm of the running sum of exponentials."""
     wide = x.astype(wide_dtype(x.dtype))
-    # NaN and infinity are not less: they take the slow way below
+    # NaN and infinity need the slow loop below
     if np.all(wide < np.inf):
         found: Tensor = np.logaddexp.accumulate(wide, 0)
         return found.astype(x.dtype)
@@ -71,7 +70,7 @@ def _running_log_sum(x: Tensor) -> Tensor:
 
 
 def _log_sum(running: Tensor, x: Tensor) -> Any:
-    """As C++'s min and max order the two: a NaN x counts as equal to what is there; infinity twice is NaN."""
+    """Return log(exp(running) + exp(x)) with C++'s min and max: NaN in x counts as `running`, and two infinities give NaN."""
     low, high = np.where(x < running, x, running), np.where(running < x, x, running)
     return np.where(high == -np.inf, high, np.log1p(np.exp(low - high)) + high)
 

@@ -27,11 +27,11 @@ from placesim.ops.kernels.shapes import (
 from placesim.ops.process.memory_limit import check_array
 
 Reduce = Callable[[Tensor, Tensor], Any]
-"""`(rows [n, ...], starts [m]) -> [m, ...]`: each run of rows from its start to the next one's, reduced."""
+"""A function `(rows [n, ...], starts [m]) -> [m, ...]` that reduces each run of rows, from one start to the next."""
 
 
 def _reduce_by(ufunc: np.ufunc) -> Reduce:
-    """Runs reduced by a ufunc; half and bfloat16 in float32."""
+    """Return a function that reduces runs by a ufunc, half and bfloat16 in float32."""
 
     def reduce(rows: Tensor, starts: Tensor) -> Any:
         return ufunc.reduceat(rows.astype(wide_dtype(rows.dtype), copy=False), starts, 0).astype(rows.dtype)
@@ -40,10 +40,9 @@ def _reduce_by(ufunc: np.ufunc) -> Reduce:
 
 
 def _reduce_to_extreme(ufunc: np.ufunc) -> Reduce:
-    """Runs reduced by maximum or minimum; in a run of more than one row a NaN goes as Eigen's instructions have it.
+    """Return a function that reduces runs by maximum or minimum, with NaN treated as Eigen does in a run of several rows.
 
-    Columns that fill whole packets ignore it, and are infinite where there is nothing else; the others are left as by
-    `_keep_extremes`.
+    Columns in full packets ignore NaN, and are infinite if all values are NaN. Other columns follow `_keep_extremes`.
     """
     plain = _reduce_by(ufunc)
     ignoring, beats, worst = (np.fmax, np.greater, -np.inf) if ufunc is np.maximum else (np.fmin, np.less, np.inf)
@@ -68,12 +67,12 @@ def _mean(rows: Tensor, starts: Tensor) -> Any:
     counts = np.diff(np.append(starts, len(rows))).reshape((-1,) + (1,) * (rows.ndim - 1))
     if rows.dtype.kind not in "iu":
         return (total / counts).astype(rows.dtype)
-    # cut off towards zero, as C++ divides integers
+    # as C++ divides integers
     return truncated_quotient(total, counts.astype(rows.dtype))
 
 
 def _starts(ids: Tensor) -> Tensor:
-    """Starts of runs of equal ids."""
+    """Return the starts of runs of equal ids."""
     return np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
 
 
@@ -81,10 +80,9 @@ def _starts(ids: Tensor) -> Tensor:
 
 
 def segment(reduce: Reduce, default: int) -> Kernel:
-    """The row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
+    """Return the table row of a reduction by sorted ids: `data [n, ...]`, `ids [n]` -> `[last id + 1, ...]`.
 
-    Ids that are left out give rows of the default. Raises InvalidArgumentError for shapes that do not fit and for ids that are
-    negative or fall.
+    An id without rows gives `default`. The kernel raises InvalidArgumentError for bad shapes, and ids negative or unsorted.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
@@ -112,12 +110,12 @@ def _check_segments(x: Tensor, ids: Tensor) -> None:
 
 
 def _segment_rows(runs: Tensor) -> int:
-    """The number of output rows; InvalidArgumentError for what is found first as the runs of ids are gone through."""
-    # the last id gives the number of rows, before anything is known of the order
+    """Return the number of output rows from the ids of the runs. Raises InvalidArgumentError for the first invalid run."""
+    # TensorFlow reads the last id before it checks the order
     rows = int(runs[-1]) + 1
     if rows <= 0:
         raise InvalidArgumentError("segment ids must be >= 0")
-    # runs are gone through in order; of one that falls and is outside, the fall is told
+    # the first invalid run is named; if it both descends and is out of range, the message says that it descends
     falling = np.flatnonzero(runs[:-1] > runs[1:])
     outside = np.flatnonzero((runs < 0) | (runs >= rows))
     if len(falling) and not (len(outside) and outside[0] < falling[0]):
@@ -133,10 +131,9 @@ def _segment_rows(runs: Tensor) -> int:
 
 
 def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -> Kernel:
-    """The row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
+    """Return the table row of a reduction by ids in any order: `data [*ids, ...]`, `ids`, a scalar -> `[segments, ...]`.
 
-    Negative ids are dropped; a segment without rows is the initial value. Raises InvalidArgumentError for shapes that do not
-    fit, a negative number of segments and an id that is not below it.
+    Negative ids are dropped; an id without rows gives `initial`. The kernel raises InvalidArgumentError for bad shapes or ids.
     """
     reduce = _reduce_by(ufunc)
     is_extreme = ufunc in (np.maximum, np.minimum)
@@ -146,7 +143,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
         _check_unsorted(x, ids, count)
         inner = x.shape[ids.ndim :]
         result = np.full((int(count), *inner), initial(x.dtype), x.dtype)
-        # without data the ids are never looked at, so bad ones pass
+        # without data TensorFlow does not check the ids
         if not x.size:
             return (result,)
         _check_ids(ids, int(count))
@@ -165,7 +162,7 @@ def unsorted_segment(ufunc: np.ufunc, initial: Callable[[np.dtype[Any]], Any]) -
 
 
 def _keep_extremes(beats: np.ufunc, result: Tensor, rows: Tensor, ids: Tensor) -> None:
-    """Row by row, the result stays where it beats the row: so a NaN comes in, and goes with the row that follows it."""
+    """Update the result row by row; a value that does not beat the row's is replaced, and so is NaN."""
     for row, index in zip(rows, ids, strict=True):
         result[index] = np.where(beats(result[index], row), result[index], row)
 
@@ -198,7 +195,7 @@ def _infer_segment(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_unsorted_segments(context: ShapeContext) -> Sequence[Dims]:
-    """`data [*ids, ...]`, `ids` and a scalar number of segments -> `[segments, ...]`."""
+    """Return `[segments, ...]` for `data [*ids, ...]`, `ids` and a scalar number of segments."""
     data, ids, count = context.shapes
     with_rank(count, 0)
     if ids is None:

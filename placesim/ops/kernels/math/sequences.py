@@ -27,7 +27,7 @@ LINE_NAMES = ("start", "stop", "num")
 
 
 def _format_number(value: Any) -> str:
-    """As C++ streams print it: six digits of a float."""
+    """Return a number as C++ streams print it: six digits of a float."""
     return f"{float(value):g}" if value.dtype.kind in "fV" else str(int(value))
 
 
@@ -40,19 +40,15 @@ def _check_scalar(name: str, value: Tensor, or_one_element: bool = False) -> Non
 
 
 def _range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Three scalars -> `[ceil((limit - start) / delta)]`.
-
-    Raises InvalidArgumentError for inputs that are not scalars, a delta of zero or of the wrong sign, and too many elements.
-    """
+    """Return the numbers from `start` to `limit` by `delta`, `[ceil((limit - start) / delta)]`."""
     for name, value in zip(RANGE_NAMES, inputs, strict=True):
-        # only Range takes a vector of one element for a scalar, as graphs of long ago have it
+        # old graphs give Range vectors of one element
         _check_scalar(name, value, or_one_element=True)
     start, limit, delta = (value.reshape(())[()] for value in inputs)
     if delta == 0:
         raise InvalidArgumentError(f"Requires delta != 0: {_format_number(delta)}")
     if not (start <= limit if delta > 0 else start >= limit):
         raise InvalidArgumentError(_wrong_direction(start, limit, delta))
-    # each element is start plus a multiple of delta, in the elements' own type, so that errors do not add up
     steps = np.arange(_range_size(start, limit, delta)).astype(start.dtype)
     return (start + steps * delta,)
 
@@ -63,10 +59,10 @@ def _wrong_direction(start: Any, limit: Any, delta: Any) -> str:
 
 
 def _range_size(start: Any, limit: Any, delta: Any) -> int:
-    """The number of elements; of floats, by a division in their own precision."""
+    """Return the number of elements. Raises InvalidArgumentError for more than an int64 can count."""
     if start.dtype.kind in "iu":
         return -(-abs(int(limit) - int(start)) // abs(int(delta)))
-    # a float's rounding decides whether the last element is there
+    # the division's rounding in the floats' own type decides whether there is a last element
     size = abs(float((limit - start) / delta))
     if not size <= np.iinfo(np.int64).max:
         raise InvalidArgumentError(f"Requires ((limit - start) / delta) <= {np.iinfo(np.int64).max}")
@@ -77,22 +73,18 @@ def _range_size(start: Any, limit: Any, delta: Any) -> int:
 
 
 def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Three scalars -> `[num]`: numbers from start to stop, both included.
-
-    Raises InvalidArgumentError for inputs that are not scalars, and for num below 1.
-    """
+    """Return `num` numbers from `start` to `stop`, both included. Raises InvalidArgumentError for num below 1."""
     for name, value in zip(LINE_NAMES, inputs, strict=True):
         _check_scalar(name, value)
     start, stop, count = inputs[0], inputs[1], int(inputs[2])
     if count <= 0:
         raise InvalidArgumentError(f"Requires num > 0: {count}")
-    # a single number is the start, whatever the stop is
     if count == 1:
         return (np.reshape(start, 1),)
     dtype = start.dtype.type
     step = (stop - start) / dtype(count - 1)
     result = start + step * np.arange(count).astype(dtype)
-    # stop itself, not what the rounded steps add up to
+    # exactly stop, without the steps' rounding
     result[-1] = stop
     return (result,)
 
@@ -101,10 +93,7 @@ def _line(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
 
 
 def _cross(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Two tensors `[..., 3]` of one shape -> the same.
-
-    Raises InvalidArgumentError for shapes that differ and scalars, FailedPreconditionError for vectors of other lengths.
-    """
+    """Return the cross products of vectors `[..., 3]`. Raises FailedPreconditionError for vectors of another length."""
     a, b = inputs
     if a.shape != b.shape:
         shapes = f"{format_dims(a.shape)} vs. {format_dims(b.shape)}"
@@ -133,7 +122,7 @@ def _infer_range(context: ShapeContext) -> Sequence[Dims]:
     values = [context.value(index) for index in range(3)]
     if any(value is None for value in values):
         return ((-1,),)
-    # halves run, but TensorFlow's shape function cannot read them
+    # TensorFlow's shape function does not support half, although its kernel does
     if context.attrs["Tidx"].name == "half":
         raise ShapeError(f"Unsupported dtype{context.attrs['Tidx'].number}")
     start, limit, delta = (value[()] for value in values if value is not None)

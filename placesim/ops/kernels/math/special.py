@@ -1,4 +1,4 @@
-"""Special functions: error functions, gammas and their kin, by scipy where TensorFlow agrees with it."""
+"""Special functions: error functions, gamma functions and others, by scipy if TensorFlow agrees with it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from placesim.ops.kernels.math.incomplete_gamma import (
     regularized_lower_gamma,
     regularized_upper_gamma,
 )
+from placesim.ops.kernels.math.lazy_special import special
 from placesim.ops.kernels.precision import widened
 from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, merge
 from placesim.ops.process.denormals import is_denormal
@@ -33,40 +34,34 @@ ERF_ABOVE = (
     -1.60960333262415e-02,
 )
 ERF_BELOW = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03, -7.37332916720468e-03, -1.42647390514189e-02)
-"""erf(x) = x * above(x * x) / below(x * x) up to that limit, where it is 1 in single precision: Eigen's and XLA's numbers."""
+"""erf(x) = x * above(x * x) / below(x * x) up to ERF_LIMIT, beyond which it is 1 in float: Eigen's and XLA's coefficients."""
 DAWSON_LIMIT_FROM = 1e9
 """|x| from which the Dawson kernels return their limit."""
 
 
 def of_scipy(name: str) -> Callable[..., Any]:
-    """Special function of scipy, which is imported at the first call."""
+    """Return a function of scipy.special, which is imported at the first call."""
 
     def compute(*inputs: Tensor) -> Any:
-        from scipy import special
-
         return getattr(special, name)(*inputs)
 
     return widened(compute)
 
 
 def digamma(x: Tensor) -> Any:
-    """The logarithmic derivative of gamma, any shape; NaN at its poles."""
-    from scipy import special
-
+    """Return the logarithmic derivative of gamma, any shape; NaN at its poles."""
     return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), special.psi(x))
 
 
 def error_function(x: Tensor) -> Any:
-    """erf, any shape; the double kernel has no limit for infinite x and gives NaN."""
+    """Return erf, any shape; the double kernel gives NaN for infinite x."""
     if x.dtype == np.float32:
         return _single_error_function(x)
-    from scipy import special
-
     return np.where(np.isinf(x), np.nan, special.erf(x))
 
 
 def _single_error_function(x: Tensor) -> Any:
-    """A fifth of the time of scipy's, which goes element by element; within 5e-7 of each value."""
+    """Return erf in float32, within 5e-7, in a fifth of scipy's time."""
     x = np.clip(x, -ERF_LIMIT, ERF_LIMIT)
     square = x * x
     found = polynomial(ERF_ABOVE, square)
@@ -76,7 +71,7 @@ def _single_error_function(x: Tensor) -> Any:
 
 
 def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
-    """The value at each x, any shape, by Horner's rule; two or more coefficients, that of the highest power first."""
+    """Return the polynomial's value at each x, any shape; two or more coefficients, from the highest power down."""
     found = np.asarray(x * x.dtype.type(coefficients[0]))
     for coefficient in coefficients[1:-1]:
         found += x.dtype.type(coefficient)
@@ -86,25 +81,21 @@ def polynomial(coefficients: Sequence[float], x: Tensor) -> Tensor:
 
 
 def log_gamma(x: Tensor) -> Any:
-    """The logarithm of gamma's size, any shape; at minus infinity, as in C, infinity."""
-    from scipy import special
-
+    """Return the logarithm of gamma's absolute value, any shape; infinity at minus infinity, as in C."""
     found = np.where(np.isinf(x), x.dtype.type(np.inf), special.gammaln(x))
     return np.where(is_denormal(x), -_log_of_denormals(x), found)
 
 
 def _log_of_denormals(x: Tensor) -> Any:
-    """C's logarithm of every denormal number if arithmetic flushes them: half the smallest one's."""
+    """Return C's logarithm of a denormal number if arithmetic flushes denormals: that of half the smallest denormal."""
     return x.dtype.type({4: -150, 8: -1075}[x.dtype.itemsize] * np.log(2.0))
 
 
 def exponential_integral(x: Tensor) -> Any:
-    """The integral of exp(t) / t up to x, any shape; NaN for negative x and where 1 / x is no normal number.
+    """Return the integral of exp(t) / t up to x, any shape; NaN for negative x and if 1 / x is no normal number.
 
-    Infinite where exp(x) is: the kernel multiplies by it.
+    It is infinite if exp(x) is, because TensorFlow's kernel multiplies by exp(x).
     """
-    from scipy import special
-
     with np.errstate(over="ignore"):
         found = np.where(np.isinf(np.exp(x)), x.dtype.type(np.inf), special.expi(x))
     if x.dtype == np.float32:
@@ -114,31 +105,25 @@ def exponential_integral(x: Tensor) -> Any:
 
 
 def dilogarithm(x: Tensor) -> Any:
-    """Spence's integral of log(t) / (1 - t) from 1 to x, any shape; NaN for negative x and where 1 / x is no normal number."""
-    from scipy import special
-
+    """Return Spence's integral of log(t) / (1 - t) from 1 to x; NaN for negative x, and if 1 / x is no normal number."""
     return np.where(_has_no_reciprocal(x), x.dtype.type(np.nan), special.spence(x))
 
 
 def _has_no_reciprocal(x: Tensor) -> Any:
-    """Whether 1 / x is below the normal numbers, which TensorFlow's threads take for zero."""
+    """Whether 1 / x is below the normal numbers, so that TensorFlow's threads treat it as zero."""
     return x > 1 / np.finfo(x.dtype).tiny
 
 
 def dawson(x: Tensor) -> Any:
-    """Dawson's integral, any shape; the kernel's limit far out, 1 / 2x, has lost the sign of x."""
-    from scipy import special
-
+    """Return Dawson's integral, any shape; far from 0 TensorFlow's kernel loses the sign of x."""
     found = special.dawsn(x) + x.dtype.type(0)  # of -0 the kernel gives 0
     return np.where(x <= -DAWSON_LIMIT_FROM, -found, found)
 
 
 def bessel_modified(name: str) -> Callable[..., Any]:
-    """I of order 0 or 1, any shape, as exp(|x|) times its scaled form: infinite where exp(|x|) is."""
+    """Return I of order 0 or 1, a function of a tensor of any shape; its value is infinite if exp(|x|) is."""
 
     def compute(x: Tensor) -> Any:
-        from scipy import special
-
         with np.errstate(over="ignore", invalid="ignore"):
             found = getattr(special, name)(x)
             return np.where(np.isinf(np.exp(np.abs(x))) & ~np.isnan(found), np.copysign(np.inf, found).astype(x.dtype), found)
@@ -147,22 +132,18 @@ def bessel_modified(name: str) -> Callable[..., Any]:
 
 
 def zeta(x: Tensor, q: Tensor) -> Any:
-    """Hurwitz's zeta function, broadcast: the sum of (k + q) ** -x over k >= 0, for x > 1.
+    """Return Hurwitz's zeta function, broadcast: the sum of (k + q) ** -x over k >= 0, for x > 1.
 
-    Its poles, at whole q <= 0, are infinite for even x and else NaN.
+    At its poles, at whole q <= 0, it is infinite for even x and else NaN.
     """
-    from scipy import special
-
     is_signed_pole = (x > 1) & np.isfinite(x) & (np.fmod(x, 2) != 0) & (q <= 0) & (q == np.floor(q))
     values = np.where((x == np.inf) & (q > 1), x.dtype.type(0), special.zeta(x, q))
     return np.where(is_signed_pole | np.isnan(x), x.dtype.type(np.nan), values)
 
 
 def polygamma(n: Tensor, x: Tensor) -> Any:
-    """The n-th derivative of digamma, broadcast; NaN for n that is no natural number."""
-    from scipy import special
-
-    # by its definition from zeta, as in Eigen; digamma is the case that zeta has no value for
+    """Return the n-th derivative of digamma, broadcast; NaN unless n is a natural number."""
+    # as in Eigen, from zeta, which has no value for n = 0
     sign = np.power(n.dtype.type(-1), n + 1)
     value = sign * special.gamma(n + 1) * zeta(n + 1, x)
     return np.where((n < 0) | (n != np.floor(n)), n.dtype.type(np.nan), np.where(n == 0, digamma(x), value))
@@ -172,14 +153,9 @@ def polygamma(n: Tensor, x: Tensor) -> Any:
 
 
 def _betainc(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Any]:
-    """Three tensors of one shape, or scalars among them; InvalidArgumentError for shapes that differ.
-
-    NaN outside a > 0, b > 0, 0 <= x <= 1.
-    """
-    from scipy import special
-
+    """Return the incomplete beta integral, NaN outside a, b > 0, 0 <= x <= 1. Raises InvalidArgumentError for bad shapes."""
     names = ("a", "b", "x")
-    # of this op only scalars broadcast; the pairs are in the order in which TensorFlow compares them
+    # TensorFlow compares the pairs in this order
     for one, two in ((0, 1), (0, 2), (1, 2)):
         left, right = inputs[one].shape, inputs[two].shape
         if left and right and left != right:
@@ -204,7 +180,7 @@ def _infer_betainc(context: ShapeContext) -> Sequence[Dims]:
             scalars += 1
         else:
             found = others = merge(found, dims)
-    # with at most one input that is no scalar, that one decides, even where its rank is unknown
+    # if all other inputs are scalars, the remaining input decides, even if its rank is unknown
     return (others if scalars >= len(context.shapes) - 1 else found,)
 
 

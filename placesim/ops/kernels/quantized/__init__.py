@@ -1,1 +1,1 @@
-"""Kernels of quantized integers: conversions from and to floats, arithmetic on them, and fake quantization."""
+"""Kernels of quantized integers: conversions from and to floats, arithmetic, and fake quantization."""

@@ -1,4 +1,4 @@
-"""Arithmetic on quantized integers with their ranges."""
+"""Arithmetic of quantized integers with their ranges."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from placesim.ops.kernels.nn.pooling import check_batch, infer_pool, pool_2d, wi
 from placesim.ops.kernels.nn.pools import counts, pool_max
 from placesim.ops.kernels.nn.windows import UNSTRIDED, check_entries, tap_slices, windows_of
 from placesim.ops.kernels.quantized.ranges import dequantize, limits_of, product_range, quantize, quantize_unclamped, step_size
-from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, format_dims, merge_dim, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, broadcast, check_scalars, format_dims, merge_dim, with_rank
 
 Range = tuple[np.float32, np.float32]
 RANK_REFUSAL = "`{name}` must be rank 0 but is rank {rank}"
 SUM_STEPS = 1 << 14
-"""The range of a sum is this many times that of its terms, so that its steps are fine enough."""
+"""The range of a sum is this many times its terms' range, so that its steps are small enough."""
 
 
 # --- ranges ---------------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def _with_range(output: Tensor, found: Range) -> Sequence[Tensor]:
 
 
 def _read_ranges(bounds: Sequence[Tensor], operands: Sequence[str], refusal: str = RANK_REFUSAL) -> list[Range]:
-    """The ranges of operands from two scalars each; the ops refuse other ranks in words of their own."""
+    """Return the operands' ranges from two scalars each. Raises InvalidArgumentError with text `refusal` for other ranks."""
     for bound, name in zip(bounds, _bound_names(operands), strict=True):
         if bound.ndim != 0:
             raise InvalidArgumentError(refusal.format(name=name, rank=bound.ndim, shape=format_dims(bound.shape)))
@@ -55,7 +55,7 @@ def _pairs(bounds: Sequence[Tensor]) -> list[Range]:
 
 
 def _build_clamp(highest: float | None) -> Compute:
-    """Values below zero become zero, and those above `highest` that; InvalidArgumentError for an end that is not a scalar."""
+    """Return a kernel that raises values below zero to zero, and lowers those above `highest` to it."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, *bounds = inputs
@@ -73,10 +73,9 @@ def _build_clamp(highest: float | None) -> Compute:
 
 
 def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(x, y, their ends) -> `x + y` in 32 bits, broadcast, and its range.
+    """Return `x + y` in 32 bits, broadcast, and its range; the inputs are x, y and the bounds of their ranges.
 
-    Raises InvalidArgumentError for ends that are not scalars or are out of order, and shapes that do not broadcast;
-    UnimplementedError where axes broadcast in more than two ways by turns.
+    Raises InvalidArgumentError for invalid bounds and shapes; UnimplementedError if axes broadcast in more than two runs.
     """
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy")
@@ -87,7 +86,7 @@ def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     largest = max(abs(end) for found in ranges for end in found)
     limit = np.float32(largest * np.float32(SUM_STEPS))
     target = attrs["Toutput"]
-    # TensorFlow scales a lone number with less error than many
+    # TensorFlow scales a single number more exactly than a tensor
     single = 0 if x.size == 1 else 1 if y.size == 1 else None
     terms = [
         _in_sum(value, found, source, limit, target, is_exact=number == single)
@@ -97,35 +96,34 @@ def add(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _in_sum(value: Tensor, found: Range, source: DataType, limit: np.float32, target: DataType, is_exact: bool) -> Tensor:
-    """int64 steps of the sum's range: each by itself, or as far from the step of zero as the first is, times as many."""
+    """Convert values to int64 steps of the sum's range, each exactly if `is_exact`, else all by one factor."""
 
     def steps(numbers: Tensor) -> Tensor:
         return quantize_unclamped(dequantize(numbers, *found, source), -limit, limit, target)
 
     if is_exact:
         return np.clip(steps(value), *limits_of(target))
-    # TensorFlow scales all by the distance of two steps, whose rounding error grows with the value
+    # TensorFlow scales a tensor by the distance of two steps, so that the rounding error grows with the value
     zero, one = (int(step) for step in steps(np.arange(2)))
     return np.clip(zero + value.astype(np.int64) * (one - zero), *limits_of(target))
 
 
 def multiply(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(x, y, their ends) -> `x * y` in 32 bits, which wrap around, broadcast, and its range.  Raises as `add`."""
+    """Return `x * y` in 32 bits that wrap, broadcast, and its range. Inputs and errors are those of `add`."""
     x, y, *bounds = inputs
     ranges = _read_ranges(bounds, "xy", "{name} must be a scalar")
     check_broadcast(x, y)
-    # the texts have the names of another op, one of them wrong
+    # TensorFlow's messages have these wrong names
     for name, found in zip("ab", ranges, strict=True):
         _check_order(found, "max_x", f"min_{name}")
     _check_runs(x, y)
     sources = attrs["T1"], attrs["T2"]
-    one, two = _centred(x, ranges[0], sources[0]), _centred(y, ranges[1], sources[1])
-    steps = step_size(*ranges[0], sources[0]), step_size(*ranges[1], sources[1])
-    return _with_range((one * two).astype(np.int32), product_range(*steps, attrs["Toutput"]))
+    one, two = map(_centred, (x, y), ranges, sources)
+    return _with_product_range(one * two, ranges, sources, attrs["Toutput"])
 
 
 def _check_order(found: Range, high: str, low: str) -> None:
-    # an empty range is refused too, and NaN
+    # also refuses NaN
     if not found[1] > found[0]:
         raise InvalidArgumentError(f"{high} must be larger than {low}.")
 
@@ -137,13 +135,21 @@ def _check_runs(x: Tensor, y: Tensor) -> None:
 
 
 def _count_runs(one: Sequence[int], two: Sequence[int]) -> int:
-    """Number of axes after merging neighbours that broadcast alike."""
+    """Return the number of axes after neighbours that broadcast alike are merged."""
     pairs = itertools.zip_longest(reversed(one), reversed(two), fillvalue=1)
     return len(list(itertools.groupby((a == 1, b == 1) for a, b in pairs if (a, b) != (1, 1))))
 
 
+def _with_product_range(
+    product: Tensor, ranges: Sequence[Range], sources: Sequence[DataType], target: DataType
+) -> Sequence[Tensor]:
+    """Return whole numbers as int32 that wrap, and the range of a product of these operands."""
+    one, two = (step_size(*found, source) for found, source in zip(ranges, sources, strict=True))
+    return _with_range(product.astype(np.int64).astype(np.int32), product_range(one, two, target))
+
+
 def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:
-    """Values in int64 steps relative to the zero point."""
+    """Return values as int64 steps relative to the zero point."""
     return value.astype(np.int64) - quantize_unclamped(0.0, *found, source)
 
 
@@ -151,9 +157,9 @@ def _centred(value: Tensor, found: Range, source: DataType) -> Tensor:
 
 
 def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(`[batch, rows, columns, channels]`, filter, their ends) -> Conv2D in 32 bits, and its range.
+    """Return Conv2D of `[batch, rows, columns, channels]` in 32 bits, and its range; inputs: image, filter, bounds of both.
 
-    Raises InvalidArgumentError for attrs, shapes or ends that do not fit, and for an input or filter without elements.
+    Raises InvalidArgumentError for attrs, shapes or bounds that do not fit, and for an input or filter without elements.
     """
     value, filters, *bounds = inputs
     _check_convolution_attrs(attrs)
@@ -170,15 +176,9 @@ def convolve(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     if min(filters.shape[:3]) <= 0:
         raise InvalidArgumentError("filter patch must contain at least one element")
     sources = attrs["Tinput"], attrs["Tfilter"]
-    # products of bytes are exact in doubles, of which numpy multiplies matrices faster than of integers
-    one, two = (
-        _centred(operand, found, source).astype(np.float64)
-        for operand, found, source in zip((value, filters), ranges, sources, strict=True)
-    )
-    steps = step_size(*ranges[0], sources[0]), step_size(*ranges[1], sources[1])
-    # a sum that has no place in 32 bits wraps around
-    output = correlate(one, two, windows).astype(np.int64).astype(np.int32)
-    return _with_range(output, product_range(*steps, attrs["out_type"]))
+    # products of bytes are exact in doubles, which numpy multiplies faster than integers
+    one, two = (steps.astype(np.float64) for steps in map(_centred, (value, filters), ranges, sources))
+    return _with_product_range(correlate(one, two, windows), ranges, sources, attrs["out_type"])
 
 
 def _check_convolution_attrs(attrs: Attrs) -> None:
@@ -197,9 +197,9 @@ def _check_convolution_attrs(attrs: Attrs) -> None:
 
 
 def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(matrix a, matrix b, their ends) -> their product in 32 bits, either transposed first, and its range.
+    """Return the product of two matrices, perhaps transposed, in 32 bits, and its range; the last inputs are their bounds.
 
-    Raises InvalidArgumentError for ends that are not scalars or are out of order, and for shapes that do not fit.
+    Raises InvalidArgumentError for invalid bounds, and for shapes that do not fit.
     """
     a, b, *bounds = inputs
     ranges = _read_matrix_ranges(bounds)
@@ -208,21 +208,16 @@ def multiply_matrices(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
     if b.ndim != 2:
         raise InvalidArgumentError("In[1] is not a matrix")
     sources = attrs["T1"], attrs["T2"]
-    one, two = (
-        _centred(operand, found, source).astype(np.float64)
-        for operand, found, source in zip((a, b), ranges, sources, strict=True)
-    )
+    one, two = (steps.astype(np.float64) for steps in map(_centred, (a, b), ranges, sources))
     one, two = one.T if attrs["transpose_a"] else one, two.T if attrs["transpose_b"] else two
     if one.shape[1] != len(two):
         raise InvalidArgumentError(f"Matrix size-incompatible: In[0]: {format_dims(a.shape)}, In[1]: {format_dims(b.shape)}")
-    steps = step_size(*ranges[0], sources[0]), step_size(*ranges[1], sources[1])
-    return _with_range((one @ two).astype(np.int64).astype(np.int32), product_range(*steps, attrs["Toutput"]))
+    return _with_product_range(one @ two, ranges, sources, attrs["Toutput"])
 
 
 def _read_matrix_ranges(bounds: Sequence[Tensor]) -> list[Range]:
-    """The ranges of two matrices; tensors of one element are scalars too, but for the first."""
+    """Return the ranges of two matrices. Tensors of one element count as scalars, except for the first bound."""
     for bound, name in zip(bounds, _bound_names("ab"), strict=True):
-        # the first end alone is asked for its rank
         is_scalar = bound.ndim == 0 if name == "min_a" else bound.size == 1
         if not is_scalar:
             raise InvalidArgumentError(f"{name} must be a scalar, but got shape{format_dims(bound.shape)}")
@@ -241,9 +236,9 @@ def _read_pooled_range(bounds: Sequence[Tensor]) -> Range:
 
 
 def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(`[batch, rows, columns, channels]`, its ends) -> the mean, rounded toward zero, of each window's cells in the image.
+    """Return the mean, rounded toward zero, of each window's cells in the image; the inputs are the image and its bounds.
 
-    Raises InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of batch or channels.
+    Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for pooling over batch or channels.
     """
     value, *bounds = inputs
     check_batch(attrs)
@@ -259,10 +254,9 @@ def average(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(`[batch, rows, columns, channels]`, its ends) -> the largest of each window's cells in the image, or of the channels.
+    """Return the maximum of each window's cells in the image, or over channels; the inputs are the image and its bounds.
 
-    Raises InvalidArgumentError for attrs, shapes or ends that do not fit; UnimplementedError for pooling of the batch, or of
-    both.
+    Raises InvalidArgumentError for attrs or inputs that do not fit; UnimplementedError for other pooling.
     """
     value, *bounds = inputs
     sizes = attrs["ksize"]
@@ -277,31 +271,26 @@ def maximum(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 # --- shape functions ------------------------------------------------------------------------------------------------
 
 
-def _check_bounds(context: ShapeContext, operands: int) -> None:
-    for dims in context.shapes[operands:]:
-        with_rank(dims, 0)
-
-
 def _infer_unary(context: ShapeContext) -> Sequence[Dims]:
-    _check_bounds(context, 1)
+    check_scalars(context, 1)
     return context.shapes[0], (), ()
 
 
 def _infer_sum(context: ShapeContext) -> Sequence[Dims]:
     output = broadcast(context.shapes[0], context.shapes[1])
-    _check_bounds(context, 2)
+    check_scalars(context, 2)
     return output, (), ()
 
 
 def _infer_product(context: ShapeContext) -> Sequence[Dims]:
-    # unlike that of the sum, it does not look at the ends
+    # TensorFlow checks the bounds' shapes for a sum, but not for a product
     return broadcast(context.shapes[0], context.shapes[1]), (), ()
 
 
 def _infer_convolve(context: ShapeContext) -> Sequence[Dims]:
     floats = ShapeContext(context.shapes[:2], {**context.attrs, "data_format": "NHWC"})
     (output,) = infer_convolution(floats, spatial=2)
-    _check_bounds(context, 2)
+    check_scalars(context, 2)
     return output, (), ()
 
 
@@ -310,13 +299,13 @@ def _infer_multiply_matrices(context: ShapeContext) -> Sequence[Dims]:
     rows, inner = a[::-1] if context.attrs["transpose_a"] else a
     other, columns = b[::-1] if context.attrs["transpose_b"] else b
     merge_dim(inner, other)
-    _check_bounds(context, 2)
+    check_scalars(context, 2)
     return (rows, columns), (), ()
 
 
 def _infer_pooled(context: ShapeContext, op: str) -> Sequence[Dims]:
     (output,) = infer_pool(context, op)
-    _check_bounds(context, 1)
+    check_scalars(context, 1)
     return output, (), ()
 
 

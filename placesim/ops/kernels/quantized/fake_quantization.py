@@ -29,10 +29,7 @@ from placesim.ops.kernels.shapes import (
 
 
 class _Range(NamedTuple):
-    """The moved range, the size of a step, and how many there are in a unit, as float32.
-
-    `empty` where minimum and maximum are both zero.
-    """
+    """The moved range, the size of a step, and its inverse, in float32; `empty` if minimum and maximum are both zero."""
 
     low: Tensor
     high: Tensor
@@ -45,31 +42,31 @@ class _Range(NamedTuple):
 
 
 def _round_away(x: Tensor) -> Tensor:
-    """Halves away from zero, as TensorFlow's own rounding of the step of zero."""
+    """Round halves away from zero, as TensorFlow does for the step of zero."""
     rounded: Tensor = np.trunc(x + np.copysign(np.float32(0.5), x))
     return rounded
 
 
 def _move(minimum: Tensor | float, maximum: Tensor | float, attrs: Attrs) -> _Range:
-    """Range shifted so that zero is a step."""
+    """Return the range moved so that zero is a step."""
     first = np.float32(1 if attrs["narrow_range"] else 0)
     last = np.float32((1 << attrs["num_bits"]) - 1)
     low, high = np.asarray(minimum, np.float32), np.asarray(maximum, np.float32)
     scale = (high - low) / (last - first)
     zero = first - low / scale
-    # the step of zero is kept inside, so that a range beside zero is moved to touch it
+    # the step of zero is limited, so that a range without zero is moved to touch it
     zero = np.where(zero < first, first, np.where(zero > last, last, _round_away(zero)))
     inverse = (last - first) / (high - low)
     return _Range((first - zero) * scale, (last - zero) * scale, scale, inverse, (low == 0) & (high == 0))
 
 
 def _quantize(value: Tensor, moved: _Range, is_multiplied: bool = False) -> Tensor:
-    """Steps are counted by division, or by a multiplication, which rounds ties otherwise."""
+    """Round values to steps, which are found by a division, or by a multiplication, which may round differently."""
 
     def count(x: Tensor) -> Tensor:
         return x * moved.inverse if is_multiplied else x / moved.scale
 
-    # halves up, also where `_move` rounded the step of zero away from zero
+    # rounds halves up, although `_move` rounds them away from zero
     zero = np.floor(count(-moved.low) + np.float32(0.5))
     clamped = np.maximum(np.minimum(value, moved.high), moved.low) - moved.low
     steps = np.floor(count(clamped) - zero + np.float32(0.5))
@@ -77,7 +74,7 @@ def _quantize(value: Tensor, moved: _Range, is_multiplied: bool = False) -> Tens
 
 
 def _is_inside(value: Tensor, moved: _Range) -> Tensor:
-    # an empty range lets all gradients through
+    # an empty range passes all gradients on
     return moved.empty | ((value >= moved.low) & (value <= moved.high))
 
 
@@ -98,14 +95,14 @@ def _check_bits(attrs: Attrs) -> None:
 
 
 def quantize_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Values of any shape in the range of attrs `min` and `max`; InvalidArgumentError for an empty range or bad `num_bits`."""
+    """Quantize values in the range of attrs. Raises InvalidArgumentError for an empty range or invalid `num_bits`."""
     return (_quantize(inputs[0], _range_of_attrs(attrs), is_multiplied=True),)
 
 
 def quantize_by_attrs_gradient(inputs: Sequence[Tensor], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """(gradient, values), of one shape -> the gradient where the value was inside the range, zero elsewhere.
+    """Return the gradient of each value in the range, and zero for other values; the inputs are gradient and values.
 
-    Raises InvalidArgumentError for other shapes, an empty range or a bad `num_bits`.
+    Raises InvalidArgumentError for unequal shapes, an empty range or invalid `num_bits`.
     """
     gradient, value = inputs
     moved = _range_of_attrs(attrs)
@@ -133,10 +130,7 @@ def _check_range(value: Tensor, low: Tensor, high: Tensor, rank: int) -> None:
 
 
 def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """Values in one range, or (rank 1) in a range for each entry of the last dimension.
-
-    Raises InvalidArgumentError for ends of another rank or length, and for a bad `num_bits`.
-    """
+    """Return a kernel that quantizes values in one range (rank 0), or in a range for each channel (rank 1)."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         value, low, high = inputs
@@ -148,7 +142,7 @@ def _build_quantize(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[T
 
 
 def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The gradients of the values inside the range, and of its ends: the sums of those below and of those above."""
+    """Return a kernel for the gradients of values in the range, and of its bounds: the sums over the values beyond them."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, value, low, high = inputs
@@ -156,7 +150,6 @@ def _build_quantize_gradient(rank: int) -> Callable[[Sequence[Tensor], Attrs], S
         if gradient.shape != value.shape:
             raise InvalidArgumentError("gradient and input must be the same size")
         _check_range(value, low, high, rank)
-        # what a value outside is moved by goes to the range's end, not to itself
         moved = _move(low, high, attrs)
         axes = tuple(range(value.ndim - rank))
         below, above = ~moved.empty & (value < moved.low), ~moved.empty & (value > moved.high)
@@ -188,7 +181,7 @@ def _infer_one_range_gradient(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
-    # the gradient's shape function alone has an upper limit of rank 4, the kernel has none
+    # only this shape function has a limit of rank 4
     value = with_rank_at_most(with_rank_at_least(context.shapes[0], 1), 4)
     value = merge(value, context.shapes[1])
     bound = merge(with_rank(context.shapes[2], 1), _last_dim(value))
@@ -197,6 +190,7 @@ def _infer_channels_gradient(context: ShapeContext) -> Sequence[Dims]:
 
 
 # --- costs ----------------------------------------------------------------------------------------------------------
+
 
 _FOUR_PER_ELEMENT = per_element(0, 4)
 

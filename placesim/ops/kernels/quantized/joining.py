@@ -1,4 +1,4 @@
-"""Quantized tensors joined, and a bias added: values are taken back to floats and into the range of the result.
+"""Concatenation of quantized tensors, and addition of a bias: values are converted to floats, and to the result's range.
 
 Source: TensorFlow's `quantized_concat_op.cc` and `quantized_bias_add_op.cc`.
 """
@@ -16,21 +16,18 @@ from placesim.ops.kernels.array.joining import infer_joined
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.quantized.ranges import dequantize_in_floats, quantize_in_floats, read_bound
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, merge_dim, with_rank, with_rank_at_least
+from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, merge_dim, with_rank, with_rank_at_least
 
 Range = tuple[np.float32, np.float32]
 
 BIAS_STEPS = 1 << 17
-"""The range of a sum with a bias is this many times the larger of both."""
-
-
-# --- kernels ----------------------------------------------------------------------------------------------------------
+"""The range of a sum with a bias is this many times the larger one."""
 
 
 def add_bias(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[..., channels]` and a bias `[channels]`, with the ends of both ranges -> their sum in 32 bits, and its range.
+    """Return the sum of `[..., channels]` and a bias `[channels]` in 32 bits, and its range; the last inputs are their bounds.
 
-    Raises InvalidArgumentError for ends that are not scalars, other ranks, and another number of biases than channels.
+    Raises InvalidArgumentError for bounds that are not scalars, other ranks, and another number of biases than channels.
     """
     value, bias, *bounds = inputs
     names = ("min_input", "max_input", "min_bias", "max_bias")
@@ -58,9 +55,9 @@ def _first_element(bound: Tensor) -> np.float32:
 
 
 def concatenate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """An axis, `N` tensors and the ends of their ranges -> the tensors one after another in a range that holds all, and it.
+    """Join `N` tensors along an axis in a range that includes their ranges; also return that range.
 
-    Raises InvalidArgumentError for an axis that is not a scalar or is not there, and for shapes that differ elsewhere.
+    The inputs are axis, tensors, and their bounds. Raises InvalidArgumentError for an invalid axis, or shapes that do not fit.
     """
     count = attrs["N"]
     axis_tensor, values = inputs[0], inputs[1 : 1 + count]
@@ -69,10 +66,10 @@ def concatenate(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     low, high = min(lows), max(highs)
     dtype = attrs["T"]
     if dtype is QINT32:
-        # as many steps below zero as above
+        # a symmetric range
         high = max(abs(low), abs(high))
         low = -high
-    # TensorFlow drops what is empty and not its range, so that what follows is read by the range before
+    # TensorFlow drops an empty tensor, but not its range, so that the next tensors are read with wrong ranges
     filled = [value for value in values if value.size]
     pieces = [
         value if (first, last) == (low, high) else _move_range(value, (first, last), (low, high), dtype)
@@ -102,24 +99,19 @@ def _check_joinable(axis_tensor: Tensor, values: Sequence[Tensor]) -> int:
     return axis
 
 
-# --- shape functions --------------------------------------------------------------------------------------------------
-
-
 def _infer_bias(context: ShapeContext) -> Sequence[Dims]:
     value = with_rank_at_least(context.shapes[0], 2)
     bias = with_rank(context.shapes[1], 1)
     if value is not None:
         merge_dim(value[-1], bias[0])
-    for bound in context.shapes[2:]:
-        with_rank(bound, 0)
+    check_scalars(context, 2)
     return value, (), ()
 
 
 def _infer_concatenate(context: ShapeContext) -> Sequence[Dims]:
     count = context.attrs["N"]
     joined = infer_joined(context, range(1, 1 + count), 0)
-    for bound in context.shapes[1 + count :]:
-        with_rank(bound, 0)
+    check_scalars(context, 1 + count)
     return joined, (), ()
 
 

@@ -1,4 +1,4 @@
-"""Floats to quantized integers, QuantizeV2, and back, Dequantize."""
+"""Floats to quantized integers (QuantizeV2) and back (Dequantize)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_di
 
 
 def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(floats, lows, highs) -> steps shaped as the floats, and the range that they really stand for.
+    """Quantize floats; return their steps, in the floats' shape, and the range that the steps stand for.
 
-    The range is one, or one for each slice along attr `axis`. Raises InvalidArgumentError for ends that are not as many, an
-    upper end below the lower, and a rounding that the mode does not have; UnimplementedError for mode MIN_FIRST along an axis.
+    The inputs are floats, lower and upper bounds: of one range, or one for each slice along attr `axis`. Raises
+    InvalidArgumentError for invalid bounds or rounding; UnimplementedError for mode MIN_FIRST along an axis.
     """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]
@@ -35,7 +35,6 @@ def quantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Round mode 'HALF_TO_EVEN' only supported for mode 'SCALED', but mode is '{mode}'.")
     _check_quantize_ranges(value, lows, highs, axis)
     slices = value.shape[axis] if axis > -1 else 1
-    # one slice is quantized as a whole, in every mode
     if slices == 1:
         output, low, high = _quantize_slice(value, lows.reshape(-1)[0], highs.reshape(-1)[0], attrs)
         return output, np.asarray(low), np.asarray(high)
@@ -79,12 +78,10 @@ def _check_quantize_ranges(value: Tensor, lows: Tensor, highs: Tensor, axis: int
 
 
 def _quantize_slice(value: Tensor, low: np.float32, high: np.float32, attrs: Attrs) -> tuple[Tensor, Any, Any]:
-    """One range: it is made to include zero and not to be too small.
-
-    The order of what is compared decides on NaN: `max` takes its second value only where that is larger.
-    """
+    """Quantize in one range, which is extended to include zero and to a minimum size."""
     if high < low:
         raise InvalidArgumentError("input_max_range must be larger than input_min_range.")
+    # for NaN the order of operands matters: `max` returns its second one only if that is larger
     zero = np.float32(0)
     largest = max(abs(low), abs(high))
     least = max(np.float32(1), largest) * np.float32(attrs["ensure_minimum_range"])
@@ -107,20 +104,20 @@ def _quantize_combined(value: Tensor, low: np.float32, high: np.float32, dtype: 
     lowest, highest = limits_of(dtype)
     scale = np.float32(np.float64(highest - lowest) / np.float64(high - low))
     steps = (_clamp(value, low, high) - low) * scale
-    # unsigned steps are cut after a half is added, signed ones rounded away from zero
+    # unsigned steps round halves up, signed ones away from zero
     if lowest == 0:
         return cast_to_integer(steps + np.float32(0.5), dtype)
     return cast_to_integer(round_away(steps - _half_range(dtype)), dtype)
 
 
 def _half_range(dtype: DataType) -> np.float32:
-    """Offset that centres the steps of a signed type."""
+    """Return the offset that centres the steps of a signed type."""
     lowest, highest = limits_of(dtype)
     return np.float32(0 if lowest == 0 else (highest - lowest + 1) / 2)
 
 
 def _quantize_scaled(value: Tensor, low: np.float32, high: np.float32, attrs: Attrs) -> tuple[Tensor, Any, Any]:
-    """Zero stays zero: only the side that needs the larger steps sets the scale."""
+    """Quantize so that zero stays zero; the side that needs larger steps determines the scale."""
     lowest, highest = limits_of(attrs["T"])
     first, last = np.float32(lowest + attrs["narrow_range"]), np.float32(highest)
     largest = np.finfo(np.float32).max
@@ -135,10 +132,9 @@ def _quantize_scaled(value: Tensor, low: np.float32, high: np.float32, attrs: At
 
 
 def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(steps, lows, highs) -> floats shaped as the steps, in one range or in one for each slice along attr `axis`.
+    """Convert steps to floats, in one range or in one for each slice along attr `axis`; inputs: steps, lower and upper bounds.
 
-    Raises InvalidArgumentError for ends that are not as many, an axis that is none, and bfloat16 in another mode than
-    MIN_COMBINED; UnimplementedError for mode MIN_FIRST along an axis.
+    Raises InvalidArgumentError for inputs or attrs that do not fit; UnimplementedError for mode MIN_FIRST along an axis.
     """
     value, lows, highs = inputs
     axis, mode = attrs["axis"], attrs["mode"]
@@ -153,7 +149,7 @@ def dequantize_tensor(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor
                 f"{name} must have as many elements as input on the dequantization axis ({axis}), "
                 f"got {bound.size}, expected {slices}"
             )
-    # one slice along an axis is as good as none
+    # a single slice is treated like no axis
     if slices != 1 and mode == "MIN_FIRST":
         raise UnimplementedError("MIN_FIRST mode is not implemented for Dequantize with axis != -1.")
     shape = (slices, *[1] * (value.ndim - axis - 1)) if slices != 1 else ()
@@ -171,7 +167,7 @@ def _dequantize_steps(value: Tensor, low: Tensor, high: Tensor, attrs: Attrs) ->
     if attrs["mode"] == "MIN_FIRST":
         return dequantize_in_floats(value, np.float32(low), np.float32(high), dtype)
     from_high = high / np.float32(highest)
-    # unsigned steps begin at zero, whatever the range's lower end
+    # unsigned steps ignore the lower bound
     if lowest == 0:
         return steps * from_high
     return steps * np.maximum(low / np.float32(lowest + attrs["narrow_range"]), from_high)
@@ -181,19 +177,19 @@ def _dequantize_steps(value: Tensor, low: Tensor, high: Tensor, attrs: Attrs) ->
 
 
 def check_axis(context: ShapeContext) -> None:
-    """ShapeError for attr `axis` below -1, which stands for none."""
+    """Raise ShapeError for attr `axis` below -1; -1 means no axis."""
     axis = context.attrs["axis"]
     if axis < -1:
         raise ShapeError(f"axis should be at least -1, got {axis}")
 
 
 def bound_dims(context: ShapeContext, index: int) -> tuple[int, ...]:
-    """The shape of an end of the range: a scalar, or a vector along the axis."""
+    """Return the shape of a bound of the range: a scalar, or a vector along the axis."""
     return with_rank(context.shapes[index], 0 if context.attrs["axis"] == -1 else 1)
 
 
 def merge_slices(context: ShapeContext, bound: Sequence[int]) -> None:
-    """ShapeError if an end of the range is not as long as the axis."""
+    """Raise ShapeError if a bound of the range is not as long as the axis."""
     axis = context.attrs["axis"]
     if axis != -1:
         value = with_rank_at_least(context.shapes[0], axis + 1)
@@ -209,7 +205,7 @@ def _infer_quantize(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_dequantize(context: ShapeContext) -> Sequence[Dims]:
     check_axis(context)
-    # an unknown rank counts as -1: then every axis is too large
+    # TensorFlow treats an unknown rank as -1, so that every axis is too large
     axis, rank = context.attrs["axis"], rank_of(context.shapes[0])
     known = -1 if rank is None else rank
     if axis > known:

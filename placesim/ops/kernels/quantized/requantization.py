@@ -1,4 +1,4 @@
-"""Requantization to a given range or to the range in use."""
+"""Requantization to a given range, or to the range that the values use."""
 
 from __future__ import annotations
 
@@ -11,24 +11,20 @@ from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
 from placesim.ops.kernels.quantized.ranges import dequantize, dequantize_in_floats, limits_of, quantize_in_floats, read_bound
-from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars
 
 _Range = tuple[np.float32, np.float32]
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
-
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(steps, low, high, new low, new high) -> steps of the new range, shaped as those that are given, and that range.
+    """Convert steps to another range; return steps and range. The inputs are steps and the bounds of both ranges.
 
-    Raises InvalidArgumentError for an end that is not a scalar, a new range that begins above zero, or one whose ends are out
-    of order.
+    Raises InvalidArgumentError for a bound that is not a scalar, a new range above zero, and new bounds out of order.
     """
     value, *bounds = inputs
     names = ("input_min", "input_max", "requested_output_min", "requested_output_max")
     low, high, new_low, new_high = map(read_bound, bounds, names)
-    # asked so that NaN is refused too
+    # also refuses NaN
     if not new_low <= 0:
         raise InvalidArgumentError(f"requested_output_min must be <= 0, but got {new_low:g}")
     if not new_high >= new_low:
@@ -40,14 +36,14 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _change_range(value: Tensor, old: _Range, new: _Range, source: DataType, target: DataType) -> Tensor:
-    # TensorFlow has a faster way for this pair, with other roundings
+    # TensorFlow has a faster method for these types, which rounds differently
     if source is QINT32 and target is QUINT8:
         return _change_range_in_fixed_point(value, old, new)
     return quantize_in_floats(dequantize_in_floats(value, *old, source), *new, target)
 
 
 def _change_range_in_fixed_point(value: Tensor, old: _Range, new: _Range) -> Tensor:
-    """32 bits to 8 with 16 binary digits behind the point."""
+    """Convert 32-bit steps to 8 bits by fixed-point arithmetic with 16 fractional bits."""
     one = 1 << 16
     size, new_size = old[1] - old[0], new[1] - new[0]
     if new_size == 0:
@@ -62,14 +58,14 @@ def _change_range_in_fixed_point(value: Tensor, old: _Range, new: _Range) -> Ten
 
 
 def _as_int64(value: np.float64) -> np.int64:
-    """As a processor rounds to an integer: what is none, or has no place in 64 bits, becomes the least one."""
+    """Convert to an integer as a processor does: a number out of range, or NaN, becomes the lowest one."""
     return np.int64(value) if abs(value) < 2.0**63 else np.int64(-(2**63))
 
 
 def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(steps, low, high) -> the ends, scalars, of the range that the steps really use; the lower is at most zero.
+    """Return the bounds, scalars, of the range that the steps use; the lower bound is at most zero.
 
-    Raises InvalidArgumentError for an end without elements; of several the first counts.
+    The inputs are steps and the first bounds of their range. Raises InvalidArgumentError for a bound without elements.
     """
     value, low, high = inputs
     if low.size == 0:
@@ -81,9 +77,9 @@ def find_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(steps, low, high) -> the steps in the range that they really use, in a smaller type, and that range's ends.
+    """Convert steps to the range that they use, in a smaller type; return steps and range.
 
-    Raises InvalidArgumentError for an end that is not a scalar.
+    The inputs are steps and bounds of their range. Raises InvalidArgumentError for a bound that is not a scalar.
     """
     value, low, high = inputs
     old = read_bound(low, "input_min"), read_bound(high, "input_max")
@@ -94,24 +90,19 @@ def shrink_range(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 def _used_range(value: Tensor, low: np.float32, high: np.float32, dtype: DataType) -> _Range:
     lowest, highest = limits_of(dtype)
-    # no steps at all leave the limits crossed, and so a range from its upper to its lower end
+    # without steps the range goes from its upper to its lower bound
     ends = np.array([value.min(initial=highest), value.max(initial=lowest)])
     first, last = dequantize(ends, low, high, dtype)
     return min(np.float32(0), first), last
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_requantize(context: ShapeContext) -> Sequence[Dims]:
-    for dims in context.shapes[1:]:
-        with_rank(dims, 0)
+    check_scalars(context, 1)
     return context.shapes[0], (), ()
 
 
 def _infer_find_range(context: ShapeContext) -> Sequence[Dims]:
-    for dims in context.shapes[1:]:
-        with_rank(dims, 0)
+    check_scalars(context, 1)
     return (), ()
 
 

@@ -1,4 +1,4 @@
-"""Floats rounded to the steps of a quantized type and back, QuantizeAndDequantize, and the gradient of that."""
+"""Floats rounded to the steps of a quantized type and back (QuantizeAndDequantize), and the gradient."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output, per_element
 from placesim.ops.kernels.memory_rules import KernelMemory, item_size
 from placesim.ops.kernels.quantized.quantization import bound_dims, check_axis, merge_slices
-from placesim.ops.kernels.shapes import Dims, ShapeContext, merge, unchanged, with_rank
-
-# --- kernels --------------------------------------------------------------------------------------------------------
+from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, merge, unchanged, with_rank
 
 
 def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(values, low, high) -> values rounded to the steps of the range, or of their own where none is given.
+    """Round values to the steps of a range for the whole tensor, or of their own range; the inputs are values and bounds.
 
-    The range can be given only for the tensor as a whole. Raises InvalidArgumentError for ends that are not scalars or are out
-    of order, an axis that is none, and a number of bits out of range.
+    Raises InvalidArgumentError for invalid bounds, axis or number of bits.
     """
     value, lows, highs = inputs
     axis, bits = attrs["axis"], attrs["num_bits"]
@@ -40,13 +37,13 @@ def round_trip(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`round_trip` with the number of bits in a fourth tensor, a scalar, and a range for each slice along attr `axis`.
+    """As `round_trip`, with the number of bits as an input, and a range for each slice along attr `axis`.
 
-    InvalidArgumentError likewise, and for ends that are not one for each slice.
+    Raises the errors of `round_trip`, and InvalidArgumentError unless there is a bound for each slice.
     """
     value, lows, highs, bits = inputs
     axis = attrs["axis"]
-    # without an axis too, a scalar is refused
+    # a scalar is refused even without an axis
     if max(axis, 0) >= value.ndim:
         raise InvalidArgumentError(
             f"Axis requested is larger than input dimensions. Axis: {axis} Input Dimensions: {value.ndim}"
@@ -63,10 +60,7 @@ def round_trip_by_bits(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tenso
 
 
 def round_trip_by_attrs(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`round_trip` with a range in attrs, in the first version of the op; values of any shape.
-
-    Raises InvalidArgumentError for ends out of order, and a number of bits out of range.
-    """
+    """As `round_trip`, with a range in attrs. Raises InvalidArgumentError for an invalid range or number of bits."""
     (value,) = inputs
     lows, highs = (np.asarray(attrs[name], value.dtype) for name in ("input_min", "input_max"))
     _check_bits(attrs["num_bits"], attrs, "signed_input_")
@@ -90,7 +84,7 @@ def _check_slices(lows: Tensor, highs: Tensor, axis: int, slices: int) -> None:
         size = len(bound)
         if size != slices:
             raise InvalidArgumentError(
-                # the last number is TensorFlow's: the size that is wrong, not that of the input
+                # TensorFlow's text has the wrong size last, instead of the input's size
                 f"{name} has incorrect size, was {size} expected {slices} to match dim {axis} of the input [{size}]"
             )
 
@@ -115,24 +109,23 @@ def _round_trip(value: Tensor, lows: Tensor, highs: Tensor, bits: int, attrs: At
         axes = tuple(other for other in range(value.ndim) if other != axis)
         lows, highs = value.min(axis=axes).reshape(shape), value.max(axis=axes).reshape(shape)
     low, high, scale, inverse = _scale_range(lows, highs, bits, attrs, value.dtype)
-    # a range that was found holds all values already
     clamped = np.maximum(np.minimum(value, high), low) if attrs["range_given"] else value
     steps = clamped * scale
-    # the third version of the op does not ask how to round; HALF_UP rounds halves up below zero too
+    # the op's third version has no `round_mode`
     to_even = attrs.get("round_mode", "HALF_TO_EVEN") == "HALF_TO_EVEN"
     rounded: Tensor = np.rint(steps) if to_even else np.floor(steps + value.dtype.type(0.5))
     return (rounded * inverse).astype(value.dtype, copy=False)
 
 
 def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Range of the steps, the factor to steps, and the factor back."""
+    """Return the lower and upper bound of the steps, the factor to steps, and its inverse."""
     signed = attrs["signed_input"]
     last = dtype.type((1 << (bits - 1)) - 1 if signed else (1 << bits) - 1)
     first = dtype.type(-(1 << (bits - 1)) + attrs["narrow_range"] if signed else 0)
     largest = np.finfo(dtype).max
     from_low = np.where(first * lows > 0, first / lows, largest)
     from_high = np.where(last * highs > 0, last / highs, largest)
-    # the side that needs the larger steps sets the scale, and keeps its end exactly
+    # the side that needs larger steps determines the scale, and keeps its bound exactly
     by_low = from_low < from_high
     inverse = np.where(by_low, lows / first, highs / last)
     scale = np.where(by_low, from_low, from_high)
@@ -140,14 +133,14 @@ def _scale_range(lows: Tensor, highs: Tensor, bits: int, attrs: Attrs, dtype: An
 
 
 def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(gradient, values, low, high) -> the gradient where the value is in the range, and zeros for the range's ends.
+    """Return the gradient of each value in the range, and zeros for the bounds; the inputs are gradient, values and bounds.
 
-    Raises InvalidArgumentError if shapes do not fit: gradient and values are of one, ends are scalars or as long as the axis.
+    Raises InvalidArgumentError unless gradient and values have one shape, and bounds are scalars or as long as the axis.
     """
     gradient, value, lows, highs = inputs
     axis = attrs["axis"]
     if axis >= value.ndim:
-        # the missing blank is TensorFlow's
+        # TensorFlow's text lacks the space
         raise InvalidArgumentError(
             f"Axis should be -1 or 0 or a positive value less than {value.ndim}but given axis value was {axis}"
         )
@@ -169,7 +162,6 @@ def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
         if len(bound) != size:
             raise InvalidArgumentError(f"{name} has incorrect size, expected {size} was {len(bound)}")
     shape = (lows.size, *[1] * (value.ndim - axis - 1)) if axis > -1 else ()
-    # the ends count as inside, and get no gradient of their own
     inside = (value >= lows.reshape(shape)) & (value <= highs.reshape(shape))
     return gradient * inside, np.zeros_like(lows), np.zeros_like(highs)
 
@@ -178,7 +170,7 @@ def round_trip_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def _merged_bound(context: ShapeContext, low: int, high: int) -> Dims:
-    """Common shape of the range inputs with these numbers."""
+    """Return the common shape of the bounds, inputs `low` and `high`."""
     bound = merge(context.shapes[high], bound_dims(context, low))
     check_axis(context)
     merge_slices(context, with_rank(bound, 0 if context.attrs["axis"] == -1 else 1))
@@ -187,8 +179,7 @@ def _merged_bound(context: ShapeContext, low: int, high: int) -> Dims:
 
 def _infer_round_trip(context: ShapeContext) -> Sequence[Dims]:
     _merged_bound(context, 1, 2)
-    for bits in context.shapes[3:]:
-        with_rank(bits, 0)
+    check_scalars(context, 3)
     return (context.shapes[0],)
 
 
@@ -207,7 +198,7 @@ _TWO_PER_ELEMENT = per_element(0, 2)
 
 
 def round_trip_memory(memory: KernelMemory) -> None:
-    """Memory of the lowest and the highest value, of the whole or of each slice, if no range is given."""
+    """If no range is given, temporaries have the lowest and the highest value of the tensor or of each slice."""
     memory.allocate()
     if not memory.attrs["range_given"]:
         value, axis = memory.inputs[0], memory.attrs["axis"]

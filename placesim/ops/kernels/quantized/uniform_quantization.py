@@ -1,4 +1,4 @@
-"""Quantization by scales and zero points: a step is `scale`, and `zero_point` is the step that stands for zero."""
+"""Quantization with a scale, the size of a step, and a zero point, the step of zero."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.quantized.ranges import cast_to_integer
 from placesim.ops.kernels.shapes import format_dims, unchanged
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def quantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(floats, scales, zero points) -> steps shaped as the floats, halves up, clamped to the attrs' limits.
+    """Quantize floats to steps, rounded half up and limited by attrs; the inputs are floats, scales and zero points.
 
-    Scales and zero points are scalars, or vectors along the attr's axis; InvalidArgumentError for others.
+    Scales and zero points are scalars, or vectors along the attr's axis. Raises InvalidArgumentError for other shapes.
     """
     value, scales, zero_points = inputs
     _check_axis_attr(attrs, "quantization_axis")
     scales, zero_points = _along_axis(value, scales, zero_points, attrs["quantization_axis"])
-    # TensorFlow multiplies by the inverse, which rounds otherwise than a division; scales need not be positive here
+    # TensorFlow multiplies by the inverse, which rounds differently, and does not check that scales are positive
     inverse = np.float32(1) / scales
     steps = cast_to_integer(np.floor(value * inverse + np.float32(0.5)), QINT32)
     return (_moved_steps(steps, zero_points, attrs, "quantization"),)
 
 
 def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(steps, scales, zero points) -> floats shaped as the steps.
+    """Convert steps to floats; the inputs are steps, scales and zero points.
 
     Raises InvalidArgumentError for scales and zero points that do not fit, and for a scale that is not positive.
     """
@@ -45,10 +43,9 @@ def dequantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(steps, scales, zero points, new scales, new zero points) -> steps shaped as those that are given.
+    """Convert steps to other scales and zero points, by a fixed-point product that is rounded once.
 
-    By a product in fixed point that is rounded once. Raises InvalidArgumentError for scales and zero points that do not fit,
-    two different axes, and a scale that is not positive.
+    Raises InvalidArgumentError for scales and zero points that do not fit, two different axes, and a scale not positive.
     """
     value, scales, zero_points, new_scales, new_zero_points = inputs
     axis, new_axis = attrs["input_quantization_axis"], attrs["output_quantization_axis"]
@@ -65,14 +62,14 @@ def requantize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     for where in np.ndindex(ratio.shape):
         multipliers[where], shifts[where] = find_multiplier(float(ratio[where]))
     steps = (value.astype(np.int64) - zero_points).astype(np.int32).astype(np.int64)
-    # a half is added before the shift, which rounds down: halves go up
+    # adding a half before the shift rounds halves up
     total = 31 - shifts
     moved = (steps * multipliers + (np.int64(1) << (total - 1))) >> total
     return (_moved_steps(np.clip(moved, -(2**31), 2**31 - 1), new_zero_points, attrs, "output_quantization"),)
 
 
 def _moved_steps(steps: Tensor, zero_points: Tensor, attrs: Attrs, prefix: str) -> Tensor:
-    """32-bit steps counted from zero points, in 32 bits that wrap around, clamped to the attrs' limits."""
+    """Add zero points to 32-bit steps, which wrap, and limit them by attrs."""
     moved = (steps.astype(np.int64) + zero_points).astype(np.int32)
     lowest, highest = (attrs[f"{prefix}_{end}_val"] for end in ("min", "max"))
     clamped: Tensor = np.maximum(np.minimum(moved, highest), lowest)
@@ -80,7 +77,7 @@ def _moved_steps(steps: Tensor, zero_points: Tensor, attrs: Attrs, prefix: str) 
 
 
 def find_multiplier(number: float) -> tuple[int, int]:
-    """A positive number as a fraction of 31 bits and a power of two; InvalidArgumentError for another number."""
+    """Return a positive number as a fraction of 31 bits and a power of two. Raises InvalidArgumentError for another number."""
     if not (math.isfinite(number) and number > 0):
         # TensorFlow's spelling
         raise InvalidArgumentError(f"double_multiplier must be a poisitive finite number. Given {number:g}")
@@ -88,7 +85,7 @@ def find_multiplier(number: float) -> tuple[int, int]:
     multiplier = math.floor(fraction * (1 << 31) + 0.5)
     if multiplier == 1 << 31:
         multiplier, shift = multiplier // 2, shift + 1
-    # what is too small for 31 bits counts as nothing, what is too large as the largest
+    # a number too small for 31 bits becomes zero, one too large the maximum
     if shift < -31:
         return 0, 0
     return ((1 << 31) - 1, 30) if shift > 30 else (multiplier, shift)
@@ -100,7 +97,7 @@ def _check_axis_attr(attrs: Attrs, name: str) -> None:
 
 
 def _along_axis(value: Tensor, scales: Tensor, zero_points: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Scales and zero points as arrays that broadcast along the axis; -1 means one for all."""
+    """Return scales and zero points as arrays that broadcast along the axis; axis -1 means that they are scalars."""
     if scales.shape != zero_points.shape:
         shapes = _shapes_text(scales, zero_points)
         raise InvalidArgumentError(f"scales and zero_points shape must be same, but given {shapes}")
@@ -126,11 +123,8 @@ def _shapes_text(scales: Tensor, zero_points: Tensor) -> str:
     return f"scales shape {format_dims(scales.shape)} and zero_points shape {format_dims(zero_points.shape)}"
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def requantize_memory(memory: KernelMemory) -> None:
-    """Memory of the multiplier and the shift of each slice, two int32, if either side has a scale for each slice."""
+    """If there is a scale for each slice, two int32 temporaries have each slice's multiplier and shift."""
     memory.allocate()
     slices = max(memory.inputs[1], memory.inputs[3], key=lambda scales: len(scales.dims))
     if slices.dims:

@@ -1,1 +1,1 @@
-"""Kernels that draw: Philox's words as numbers of many distributions, seeded by attrs, by inputs or by a variable."""
+"""Kernels that draw random numbers: Philox words as numbers of many distributions, seeded by attrs, inputs or a variable."""

@@ -1,7 +1,7 @@
-"""Candidate samplers: classes drawn from a range for sampled losses, and how often each was to be expected.
+"""Candidate samplers: classes drawn from a range for sampled losses, and the expected count of each.
 
-Source: TensorFlow's range samplers.  Every sampler draws one class at a time from a stream of words, so a unique sample is
-redrawn until it is new.
+Every sampler draws one class at a time from a stream of words; for a unique sample it draws until a class is new. Source:
+TensorFlow's range samplers.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from placesim.ops.kernels.resources.file_access import read_bytes
 from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
 
 SAMPLES_PER_CANDIDATE = 2048
+"""32-bit words that TensorFlow reserves for each candidate."""
 MAX_TRIES = 1 << 20
-"""Draws for one sample of unique classes; where most classes are all but impossible there would be no end."""
-"""32-bit words that are set aside for each candidate."""
+"""Maximum number of draws for a sample of unique classes, which would not end if too few classes are likely."""
 MAX_INT32 = (1 << 31) - 1
 
 
 class Sampler(NamedTuple):
-    """A distribution over [0, range): how one class is drawn, and how probable each is."""
+    """A distribution over classes [0, range): `draw` returns a class, and `probability` the probability of a class."""
 
     range: int
     draw: Callable[[WordStream], int]
@@ -45,7 +45,7 @@ def _uniform(size: int) -> Sampler:
 
 
 def _log_uniform(size: int) -> Sampler:
-    """Class k with a probability that falls as 1 / (k + 1) does: for classes sorted by frequency."""
+    """Return a sampler whose probability of class k is about proportional to 1 / (k + 1), for classes sorted by frequency."""
     log_range = log1p(size)
 
     def draw(words: WordStream) -> int:
@@ -55,7 +55,7 @@ def _log_uniform(size: int) -> Sampler:
 
 
 def _weighted(weights: Tensor) -> Sampler:
-    """Classes as probable as their integer weights, which may grow between runs."""
+    """Return a sampler with probabilities proportional to integer weights, which may grow between runs."""
     sums = np.cumsum(weights).tolist()
     total = sums[-1]
 
@@ -66,9 +66,9 @@ def _weighted(weights: Tensor) -> Sampler:
 
 
 def _fixed(weights: Sequence[float]) -> Sampler:
-    """Classes as probable as their weights, by the alias method: a column is drawn, then one of its two classes."""
+    """Return a sampler with probabilities proportional to weights, by the alias method (a column, then one of its classes)."""
     shares, aliases = _alias_table(weights)
-    # added up in float one by one, as the kernel does
+    # TensorFlow's sum in float
     total = np.float32(0)
     for weight in weights:
         total += np.float32(weight)
@@ -82,7 +82,7 @@ def _fixed(weights: Sequence[float]) -> Sampler:
 
 
 def _alias_table(weights: Sequence[float]) -> tuple[list[float], list[int]]:
-    """For each column the chance that its own class is taken, and the other class."""
+    """Return for each column the probability of its own class, and its other class."""
     total = sum(weights)
     shares = [weight * len(weights) / total for weight in weights]
     aliases = list(range(len(weights)))
@@ -99,13 +99,13 @@ def _alias_table(weights: Sequence[float]) -> tuple[list[float], list[int]]:
 
 
 def _unigram_weights(attrs: Attrs, files: FileAccess) -> list[float]:
-    """The distorted weights of this shard, of the attr `unigrams` or of the last column of a file."""
+    """Return the distorted weights of this shard, from attr `unigrams` or the last column of a file."""
     if not attrs["vocab_file"] and not attrs["unigrams"]:
         raise InvalidArgumentError("Must provide either vocab_file or unigrams.")
     if attrs["vocab_file"] and attrs["unigrams"]:
         raise InvalidArgumentError("Must only provide one of vocab_file and unigrams.")
     unigrams = attrs["unigrams"] or _read_weights(files, attrs["vocab_file"])
-    # Reserved ids have weight 0; a file's ids are counted from the weights before it, so sharding restarts there.
+    # reserved ids have weight 0; other ids are counted from this shard's reserved ones, as in TensorFlow
     weights = [0.0 for word in range(attrs["num_reserved_ids"]) if word % attrs["num_shards"] == attrs["shard"]]
     for word, weight in enumerate(unigrams, len(weights)):
         if word % attrs["num_shards"] == attrs["shard"]:
@@ -129,20 +129,19 @@ def _read_weights(files: FileAccess, path: str) -> list[float]:
 
 
 def _expected_count(probability: float, size: int, tries: int) -> float:
-    """Expected count of a class in a sample of a size that took some tries."""
+    """Return the expected count of a class in a sample of `size` classes that took `tries` draws."""
     single = np.float32(probability)
-    # drawn with repetitions: the probability times the number of draws
+    # a sample with repetitions
     if tries == size:
         return float(single * np.float32(size))
-    # of unique draws: the chance to be among them, after as many tries as it took
+    # a unique sample: the probability that the draws include the class
     return float(-np.float32(expm1(tries * float(np.float32(log1p(-float(single)))))))
 
 
 def _sample(sampler: Sampler, words: WordStream, count: int, unique: bool) -> tuple[list[int], int]:
-    """The sampled classes and the number of draws that they took."""
+    """Return the sampled classes, in the order of their first draws, and the number of draws."""
     if not unique:
         return [sampler.draw(words) for _ in range(count)], count
-    # in the order in which they were drawn first
     found: dict[int, None] = {}
     tries = 0
     while len(found) < count:
@@ -173,7 +172,7 @@ def _counted(sampler: Sampler, classes: Tensor, size: int, tries: int) -> Tensor
 
 
 def _draw(sampler: Sampler, classes: Tensor, attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Candidates `[sampled]`, and how often each true class `[batch, num_true]` and each candidate was to be expected."""
+    """Return candidates `[sampled]`, and the expected counts of true classes `[batch, num_true]` and of candidates."""
     _check_classes(classes, attrs, sampler.range)
     count = attrs["num_sampled"]
     words = WordStream(reserve(context, attrs, SAMPLES_PER_CANDIDATE * count // 4))
@@ -183,10 +182,9 @@ def _draw(sampler: Sampler, classes: Tensor, attrs: Attrs, context: KernelContex
 
 
 def simple_sampler(make: Callable[[int], Sampler]) -> Compute:
-    """The kernel of a distribution that its range alone decides: candidates `[sampled]` and expected counts as of `_draw`.
+    """Return the kernel of a distribution that depends only on its range; its outputs are those of `_draw`.
 
-    Raises InvalidArgumentError for a range below 1, classes that are not `[batch, num_true]` or outside of it, and more unique
-    candidates than it has.
+    It raises InvalidArgumentError for a range below 1, invalid classes, and more unique candidates than classes.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
@@ -202,10 +200,9 @@ def _positive_range(attrs: Attrs) -> int:
 
 
 def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes as probable as they were true so far: each run adds its true classes to the node's weights.
+    """Draw classes with probabilities proportional to their counts so far; each run counts its true classes.
 
-    Candidates `[sampled]`, counts and errors as of `simple_sampler`; InvalidArgumentError also for a range that is not an
-    int32.
+    Outputs and errors are those of `simple_sampler`; InvalidArgumentError also for a range that is not an int32.
     """
     size = _positive_range(attrs)
     if size >= MAX_INT32:
@@ -219,11 +216,10 @@ def learned_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes as probable as the weights of the attrs; shapes and errors as of `simple_sampler`.
+    """Draw classes with probabilities proportional to weights in attrs or a file, one for each class.
 
-    Raises InvalidArgumentError also unless there is a file or a list of weights, one for each class of the range.
+    Outputs and errors are those of `simple_sampler`; missing or superfluous weights raise InvalidArgumentError too.
     """
-    # the weights are read at the first run, as TensorFlow reads them when it makes the kernel
     sampler = context.node_state.get("sampler")
     if sampler is None:
         sampler = context.node_state["sampler"] = _fixed(_unigram_weights(attrs, context.files))
@@ -231,7 +227,7 @@ def fixed_unigram(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -
 
 
 def all_classes(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Every class of the range once, each with an expected count of 1; shapes and errors as of `simple_sampler`."""
+    """Return every class once, with an expected count of 1. Outputs and errors are those of `simple_sampler`."""
     classes, count = inputs[0], attrs["num_sampled"]
     _check_classes(classes, attrs, count)
     return np.arange(count, dtype=np.int64), np.ones(classes.shape, np.float32), np.ones(count, np.float32)
@@ -245,7 +241,7 @@ def _sampler(compute: Compute) -> Kernel:
 
 
 def infer_candidates(context: ShapeContext) -> Sequence[Dims]:
-    """The candidates, a count for each true class `[batch, num_true]`, a count for each candidate."""
+    """Return the shapes of the candidates, of the true classes' counts `[batch, num_true]`, and of the candidates' counts."""
     batch, _ = with_rank(context.shapes[0], 2)
     sampled = (context.attrs["num_sampled"],)
     return sampled, (batch, context.attrs["num_true"]), sampled

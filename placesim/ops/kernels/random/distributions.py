@@ -1,7 +1,7 @@
-"""Distributions: blocks of four random words -> numbers, bit for bit as TensorFlow converts them.
+"""Distributions: functions from blocks of four random words to numbers, bit for bit as in TensorFlow.
 
-A distribution takes a generator, a count and an element type and gives a flat array.  `half`, `bfloat16`, `float` and 32-bit
-integers take one word each, `double` and 64-bit integers two; normals come in pairs (Box and Muller), sine first.
+A distribution takes a generator, a count and an element type, and returns a flat array. `half`, `bfloat16`, `float` and 32-bit
+integers take one word each, `double` and 64-bit integers two. Normals come in pairs (Box and Muller), sine first.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from placesim.ops.kernels.philox import RESERVED_SAMPLES, Philox
 Distribution = Callable[[Philox, int, DataType], Tensor]
 
 SMALLEST_UNIFORM = 1e-7
-"""Uniforms are raised to this before their logarithm is taken."""
+"""Smaller uniforms are raised to this number before their logarithm is taken."""
 TRUNCATION = 2.0
-"""Truncated normals lie within this many standard deviations."""
+"""Truncated normals are within this many standard deviations."""
 
 
 def values_per_block(dtype: DataType) -> int:
-    """Number of values from one block of four words."""
+    """Return the number of values from a block of four words."""
     return 2 if dtype in (DOUBLE, INT64, UINT64) else 4
 
 
@@ -35,25 +35,24 @@ def _blocks_for(count: int, dtype: DataType) -> int:
 
 
 def uniform_values(words: Tensor, dtype: DataType) -> Tensor:
-    """uint32 words `[..., 4]` -> uniforms in [0, 1), `[..., values per block]`: random mantissas under the exponent of 1."""
+    """Return uniforms in [0, 1), `[..., values per block]`, from uint32 words `[..., 4]` as random mantissas."""
     if dtype is DOUBLE:
         upper = (words[..., 0::2] & np.uint32(0xFFFFF)).astype(np.uint64) << np.uint64(32)
         bits = upper | words[..., 1::2] | np.uint64(0x3FF << 52)
         return np.asarray(bits.view(np.float64) - 1)
     if dtype.size == 4:
         return np.asarray((words & np.uint32(0x7FFFFF) | np.uint32(0x7F << 23)).view(np.float32) - np.float32(1))
-    # a 16-bit type takes a whole word, of which it uses the low bits
+    # a 16-bit type uses the low bits of a whole word
     mantissa, one = (0x3FF, 0xF << 10) if dtype is HALF else (0x7F, 0x7F << 7)
     bits16 = words.astype(np.uint16) & np.uint16(mantissa) | np.uint16(one)
     return np.asarray(bits16.view(dtype.numpy) - dtype.numpy.type(1))
 
 
 def normal_values(words: Tensor, dtype: DataType) -> Tensor:
-    """uint32 words `[..., 4]` -> standard normals, `[..., values per block]`; the 16-bit types are rounded from float."""
+    """Return standard normals, `[..., values per block]`, from uint32 words `[..., 4]`; 16-bit types are rounded from float."""
     single = dtype is not DOUBLE
     uniforms = uniform_values(words, FLOAT if single else DOUBLE)
     kind = np.float32 if single else np.float64
-    # the logarithm of zero would be an infinite normal
     logarithm = _rounded(np.log, np.maximum(uniforms[..., 0::2], kind(SMALLEST_UNIFORM)))
     radius = np.sqrt(kind(-2) * logarithm)
     angle = (2 * np.pi * uniforms[..., 1::2].astype(np.float64)).astype(kind)
@@ -64,12 +63,12 @@ def normal_values(words: Tensor, dtype: DataType) -> Tensor:
 
 
 def _rounded(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A function's values as the C library rounds them: numpy's own of single precision are often a last digit off."""
+    """Return the function's values as the C library rounds them; numpy's in float32 often differ in the last digit."""
     return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
 
 
 def integer_words(words: Tensor, dtype: DataType) -> Tensor:
-    """uint32 words `[..., 4]` -> unsigned integers as wide as `dtype`; of a pair of words the lower half comes first."""
+    """Return unsigned integers as wide as `dtype` from uint32 words `[..., 4]`; the lower half comes first."""
     if dtype.size == 4:
         return words
     return np.asarray(words[..., 0::2] | words[..., 1::2].astype(np.uint64) << np.uint64(32))
@@ -79,36 +78,36 @@ def integer_words(words: Tensor, dtype: DataType) -> Tensor:
 
 
 def uniform(generator: Philox, count: int, dtype: DataType) -> Tensor:
-    """`[count]` uniform numbers in [0, 1)."""
+    """Draw uniform numbers in [0, 1), `[count]`."""
     return uniform_values(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
 
 
 def normal(generator: Philox, count: int, dtype: DataType) -> Tensor:
-    """`[count]` standard normals."""
+    """Draw standard normals, `[count]`."""
     return normal_values(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
 
 
 def full_integers(generator: Philox, count: int, dtype: DataType) -> Tensor:
-    """`[count]` integers over the whole range of their type."""
+    """Draw integers over the whole range of their type, `[count]`."""
     return integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count].view(dtype.numpy)
 
 
 def integers_between(low: int, high: int) -> Distribution:
-    """The distribution of integers in [low, high): the remainder of a full-range one, which favours small ones slightly."""
+    """Return the distribution of integers in [low, high), as remainders; small ones are slightly more likely."""
 
     def draw(generator: Philox, count: int, dtype: DataType) -> Tensor:
         words = integer_words(generator.take(_blocks_for(count, dtype)), dtype).reshape(-1)[:count]
         span = words.dtype.type(high - low)
-        # unsigned, where adding the lower bound wraps to the signed number that is meant
+        # an unsigned sum with the lower bound wraps to the right signed number
         return np.asarray(words % span + words.dtype.type(low % (1 << 8 * dtype.size))).view(dtype.numpy)
 
     return draw
 
 
 def truncated_normal(generator: Philox, count: int, dtype: DataType) -> Tensor:
-    """`[count]` standard normals, each redrawn until it lies within two standard deviations.
+    """Draw standard normals, `[count]`, each redrawn until it is within two standard deviations.
 
-    Every block of outputs has its own stretch of the generator, so what one rejects does not move the others.
+    Every block of outputs has its own range of the generator's counter, so rejections do not affect other blocks.
     """
     width = values_per_block(dtype)
     groups = -(-count // width)
@@ -118,7 +117,7 @@ def truncated_normal(generator: Philox, count: int, dtype: DataType) -> Tensor:
     stride, depth = width * RESERVED_SAMPLES // 4, 0
     while len(open_groups):
         words = generator.blocks_at(open_groups.astype(np.uint64) * np.uint64(stride) + np.uint64(depth))
-        # accepted before it is rounded to 16 bits
+        # TensorFlow tests values before it rounds them to 16 bits
         values = normal_values(words, DOUBLE if dtype is DOUBLE else FLOAT)
         accepted = np.abs(values) < TRUNCATION
         places = filled[open_groups, None] + np.cumsum(accepted, 1) - 1

@@ -1,4 +1,4 @@
-"""Random ops with their own generator, seeded by attrs: fills, integers, shuffles and draws from classes."""
+"""Random ops with their own generator, seeded by attrs: fills, integers, shuffles and draws of classes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, scalar_dim, unchange
 
 
 def fill(distribution: Distribution) -> Compute:
-    """The kernel that fills the requested shape `[rank]` from one distribution; InvalidArgumentError for one that is none."""
+    """Return the kernel that fills the requested shape from a distribution. It raises InvalidArgumentError for a bad shape."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
         shape = requested_shape(inputs[0])
@@ -49,15 +49,14 @@ def fill(distribution: Distribution) -> Compute:
 
 
 def integers_within(bounds: Sequence[Any]) -> Distribution:
-    """Integers in [minval, maxval), two scalars; InvalidArgumentError for others, or where the first is not less."""
+    """Return the distribution of integers in [minval, maxval). Raises InvalidArgumentError unless minval is less."""
     return integers_between(*integer_bounds(*bounds))
 
 
 def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Integers in [minval, maxval) of the requested shape `[rank]`.
+    """Draw integers in [minval, maxval) of the requested shape `[rank]`.
 
-    Raises InvalidArgumentError for bounds that are not scalars, an invalid shape, and, if anything is drawn, unless minval is
-    less.
+    Raises InvalidArgumentError for invalid bounds or an invalid shape; for an empty shape, bounds only need to be scalars.
     """
     check_scalar_bounds(*inputs[1:])
     shape = requested_shape(inputs[0])
@@ -70,10 +69,7 @@ def random_integers(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
 
 
 def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Integers of the requested shape `[rank]` from the system's entropy, never twice the same.
-
-    Raises InvalidArgumentError for an invalid shape.
-    """
+    """Draw integers of the requested shape from the system's entropy. Raises InvalidArgumentError for an invalid shape."""
     import secrets
 
     shape = requested_shape(inputs[0])
@@ -85,11 +81,11 @@ def system_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
-    """The rows of `[rows, ...]` in the order that exactly `rows - 1` words of the generator decide."""
+    """Return the rows of `[rows, ...]` in an order that `rows - 1` words of the generator determine."""
     size = len(value)
     words = generator.take(-(-(size - 1) // 4)).reshape(-1)[: size - 1]
     left = np.arange(size, 1, -1, dtype=np.uint32)
-    # Fisher and Yates from the front: each place gets one of those that are left
+    # Fisher and Yates from the front
     order = list(range(size))
     for place, step in enumerate((words % left).tolist()):
         other = place + step
@@ -98,7 +94,7 @@ def shuffled_rows(value: Tensor, generator: Philox) -> Tensor:
 
 
 def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The input `[rows, ...]` with its rows in random order; a scalar or a single row draws nothing."""
+    """Return `[rows, ...]` with its rows in random order; a scalar or a single row draws nothing."""
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
         return (value,)
@@ -110,10 +106,9 @@ def random_shuffle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
-    """Batch size, number of classes and number of samples of a draw from `logits [batch, classes]`.
+    """Return batch size, number of classes and number of samples of a draw from `logits [batch, classes]`.
 
-    Raises InvalidArgumentError for logits that are no matrix or have no classes, and a number that is not a scalar or is
-    negative.
+    Raises InvalidArgumentError for logits that are no matrix or have no classes, and an invalid number of samples.
     """
     if np.ndim(logits) != 2:
         raise InvalidArgumentError(f"logits should be a matrix, got shape {shape_text(logits)}")
@@ -127,10 +122,10 @@ def check_multinomial(logits: Tensor, samples: Tensor) -> tuple[int, int, int]:
 
 
 def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
-    """Classes `[batch, samples]` drawn with the odds of `logits [batch, classes]`, one double for each."""
+    """Draw classes `[batch, samples]` with the odds of `logits [batch, classes]`, by a uniform double for each."""
     batch = len(logits)
     uniforms = uniform_values(generator.take(-(-batch * samples // 2)), DOUBLE).reshape(-1)[: batch * samples]
-    # a logit that is not finite has no odds at all, be it minus or plus infinity
+    # even an infinite logit has zero odds
     finite = np.isfinite(logits)
     highest = np.max(np.where(finite, logits, np.finfo(logits.dtype).min if logits.dtype.kind == "f" else -np.inf), 1)
     odds = np.exp(logits.astype(np.float64) - highest.astype(np.float64)[:, None])
@@ -142,13 +137,13 @@ def draw_classes(logits: Tensor, samples: int, generator: Philox) -> Tensor:
 
 
 def multinomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`."""
+    """Draw classes `[batch, samples]` from `logits [batch, classes]`. Raises the errors of `check_multinomial`."""
     logits, samples = inputs
     batch, _, count = check_multinomial(logits, samples)
     dtype = attrs["output_dtype"].numpy
     if not batch * count:
         return (np.empty((batch, count), dtype),)
-    # what TensorFlow sets aside: two words for each double, samples rounded up to four
+    # TensorFlow reserves two words for each double, and rounds the number of samples up to a multiple of four
     generator = reserve(context, attrs, batch * 2 * (-(-count // 4) * 4) * RESERVED_SAMPLES)
     return (draw_classes(logits, count, generator).astype(dtype),)
 
@@ -162,7 +157,7 @@ def _infer_random_integers(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
-    """`[batch, samples]` from logits `[batch, classes]` and a scalar number of samples."""
+    """Return `[batch, samples]` for logits `[batch, classes]` and a scalar number of samples."""
     batch, _ = with_rank(context.shapes[0], 2)
     with_rank(context.shapes[1], 0)
     return ((batch, scalar_dim(context, 1)),)
@@ -172,7 +167,7 @@ def infer_multinomial(context: ShapeContext) -> Sequence[Dims]:
 
 
 def multinomial_memory(memory: KernelMemory) -> None:
-    """Output, then the cumulative probabilities of a row in double."""
+    """A temporary has the cumulative probabilities of a row in double."""
     memory.allocate()
     if memory.outputs[0].elements:
         classes = memory.inputs[0].dims[1]
@@ -180,9 +175,7 @@ def multinomial_memory(memory: KernelMemory) -> None:
 
 
 def shuffle_memory(memory: KernelMemory) -> None:
-    """Memory of a shuffle: a tensor of one row at most is the input; a vector is shuffled in a copy that the device's allocator
-    does not know.
-    """
+    """A tensor of at most one row is passed on; a vector is copied outside the device's allocator."""
     tensor = memory.inputs[0]
     if tensor.elements <= 1 or tensor.dims[0] <= 1:
         memory.alias(0, 0)

@@ -1,7 +1,7 @@
-"""Samplers that reject: gamma, Poisson and binomial numbers, with seeds from attrs or from inputs.
+"""Rejection samplers of gamma, Poisson and binomial numbers, with seeds from attrs or from inputs.
 
-Every output has its own stretch of the generator, so all outputs are drawn side by side, each as far along its own stretch as
-its rejections took it.  Sources: Marsaglia and Tsang (2000) for gamma, Knuth and Hormann (1993) for Poisson and binomial.
+Every output has its own range of the generator's counter. So all outputs are drawn in parallel, although their numbers of
+rejections differ. Sources: Marsaglia and Tsang (2000) for gamma, Knuth and Hormann (1993) for Poisson and binomial.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from placesim.ops.kernels.random.stateless import infer_keyed, infer_seeded
 from placesim.ops.kernels.shape_operands import broadcast_dims, shape_text
 
 Converter = Callable[[Tensor, DataType], Tensor]
-"""Words -> values of an element type."""
+"""A function from words to values of an element type."""
 Sample = Callable[[Philox, Tensor, int], Tensor]
-"""`(generator, parameters [n], samples)` -> float64 `[samples * n]`."""
+"""A function `(generator, parameters [n], samples) -> float64 [samples * n]`."""
 INVERSION_SAMPLES = 42
-"""Blocks that a binomial number of small mean has to itself."""
+"""Number of blocks reserved for a binomial number with a small mean."""
 STIRLING_TAILS = (
     0.0810614667953272,
     0.0413406959554092,
@@ -53,9 +53,9 @@ STIRLING_TAILS = (
 
 
 class Streams:
-    """Parallel streams of one generator; each yields doubles of the requested kinds.
+    """Parallel streams of doubles, uniform or normal, each from its own block on.
 
-    Doubles come in pairs, one block for each; TensorFlow uses the second of a pair first.
+    A block gives two doubles, of which TensorFlow uses the second first.
     """
 
     def __init__(self, generator: Philox, starts: Tensor) -> None:
@@ -66,11 +66,11 @@ class Streams:
         self._left = {kind: np.zeros(len(starts), np.int64) for kind in kinds}
 
     def uniforms(self, which: Tensor) -> Tensor:
-        """The next uniform of each of some streams."""
+        """Return the next uniform of each of some streams."""
         return self._draw(uniform_values, which)
 
     def normals(self, which: Tensor) -> Tensor:
-        """The next normal of each of some streams."""
+        """Return the next normal of each of some streams."""
         return self._draw(normal_values, which)
 
     def _draw(self, kind: Converter, which: Tensor) -> Tensor:
@@ -85,12 +85,12 @@ class Streams:
 
 
 def _per_output(parameters: Tensor, samples: int) -> tuple[Tensor, Tensor]:
-    """Each output's parameter and the number of its stretch, for outputs `[samples, parameters]`; a parameter's adjoin."""
+    """Return each output's parameter and stream number, for outputs `[samples, parameters]`."""
     numbers = np.arange(samples) + samples * np.arange(len(parameters))[:, None]
     return np.tile(parameters, samples), numbers.T.reshape(-1).astype(np.uint64)
 
 
-# --- what gamma and Poisson share -----------------------------------------------------------------------------------
+# --- gamma and Poisson ----------------------------------------------------------------------------------------------
 
 
 def _sampled(
@@ -101,7 +101,7 @@ def _sampled(
 
 
 def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
-    """Number of samples of each parameter in a requested shape, which must end with the parameters' shape."""
+    """Return the number of samples of each parameter; the requested shape must end with the parameters' shape."""
     before = dims_before(shape, np.shape(parameters))
     if not np.size(parameters):
         raise InvalidArgumentError(f"Input {name} should have non-zero element count, got: 0")
@@ -109,10 +109,9 @@ def _samples_of(shape: tuple[int, ...], parameters: Tensor, name: str) -> int:
 
 
 def seeded_sampler(sample: Sample, name: str) -> Compute:
-    """The kernel `(shape, seed, parameters)` -> numbers of the requested shape, which ends with the parameters' shape.
+    """Return the kernel of a distribution; its inputs are shape, seed and parameters, which messages call `name`.
 
-    Raises InvalidArgumentError for a shape that is none or ends otherwise, a seed that is not `[2]`, and no parameters, which
-    are called by their name.
+    It raises InvalidArgumentError for an invalid shape, seed or parameters; the shape must end with the parameters' shape.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -130,14 +129,14 @@ def seeded_sampler(sample: Sample, name: str) -> Compute:
 
 
 def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
-    """float64 gamma numbers `[samples * alphas]`, for float64 shapes `alphas`."""
+    """Draw gamma numbers in float64, `[samples * alphas]`, with float64 shape parameters `alphas`."""
     alpha, numbers = _per_output(alphas, samples)
     streams = Streams(generator, numbers * np.uint64(RESERVED_SAMPLES))
     result = np.empty(len(alpha))
     is_one = np.flatnonzero(alpha == 1)
     result[is_one] = -np.log1p(-streams.uniforms(is_one))
     below_one = alpha < 1
-    # a shape below one is drawn as one more and scaled down by a power of a uniform
+    # for alpha below 1, draw with alpha + 1, and multiply by a power of a uniform
     d = alpha + np.where(below_one, 2 / 3, -1 / 3)
     c = 1 / 3 / np.sqrt(d)
     is_open = (alpha != 1) & ~np.isnan(alpha)
@@ -146,10 +145,10 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
     while len(todo):
         x = streams.normals(todo)
         v = 1 + c[todo] * x
-        tried = ~(v <= 0)  # NaN is tried as well, and taken with the cheap bound
+        tried = ~(v <= 0)  # true for NaN too
         drawn, x, v = todo[tried], x[tried], v[tried] ** 3
         u = streams.uniforms(drawn)
-        # TensorFlow tries the cheap bound first; what either one accepts is the same
+        # TensorFlow tries this cheap bound first
         squeezed = u < 1 - 0.0331 * (x * x) * (x * x)
         accepted = squeezed | (np.log(u) < 0.5 * x * x + d[drawn] * (1 - v + np.log(v)))
         done = drawn[accepted]
@@ -162,7 +161,7 @@ def sample_gammas(generator: Philox, alphas: Tensor, samples: int) -> Tensor:
 
 
 def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Gamma numbers `[shape..., alpha...]`; InvalidArgumentError for an invalid shape."""
+    """Draw gamma numbers `[shape..., alpha...]`. Raises InvalidArgumentError for an invalid shape."""
     shape, alpha = inputs
     if np.ndim(shape) != 1:
         text = format_tensor(TensorValue(attrs["S"], shape))
@@ -176,9 +175,9 @@ def random_gamma(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Gamma numbers of the requested shape, which ends with the shape of alpha: `(shape, key, counter, algorithm, alpha)`.
+    """Draw gamma numbers of the requested shape; the inputs are shape, key, counter, algorithm and alpha.
 
-    Raises InvalidArgumentError for a shape that is none or ends otherwise, and a key, counter or algorithm that is none.
+    Raises InvalidArgumentError for an invalid input, and a shape that does not end with alpha's shape.
     """
     algorithm = algorithm_of_key(*inputs[1:4])
     shape, alpha = requested_shape(inputs[0]), inputs[4]
@@ -193,7 +192,7 @@ def keyed_gamma(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def sample_poissons(generator: Philox, rates: Tensor, samples: int) -> Tensor:
-    """Poisson counts as float64 `[samples * rates]`, for float64 `rates`."""
+    """Draw Poisson counts in float64, `[samples * rates]`, with float64 `rates`."""
     rate, numbers = _per_output(rates, samples)
     streams = Streams(generator, numbers * np.uint64(RESERVED_SAMPLES))
     result = np.where(rate < 10, 0.0, rate)  # infinity and NaN stay
@@ -203,7 +202,7 @@ def sample_poissons(generator: Philox, rates: Tensor, samples: int) -> Tensor:
 
 
 def _multiply_uniforms(streams: Streams, rate: Tensor, todo: Tensor, result: Tensor) -> None:
-    """Knuth's method: how many uniforms can be multiplied before the product is at most exp(-rate)."""
+    """Knuth's method: count the uniforms whose product stays above exp(-rate)."""
     product, limit = np.ones(len(rate)), np.exp(-rate)
     while len(todo):
         product[todo] *= streams.uniforms(todo)
@@ -231,7 +230,7 @@ def _transform_poissons(streams: Streams, rate: Tensor, todo: Tensor, result: Te
 
 
 def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Poisson counts `[shape..., rate...]`; InvalidArgumentError for an invalid shape."""
+    """Draw Poisson counts `[shape..., rate...]`. Raises InvalidArgumentError for an invalid shape."""
     shape, rate = requested_shape(inputs[0]), inputs[1]
     samples, outputs = elements(shape), shape + np.shape(rate)
     if not samples or not np.size(rate):
@@ -244,9 +243,9 @@ def random_poisson(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) 
 
 
 def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> tuple[tuple[int, ...], int, int]:
-    """The requested shape, its number of parameters and of samples for each.
+    """Return the requested shape, its number of parameters, and the number of samples for each.
 
-    Raises InvalidArgumentError for a shape that is none or does not end with the parameters', which must broadcast.
+    Raises InvalidArgumentError unless the parameters broadcast, and the shape is valid and ends with their shape.
     """
     tail = broadcast_dims(np.shape(counts), np.shape(probabilities))
     if tail is None:
@@ -261,13 +260,13 @@ def binomial_shape_of(shape: Tensor, counts: Tensor, probabilities: Tensor) -> t
 def sample_binomials(
     generator: Philox, shape: tuple[int, ...], counts: Tensor, probabilities: Tensor, dtype: DataType
 ) -> Tensor:
-    """Binomial counts of a shape that ends with the broadcast shape of counts and probabilities."""
+    """Draw binomial counts; the shape must end with the broadcast shape of counts and probabilities."""
     pairs = np.broadcast_arrays(counts, probabilities)
     batches = pairs[0].size
     samples = elements(shape) // batches if batches else 0
     count, numbers = _per_output(pairs[0].reshape(-1), samples)
     chance, _ = _per_output(pairs[1].reshape(-1), samples)
-    flipped = chance > 0.5  # the failures are counted then
+    flipped = chance > 0.5  # then draw the number of failures
     rare = np.where(flipped, chance.dtype.type(1) - chance, chance).astype(chance.dtype)
     found = _sample_rare(generator, numbers, count, rare)
     wide = count.astype(np.float64)
@@ -277,8 +276,8 @@ def sample_binomials(
 
 
 def _sample_rare(generator: Philox, numbers: Tensor, count: Tensor, chance: Tensor) -> Tensor:
-    """Binomial counts for probabilities up to 1/2, by gaps between successes if few are expected."""
-    # a mean of 10 is where the kernel changes its method
+    """Draw binomial counts for probabilities up to 1/2, by gaps between successes if few successes are expected."""
+    # TensorFlow's kernel changes its method at this mean
     few = count * chance < 10
     drawn = (count > 0) & (chance > 0) & np.isfinite(count)
     strides = np.where(few, INVERSION_SAMPLES, RESERVED_SAMPLES).astype(np.uint64)
@@ -291,7 +290,7 @@ def _sample_rare(generator: Philox, numbers: Tensor, count: Tensor, chance: Tens
 
 
 def _add_gaps(streams: Streams, count: Tensor, chance: Tensor, todo: Tensor, result: Tensor) -> None:
-    """Add geometric numbers until they exceed the count: one less of them is binomial."""
+    """Add geometric numbers until they exceed the count; their number, less one, is binomial."""
     total = np.zeros(len(count))
     while len(todo):
         total[todo] += np.ceil(np.log(streams.uniforms(todo)) / np.log1p(-chance[todo]))
@@ -319,7 +318,7 @@ def _transform_binomials(streams: Streams, counts: Tensor, chances: Tensor, todo
 
 
 def _binomial_bound(k: Tensor, count: Tensor, chance: Tensor) -> Tensor:
-    """Log-probability of `k` relative to the most likely count."""
+    """Return the log-probability of `k` relative to the most likely count."""
     odds = chance / (1 - chance)
     m = np.floor((count + 1) * chance)
     return np.asarray(
@@ -341,9 +340,9 @@ def _stirling_tail(k: Tensor) -> Tensor:
 
 
 def seeded_binomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Binomial counts of the requested shape: `(shape, seed, counts, probabilities)`.
+    """Draw binomial counts of the requested shape; the inputs are shape, seed, counts and probabilities.
 
-    Raises the errors of `binomial_shape_of`; InvalidArgumentError for a seed that is not `[2]`.
+    Raises the errors of `binomial_shape_of`, and InvalidArgumentError for a seed that is not `[2]`.
     """
     check_seed_pair(inputs[1])
     shape, _, _ = binomial_shape_of(inputs[0], inputs[2], inputs[3])

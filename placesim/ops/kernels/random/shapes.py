@@ -1,6 +1,6 @@
-"""Inputs of random ops, checked at run time and before: the requested shape, seeds, keys and bounds.
+"""Checks of random ops' inputs at run time and in shape functions: the requested shape, seeds, keys and bounds.
 
-Run-time checks raise InvalidArgumentError, shape functions ShapeError, each in TensorFlow's words.
+Run-time checks raise InvalidArgumentError, shape functions ShapeError, with TensorFlow's messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MAX_INT64 = (1 << 63) - 1
 
 
 def requested_shape(tensor: Tensor) -> tuple[int, ...]:
-    """The shape that an integer vector `[rank]` asks for.
+    """Return the shape in an integer vector `[rank]`.
 
     Raises InvalidArgumentError for another rank, a negative dimension, and more elements than an int64 counts.
     """
@@ -42,7 +42,7 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
     for dim in tensor.tolist():
         if dim < 0:
             raise InvalidArgumentError(f"Dimension {dim} must be >= 0")
-        # the product so far is told as well, which `shape_of_vector` of other ops does not do
+        # unlike the message of `shape_of_vector`, this one has the factors
         if count * dim > MAX_INT64:
             raise InvalidArgumentError(f"Encountered overflow when multiplying {count} with {dim}, result: -1")
         count *= dim
@@ -50,13 +50,13 @@ def requested_shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 def check_shape_vector(tensor: Tensor) -> None:
-    """InvalidArgumentError if a requested shape is not a vector, in the words of the samplers that look at it first."""
+    """Raise InvalidArgumentError unless a requested shape is a vector, with the message of the samplers."""
     if np.ndim(tensor) != 1:
         raise InvalidArgumentError(f"Input shape should be a vector, got shape: {shape_text(tensor)}")
 
 
 def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...]:
-    """A requested shape without its parameters' shape; InvalidArgumentError if it does not end with that."""
+    """Return a requested shape without its parameters' shape. Raises InvalidArgumentError if it does not end with that."""
     before = len(shape) - len(tail)
     if before < 0 or shape[before:] != tail:
         raise InvalidArgumentError("Shape passed in must end with broadcasted shape.")
@@ -64,14 +64,14 @@ def dims_before(shape: tuple[int, ...], tail: tuple[int, ...]) -> tuple[int, ...
 
 
 def check_scalar_bounds(low: Tensor, high: Tensor) -> None:
-    """InvalidArgumentError unless `minval` and `maxval` are scalars."""
+    """Raise InvalidArgumentError unless `minval` and `maxval` are scalars."""
     for name, bound in (("minval", low), ("maxval", high)):
         if np.ndim(bound):
             raise InvalidArgumentError(f"{name} must be 0-D, got shape {shape_text(bound)}")
 
 
 def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
-    """The two scalars `minval` and `maxval`; InvalidArgumentError for others, and unless the first is less."""
+    """Return `minval` and `maxval`. Raises InvalidArgumentError unless they are scalars and the first is less."""
     check_scalar_bounds(low, high)
     if low >= high:
         raise InvalidArgumentError(f"Need minval < maxval, got {low} >= {high}")
@@ -79,34 +79,34 @@ def integer_bounds(low: Tensor, high: Tensor) -> tuple[int, int]:
 
 
 def check_seed_pair(seed: Tensor) -> None:
-    """InvalidArgumentError unless the seed is `[2]`: stateless ops take two."""
+    """Raise InvalidArgumentError unless the seed is `[2]`."""
     if np.shape(seed) != (2,):
         raise InvalidArgumentError(f"seed must have shape [2], not {shape_text(seed)}")
 
 
 def philox_of_seeds(seed: Tensor) -> Philox:
-    """The generator of a seed pair `[2]`; InvalidArgumentError for unsigned seeds, which the op declares but does not take."""
+    """Return the generator of seeds `[2]`. Raises InvalidArgumentError for unsigned seeds, although the op declares them."""
     if seed.dtype not in (np.int32, np.int64):
         raise InvalidArgumentError(f"Invalid seed type: {seed.dtype}")
     return scrambled_philox(int(seed[0]), int(seed[1]))
 
 
-def algorithm_of(tensor: Tensor, index: int) -> int:
-    """The scalar that names an algorithm, input `index` of its op; InvalidArgumentError for another shape."""
+def scalar_input(tensor: Tensor, index: int) -> int:
+    """Return input `index` of an op, a scalar integer. Raises InvalidArgumentError for another shape."""
     if np.ndim(tensor):
         raise InvalidArgumentError(f"input {index} (0-based) must have shape [], not {shape_text(tensor)}")
     return int(tensor)
 
 
 def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
-    """The algorithm of a key `[1]` and a counter, inputs 1 to 3 of their op; InvalidArgumentError for other shapes."""
-    number = algorithm_of(algorithm, 3)
+    """Return the algorithm; inputs 1 to 3 are key `[1]`, counter, algorithm. Raises InvalidArgumentError for other shapes."""
+    number = scalar_input(algorithm, 3)
     number = PHILOX if number == AUTOMATIC else number
     if np.shape(key) != (KEY_SIZE,):
         raise InvalidArgumentError(
             f"key must have shape [{KEY_SIZE}], not {shape_text(key)}. (Note that batched keys are not supported yet.)"
         )
-    # TensorFlow passes the algorithm's number where the least length of the counter is meant
+    # TensorFlow compares with the algorithm's number instead of the counter's minimum length
     if np.ndim(counter) != 1 or len(counter) < number:
         raise InvalidArgumentError(
             f"counter must be a vector with length at least {number}; got shape: {shape_text(counter)}. "
@@ -116,14 +116,13 @@ def algorithm_of_key(key: Tensor, counter: Tensor, algorithm: Tensor) -> int:
 
 
 def check_philox(algorithm: int) -> None:
-    """InvalidArgumentError for another algorithm: the CPU has no other generator."""
+    """Raise InvalidArgumentError for another algorithm than Philox, the only one of the CPU."""
     if algorithm != PHILOX:
         raise InvalidArgumentError(f"Unsupported algorithm id: {algorithm}")
 
 
 def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
-    """The generator of a uint64 key `[1]` and counter `[2]`, the lower half first."""
-    # a counter of one word is the lower half
+    """Return the generator of a uint64 key `[1]` and counter `[2]`, lower half first; a missing upper half is 0."""
     low, high = (*counter.tolist()[:2], 0)[:2]
     return Philox(int(key[0]), high << 64 | low)
 
@@ -132,23 +131,23 @@ def philox_of_key(key: Tensor, counter: Tensor) -> Philox:
 
 
 def build_infer_spelled(index: int) -> ShapeFunction:
-    """Shape function of one output whose shape is an input's value."""
+    """Return a shape function for one output, whose shape is the value of input `index`."""
     return lambda context: (vector_shape_value(context, index),)
 
 
 def build_infer_spelled_then(index: int, parameters: int) -> ShapeFunction:
-    """The shape function of one output: the shape that one input spells, followed by the shape of another."""
+    """Return a shape function for one output: the value of input `index`, followed by the shape of input `parameters`."""
     return lambda context: (concatenate(vector_shape_value(context, index), context.shapes[parameters]),)
 
 
 def check_seed_dims(context: ShapeContext, index: int = 1) -> None:
-    """ShapeError if an input is not a vector of two numbers."""
+    """Raise ShapeError unless an input is a vector of two numbers."""
     (size,) = with_rank(context.shapes[index], 1)
     with_value(size, 2)
 
 
 def check_key_dims(context: ShapeContext) -> None:
-    """ShapeError unless inputs 1 to 3 are a key `[1]`, a counter vector and a scalar algorithm."""
+    """Raise ShapeError unless inputs 1 to 3 are a key `[1]`, a counter vector and a scalar algorithm."""
     (size,) = with_rank(context.shapes[1], 1)
     with_rank(context.shapes[2], 1)
     with_rank(context.shapes[3], 0)
@@ -156,7 +155,7 @@ def check_key_dims(context: ShapeContext) -> None:
 
 
 def check_bounds_dims(context: ShapeContext, index: int) -> None:
-    """ShapeError unless inputs `index` and `index + 1` are scalars, `minval` and `maxval`."""
+    """Raise ShapeError unless `minval` and `maxval`, inputs `index` and `index + 1`, are scalars."""
     for name, dims in zip(("minval", "maxval"), context.shapes[index : index + 2], strict=True):
         if dims:
             raise ShapeError(f"{name} must be a scalar; got a tensor of shape {format_dims(dims)}")

@@ -1,6 +1,6 @@
-"""Points of the Sobol sequence: evenly spread, not random.
+"""Points of the Sobol sequence, which are evenly spread and not random.
 
-Source: Joe and Kuo, "Constructing Sobol sequences with better two-dimensional projections" (2008), whose table scipy carries.
+Source: Joe and Kuo, "Constructing Sobol sequences with better two-dimensional projections" (2008), whose table scipy has.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, one_per_output
-from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars
 
 BITS = 31
 MAX_DIMS = 21201
-"""The dimensions of the published table."""
+"""Number of dimensions in the published table."""
 MAX_INT32 = (1 << 31) - 1
 
 
 def check_sobol(dims: int, count: int, skip: int) -> None:
-    """InvalidArgumentError for a sequence that is none: no or too many dimensions, no points, or more than an int32 counts."""
+    """Raise InvalidArgumentError for an invalid number of dimensions, or of points."""
     if dims < 1:
         raise InvalidArgumentError("dim must be at least one")
     if dims > MAX_DIMS:
@@ -36,9 +36,9 @@ def check_sobol(dims: int, count: int, skip: int) -> None:
 
 
 def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Three scalars -> points `[count, dims]` in [0, 1), from the one after the `skip`-th on; the origin is not among them.
+    """Return points `[num_results, dim]` in [0, 1), after the first `skip` points; the origin is not one of the points.
 
-    Raises InvalidArgumentError for inputs that are not scalars, and as of `check_sobol`.
+    Raises InvalidArgumentError for inputs that are not scalars, and the errors of `check_sobol`.
     """
     from scipy.stats import qmc
 
@@ -47,17 +47,13 @@ def sobol_sample(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(f"{name} must be a scalar")
     dims, count, skip = map(int, inputs)
     check_sobol(dims, count, skip)
-    # the first point of the sequence is the origin, which TensorFlow leaves out
+    # TensorFlow omits the origin
     points = qmc.Sobol(dims, scramble=False, bits=BITS).fast_forward(skip + 1).random(count)
     return (points.astype(attrs["dtype"].numpy),)
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_sobol(context: ShapeContext) -> Sequence[Dims]:
-    for shape in context.shapes:
-        with_rank(shape, 0)
+    check_scalars(context)
     dims, count = (-1 if value is None else int(value) for value in map(context.value, (0, 1)))
     return ((count, dims),)
 

@@ -1,4 +1,4 @@
-"""Random ops whose generator's state is a resource variable: int64 `[3]`, the counter's lower and upper half and the key."""
+"""Random ops whose state is a resource variable: int64 `[3]`, the lower and the upper half of the counter, and the key."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from placesim.ops.kernels.random.samplers import binomial_shape_of, sample_binom
 from placesim.ops.kernels.random.shapes import (
     AUTOMATIC,
     THREEFRY,
-    algorithm_of,
     build_infer_spelled,
     check_philox,
     requested_shape,
+    scalar_input,
 )
 from placesim.ops.kernels.shape_operands import shape_text
-from placesim.ops.kernels.shapes import Dims, ShapeContext, vector_shape_value, with_rank, with_rank_at_most
+from placesim.ops.kernels.shapes import Dims, ShapeContext, check_scalars, vector_shape_value, with_rank, with_rank_at_most
 
 STATE_SIZE = 3
 
@@ -34,7 +34,7 @@ STATE_SIZE = 3
 
 
 def _state_of(handle: ResourceHandle, context: KernelContext) -> VariableResource:
-    """The state variable; its value must be an int64 vector."""
+    """Return the state variable. Raises NotFoundError if it was not set, InvalidArgumentError unless it is an int64 vector."""
     variable: VariableResource = context.resources.lookup(handle, VARIABLE_TYPE)
     if variable.value is None:
         raise NotFoundError(f"Resource {handle.container}/{handle.name}/{handle.type} does not exist.")
@@ -53,9 +53,9 @@ def _check_algorithm(algorithm: int) -> None:
 
 
 def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | None, blocks: int, tag: int = 0) -> Philox:
-    """The generator that the state holds; the state itself moves on by `blocks`.
+    """Return the generator in the state variable, and advance the state by `blocks`.
 
-    With `tag` 1 the state's first element is the algorithm. Raises NotFoundError if the variable was not set,
+    With `tag` 1, the state's first element is the algorithm. Raises NotFoundError if the variable was not set,
     InvalidArgumentError for a state of another type or shape and an unknown algorithm, UnimplementedError for ThreeFry.
     """
     variable = _state_of(handle, context)
@@ -68,12 +68,12 @@ def advance(handle: ResourceHandle, context: KernelContext, algorithm: int | Non
         raise InvalidArgumentError(
             f"For the Philox algorithm, the size of state must be at least {tag + STATE_SIZE}; got {len(state)}"
         )
-    # the state is signed, what it means is not
+    # the signed words stand for unsigned ones
     low, high, key = (int(word) & MASK_64 for word in state[tag : tag + STATE_SIZE])
     generator = Philox(key, high << 64 | low)
     moved = generator.copy()
     moved.skip(blocks)
-    # whoever has read the variable keeps what was read
+    # readers keep the old array
     variable.value = state.copy()
     variable.value[tag : tag + 2] = np.array([moved.counter & MASK_64, moved.counter >> 64], np.uint64).view(np.int64)
     return generator
@@ -97,13 +97,13 @@ def _fill(
 
 
 def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
-    """The kernel `(state, algorithm, shape, parameters...)` -> the requested shape.
+    """Return the kernel of a distribution; its inputs are state, algorithm, shape and parameters.
 
-    Raises InvalidArgumentError for an invalid shape and parameters that are not allowed; for the state, errors as of `advance`.
+    It raises InvalidArgumentError for an invalid shape and invalid parameters, and the errors of `advance`.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-        algorithm = algorithm_of(inputs[1], 1)
+        algorithm = scalar_input(inputs[1], 1)
         distribution = choose(inputs[3:])
         return _fill(inputs[0], context, algorithm, inputs[2], attrs, distribution)
 
@@ -111,15 +111,12 @@ def stateful(choose: Callable[[Sequence[Any]], Distribution]) -> Compute:
 
 
 def tagged_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Standard normals of the requested shape, from a state that starts with its algorithm: `(state, shape)`.
-
-    Raises the errors of `stateful`.
-    """
+    """Draw normals from a state that starts with its algorithm; the inputs are state and shape. Raises `stateful`'s errors."""
     return _fill(inputs[0], context, None, inputs[1], attrs, normal)
 
 
 def binomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Binomial counts of the requested shape, which must end with the shape of counts and probabilities.
+    """Draw binomial counts; the requested shape must end with the broadcast shape of counts and probabilities.
 
     Raises the errors of `binomial_shape_of` and `advance`; InvalidArgumentError for an algorithm that is not a scalar.
     """
@@ -127,31 +124,25 @@ def binomial(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seq
     dims, batches, samples = binomial_shape_of(shape, counts, probabilities)
     if np.ndim(algorithm):
         raise InvalidArgumentError(f"algorithm must be of shape [], not {shape_text(algorithm)}")
-    # what TensorFlow sets aside for each batch; most of it is never drawn
+    # TensorFlow reserves this for each batch, although it draws much less
     blocks = batches * 2 * 100 * (samples + 3) // 4 * RESERVED_SAMPLES
     generator = advance(handle, context, int(algorithm), blocks)
     return (sample_binomials(generator, dims, counts, probabilities, attrs["dtype"]),)
 
 
 def skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Move the state on as if `delta`, a scalar, numbers had been drawn; errors as of `advance`."""
-    advance(inputs[0], context, algorithm_of(inputs[1], 1), _delta(inputs[2]) * RESERVED_SAMPLES)
+    """Advance the state as if `delta` numbers had been drawn. Raises the errors of `advance`."""
+    advance(inputs[0], context, scalar_input(inputs[1], 1), scalar_input(inputs[2], 2) * RESERVED_SAMPLES)
     return ()
 
 
 def read_and_skip(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """The state `[3]` as it is, moved on afterwards as if `delta`, a scalar, numbers had been drawn; errors as of `advance`."""
-    algorithm, delta = algorithm_of(inputs[1], 1), _delta(inputs[2])
+    """Return the state `[3]`, and advance it as if `delta` numbers had been drawn. Raises the errors of `advance`."""
+    algorithm, delta = scalar_input(inputs[1], 1), scalar_input(inputs[2], 2)
     before = _state_of(inputs[0], context).value
     advance(inputs[0], context, algorithm, delta * RESERVED_SAMPLES)
     assert before is not None
     return (before[:STATE_SIZE].copy(),)
-
-
-def _delta(tensor: Tensor) -> int:
-    if np.ndim(tensor):
-        raise InvalidArgumentError(f"input 2 (0-based) must have shape [], not {shape_text(tensor)}")
-    return int(tensor)
 
 
 def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
@@ -162,7 +153,7 @@ def _drawing(choose: Callable[[Sequence[Any]], Distribution]) -> Kernel:
 
 
 def infer_stateful(context: ShapeContext) -> Sequence[Dims]:
-    """One output with the shape in input 2; the inputs after it are scalars."""
+    """Return the shape that input 2 gives; the algorithm and the inputs after the shape must be scalars."""
     for index in (1, *range(3, len(context.shapes))):
         with_rank(context.shapes[index], 0)
     return (vector_shape_value(context, 2),)
@@ -175,8 +166,7 @@ def _infer_binomial(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_skip(context: ShapeContext) -> Sequence[Dims]:
-    for dims in context.shapes:
-        with_rank(dims, 0)
+    check_scalars(context)
     return ()
 
 

@@ -56,7 +56,7 @@ from placesim.ops.kernels.shapes import (
 )
 
 Chooser = Callable[[Sequence[Any]], Distribution]
-"""Distribution for the inputs after shape and generator."""
+"""A function from the inputs after shape and generator to a distribution."""
 
 
 def _fixed(distribution: Distribution) -> Chooser:
@@ -67,10 +67,9 @@ def _fixed(distribution: Distribution) -> Chooser:
 
 
 def seeded(choose: Chooser) -> Compute:
-    """The kernel `(shape, seed, parameters...)` -> the requested shape.
+    """Return the kernel of a distribution; its inputs are shape, seed and parameters.
 
-    If the requested shape has no elements, seeds and parameters are not checked. Raises InvalidArgumentError for an invalid
-    shape, a seed that is not `[2]`, and parameters that are not allowed.
+    It raises InvalidArgumentError for an invalid shape or seed, and for invalid parameters if the shape has elements.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -86,7 +85,7 @@ def seeded(choose: Chooser) -> Compute:
 
 
 def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Classes `[batch, samples]` drawn from `logits [batch, classes]`; errors as of `check_multinomial`, and for seeds."""
+    """Draw classes `[batch, samples]` from `logits [batch, classes]` with seeds. Raises the errors of `check_multinomial`."""
     logits, samples, seed = inputs
     check_seed_pair(seed)
     generator = philox_of_seeds(seed)
@@ -98,10 +97,9 @@ def seeded_multinomial(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def keyed(choose: Chooser) -> Compute:
-    """The kernel `(shape, key, counter, algorithm, parameters...)` -> the requested shape.
+    """Return the kernel of a distribution; its inputs are shape, key, counter, algorithm and parameters.
 
-    Raises InvalidArgumentError for an invalid shape, a key, counter or algorithm of another shape, an unknown algorithm, and
-    parameters that are not allowed.
+    It raises InvalidArgumentError for an invalid shape, key, counter or algorithm, and invalid parameters.
     """
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
@@ -110,7 +108,7 @@ def keyed(choose: Chooser) -> Compute:
         dtype, count = attrs["dtype"], elements(shape)
         if not count:
             return (np.empty(shape, dtype.numpy),)
-        # an empty shape is given back before parameters are looked at, and before an algorithm is refused
+        # for an empty shape, neither parameters nor the algorithm are checked
         distribution = choose(inputs[4:])
         check_philox(algorithm)
         return (distribution(philox_of_key(*inputs[1:3]), count, dtype).reshape(shape),)
@@ -119,7 +117,7 @@ def keyed(choose: Chooser) -> Compute:
 
 
 def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The key uint64 `[1]` and the counter uint64 `[2]` of a pair of seeds; InvalidArgumentError for another shape or type."""
+    """Return the key uint64 `[1]` and counter uint64 `[2]` of two seeds. Raises InvalidArgumentError for other seeds."""
     check_seed_pair(inputs[0])
     generator = philox_of_seeds(inputs[0])
     counter = (generator.counter & MASK_64, generator.counter >> 64)
@@ -127,17 +125,17 @@ def key_and_counter(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def key_counter_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The key `[1]`, the counter `[2]` and the number of the algorithm, a scalar; errors as of `key_and_counter`."""
+    """Return the key `[1]`, the counter `[2]` and the algorithm's number. Raises the errors of `key_and_counter`."""
     return *key_and_counter(inputs, attrs), np.array(PHILOX, np.int32)
 
 
 def name_algorithm(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """An int32 scalar: the number of the algorithm that the CPU prefers, which is Philox."""
+    """Return the number of the CPU's algorithm, Philox, as an int32 scalar."""
     return (np.array(PHILOX, np.int32),)
 
 
 def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
-    """The input `[rows, ...]` with its rows in random order; errors as of `keyed`."""
+    """Return `[rows, ...]` with its rows in random order. Raises the errors of `keyed`."""
     check_philox(algorithm_of_key(*inputs[1:4]))
     value = inputs[0]
     if np.size(value) <= 1 or len(value) <= 1:
@@ -146,14 +144,14 @@ def keyed_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Any]:
 
 
 def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Each number, any shape, rounded up or down, with odds by how near it is; saturates, and NaN gives 0.
+    """Round each number up or down at random, to the nearer integer more likely; limit it to the type, and NaN to 0.
 
     Raises InvalidArgumentError for a key, counter or algorithm of another shape, and an unknown algorithm.
     """
     check_philox(algorithm_of_key(*inputs[1:4]))
     value, limits = np.asarray(inputs[0]), np.iinfo(attrs["Tout"].numpy)
     flat = value.reshape(-1)
-    # TensorFlow takes the counter's lower half for the key, and the key for the upper half of the counter
+    # TensorFlow uses the counter's lower half as the key, and the key as the upper half of the counter
     chances = _rounding_chances(flat, attrs, seeded_philox(int(inputs[2][0]), int(inputs[1][0])))
     one = flat.dtype.type(1)
     rounded = np.where(flat < 0, np.floor(flat + chances), np.floor(flat + one - chances))
@@ -163,19 +161,17 @@ def stochastic_cast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
-    """A uniform for each number, drawn as the CPU's kernel draws them.
-
-    Where the cast has vector instructions, a vector of 32 bytes takes one block, whose values it repeats; every other number
-    takes a block for itself, and only where it must be rounded.
-    """
+    """Return a uniform for each number, drawn as TensorFlow's CPU kernel does."""
     source, target = attrs["Tin"], attrs["Tout"]
     chances = np.zeros(len(flat), flat.dtype)
+    # casts with vector instructions take a block for 32 bytes, and repeat its values
     whole = len(flat) // 8 * 8 if source.size >= 4 and target.size == 4 else 0
     if whole:
         width = 32 // source.size
         blocks = uniform_values(generator.take(whole // width), source)
         chances[:whole] = np.tile(blocks, (1, width // blocks.shape[1])).reshape(-1)
     limits, rest = np.iinfo(target.numpy), flat[whole:]
+    # every other number takes its own block if it must be rounded
     drawn = whole + np.flatnonzero((rest < limits.max) & (rest > limits.min) & (np.floor(rest) != rest))
     chances[drawn] = uniform_values(generator.take(len(drawn)), source)[:, 0]
     return chances
@@ -185,9 +181,9 @@ def _rounding_chances(flat: Tensor, attrs: Attrs, generator: Philox) -> Tensor:
 
 
 def index_shuffle(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Image of an index under a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
+    """Return the image of an index under a random permutation of [0, max_index]; scalars, or vectors `[n]` with seeds `[n, 3]`.
 
-    Raises InvalidArgumentError for other shapes, and for an index that is negative or beyond the maximum.
+    Raises InvalidArgumentError for other shapes, and for an index that is negative or above the maximum.
     """
     index, seed, limit = inputs
     count = max(np.size(index), np.size(limit), np.size(seed) // 3)
@@ -221,16 +217,16 @@ def _check_index(index: int, limit: int) -> None:
 
 
 def _permuted(index: int, seed: Sequence[int], limit: int, rounds: int) -> int:
-    """Encrypt with the block cipher Simon, on blocks just wide enough, until the result is inside the range."""
+    """Encrypt an index with the block cipher Simon, in the narrowest block, until the result is in range."""
     if not limit:
         return 0
     index, limit = index & MASK_64, limit & MASK_64
-    # Simon wants blocks of an even number of bits, 16 at least
+    # Simon needs blocks with an even number of bits, at least 16
     size = int(np.ceil(np.log2(float(limit))))
     bits = min(max(size + size % 2, 16), 64) // 2
     keys = _round_keys([word & MASK_32 for word in seed], rounds, bits)
     index = _simon(index, keys, bits)
-    # the blocks are wider than the range: what falls outside of it is encrypted again, which stays a permutation
+    # a result out of range is encrypted again, which is still a permutation
     while index > limit:
         index = _simon(index, keys, bits)
     return index
@@ -274,7 +270,7 @@ def _keyed_row(distribution: Distribution) -> Kernel:
 
 
 def infer_seeded(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 0 spells; input 1 is a pair of seeds."""
+    """Return the shape that input 0 gives; input 1 must be a pair of seeds."""
     check_seed_dims(context)
     return (vector_shape_value(context, 0),)
 
@@ -290,7 +286,7 @@ def _infer_seeded_multinomial(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_keyed(context: ShapeContext) -> Sequence[Dims]:
-    """One output, of the shape that input 0 spells; inputs 1 to 3 are a key, a counter and an algorithm."""
+    """Return the shape that input 0 gives; inputs 1 to 3 must be a key, a counter and an algorithm."""
     check_key_dims(context)
     return (vector_shape_value(context, 0),)
 
@@ -301,7 +297,7 @@ def _infer_keyed_integers(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_keyed_unchanged(context: ShapeContext) -> Sequence[Dims]:
-    """One output, shaped as input 0."""
+    """Return the shape of input 0; inputs 1 to 3 must be a key, a counter and an algorithm."""
     check_key_dims(context)
     return unchanged(context)
 
@@ -316,7 +312,7 @@ def _infer_key_counter_algorithm(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_index_shuffle(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else the vector that any of the inputs spells; ShapeError for seeds that are no threes."""
+    """Return a vector's shape if any input is given per index, else a scalar's. Raises ShapeError for seeds not of size 3."""
     index, seed, limit = context.shapes
     with_rank_at_most(index, 1)
     with_rank_at_least(seed, 1)

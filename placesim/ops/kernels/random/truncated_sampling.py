@@ -1,8 +1,8 @@
-"""Normals of a given mean and deviation between given bounds, by the cheapest of three ways of rejecting.
+"""Normals of a given mean and deviation between given bounds, by the cheapest of three rejection methods.
 
-Source: Robert, "Simulation of truncated normal variables" (1995), with TensorFlow's choice between the ways.  The batches are
-drawn one after another from one generator, each from a block of its own on; TensorFlow does so within each of its threads, of
-which tensors of fewer than some thousand elements get one.
+The batches are drawn one after another from one generator, and each starts at a new block. TensorFlow does the same within each
+of its threads; a tensor of fewer than some thousand elements gets one thread. Source: Robert, "Simulation of truncated normal
+variables" (1995), with TensorFlow's choice of the method.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, vector_shape_value, with_rank_at_most
 
 MAX_ITERATIONS = 1000
-"""Rejections in a row after which TensorFlow gives up."""
+"""Number of consecutive rejections after which TensorFlow fails."""
 DEVIATIONS_FOR_NORMALS = 1.3
-"""With a bound this far from the mean, plain normals are drawn and rejected."""
+"""If a bound is this far from the mean, plain normals are proposed."""
 BATCH = 100
-"""Number of outputs with the same parameters drawn together."""
+"""Number of outputs with the same parameters that are drawn together."""
 NAMES = ("means", "stddevs", "minvals", "maxvals")
 
 Proposal = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""Blocks of words `[units, blocks, 4]` -> proposed values and which are accepted, both `[units, values]`."""
+"""A function from words `[units, blocks, 4]` to proposed values, and whether they are accepted, both `[units, values]`."""
 
 
 # --- one batch ------------------------------------------------------------------------------------------------------
 
 
 def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype: DataType) -> Tensor:
-    """`[count]` normals of a mean, a deviation and two bounds; the generator moves behind the blocks they took.
+    """Draw normals `[count]`; the parameters are mean, deviation and two bounds. The generator advances past the blocks used.
 
-    Parameters and arithmetic are of the element type. Raises InvalidArgumentError for impossible parameters, InternalError if
-    too many proposals in a row are rejected.
+    Parameters and arithmetic have the element type. Raises InvalidArgumentError for impossible parameters, InternalError for
+    too many consecutive rejections.
     """
     mean, deviation, low, high = parameters
     if not (deviation > 0 and low < high and (np.isfinite(low) or np.isfinite(high))):
         raise InvalidArgumentError("Invalid parameters")
     if low == -np.inf or high < mean:
-        # mirrored, so that the lower bound is the one that is near
+        # mirror, so that the lower bound is nearer to the mean
         low, high, deviation = high, low, -deviation
     least, most = (low - mean) / deviation, (high - mean) / deviation
     proposal, blocks, failure, limit = _choose(least, most, dtype)
@@ -62,7 +62,7 @@ def draw_between(generator: Philox, parameters: Sequence[Any], count: int, dtype
 
 
 def _choose(least: Any, most: Any, dtype: DataType) -> tuple[Proposal, int, str, int]:
-    """Proposal of normals between two bounds: the proposal, its blocks, and the message after so many rejections."""
+    """Return the proposal for normals between two bounds, its blocks, and the message after a number of rejections."""
     kind = dtype.numpy.type
     # Robert's bound between uniform and exponential proposals
     root = np.sqrt(least * least + kind(4))
@@ -87,7 +87,7 @@ def _plain(least: Any, most: Any, dtype: DataType) -> Proposal:
 
 
 def _flat(least: Any, most: Any, dtype: DataType) -> Proposal:
-    """Uniforms between the bounds, accepted by the height of the density."""
+    """Propose uniforms between the bounds, accepted in proportion to the density."""
     kind = dtype.numpy.type
     highest = kind(0) if least < 0 else least * least
 
@@ -99,7 +99,7 @@ def _flat(least: Any, most: Any, dtype: DataType) -> Proposal:
 
 
 def _exponential(least: Any, most: Any, dtype: DataType) -> Proposal:
-    """Exponentials from the lower bound on, as steep as suits the density best."""
+    """Propose exponentials from the lower bound, with the rate that fits the density best."""
     kind = dtype.numpy.type
     alpha = (least + np.sqrt(least * least + kind(4))) / kind(2)
 
@@ -113,11 +113,11 @@ def _exponential(least: Any, most: Any, dtype: DataType) -> Proposal:
 
 
 def _accepted(generator: Philox, propose: Proposal, blocks: int, count: int, failure: str, limit: int) -> Tensor:
-    """The first `count` accepted proposals; InternalError after `limit` rejections in a row."""
+    """Return the first `count` accepted proposals. Raises InternalError after `limit` consecutive rejections."""
     found: list[Tensor] = []
     missing, rejected = count, 0
     while missing:
-        # a guess of what will be needed; what is drawn too much is not skipped
+        # a guess; blocks that turn out to be superfluous are not skipped
         units = missing // 2 + 4
         words = generator.copy().take(units * blocks).reshape(units, blocks, 4)
         values, accepted = propose(words)
@@ -140,13 +140,13 @@ def _accepted(generator: Philox, propose: Proposal, blocks: int, count: int, fai
 
 
 def _vector_of(parameters: Tensor, count: int) -> Tensor:
-    """A scalar or a vector of one, repeated."""
+    """Return a vector of parameters; a scalar or a vector of length 1 is repeated."""
     flat = np.reshape(parameters, -1)
     return np.broadcast_to(flat, (count,)) if len(flat) == 1 else flat
 
 
 def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
-    """Each parameter is a scalar, of length 1 or of one element for each batch; True if all batches have the same."""
+    """Return whether all batches have the same parameters. Raises InvalidArgumentError for a wrong number of parameters."""
     for name, parameter in zip(NAMES, parameters, strict=True):
         if np.ndim(parameter) > 1:
             raise InvalidArgumentError(f"Input {name} should be a scalar or vector, got shape: {shape_text(parameter)}")
@@ -160,10 +160,9 @@ def _check_parameters(parameters: Sequence[Tensor], batches: int) -> bool:
 
 
 def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Tensor]:
-    """Normals of the requested shape `[batch, ...]`, each batch with its own mean, deviation and bounds.
+    """Draw normals of the requested shape `[batch, ...]`; each batch may have its own mean, deviation and bounds.
 
-    Raises InvalidArgumentError for a shape that is none or a scalar's and parameters that do not fit it; else as of
-    `draw_between`.
+    Raises InvalidArgumentError for a shape or parameters that do not fit, and the errors of `draw_between`.
     """
     shape, dtype = inputs[0], attrs["dtype"]
     check_shape_vector(shape)
@@ -172,7 +171,7 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
     dims = requested_shape(shape)
     batches, samples, total = dims[0], elements(dims[1:]), elements(dims)
     if _check_parameters(inputs[1:], batches):
-        # the same parameters everywhere: TensorFlow cuts the output into batches of its own
+        # for equal parameters, TensorFlow uses its own batches
         batches, samples = -(-total // BATCH), BATCH
     generator = reserve(context, attrs, batches * 2 * MAX_ITERATIONS * (samples + 3) // 4)
     rows = zip(*(_vector_of(parameter, batches) for parameter in inputs[1:]), strict=True)
@@ -184,10 +183,9 @@ def parameterized_truncated_normal(inputs: Sequence[Any], attrs: Attrs, context:
 
 
 def seeded_truncated_normal(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Normals of the requested shape, which ends with the broadcast shape of the parameters.
+    """Draw normals of the requested shape, which must end with the parameters' broadcast shape.
 
-    Raises InvalidArgumentError for a shape that is none or ends otherwise, parameters that do not broadcast, and a seed that is
-    not `[2]`; else as of `draw_between`.
+    Raises InvalidArgumentError for a shape, seed or parameters that do not fit, and the errors of `draw_between`.
     """
     shape, seed, *parameters = inputs
     check_seed_pair(seed)

@@ -15,6 +15,7 @@ import numpy as np
 from placesim.core.dtypes import INT32, INT64, STRING, DataType
 from placesim.core.errors import CancelledError, InvalidArgumentError, OutOfRangeError
 from placesim.ops.attributes import Attrs
+from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.named_resources import (
     build_finder,
@@ -24,7 +25,6 @@ from placesim.ops.kernels.named_resources import (
     infer_takes_two_strings,
     infer_two_strings,
     name_resource,
-    shape_of,
     shapes_text,
     slices,
     strings_of,
@@ -115,7 +115,7 @@ def insert(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
     check_signature(inputs[0], ((STRING, attrs["T"]), ()), ((STRING, dtype), ()))
     keys = flat_strings(inputs[1])
     if keys and not np.size(inputs[2]):
-        shape = format_dims(shape_of(inputs[2]))
+        shape = format_dims(value_dims(inputs[2]))
         raise InvalidArgumentError(f"Tensors with no elements are not supported {barrier.name}: received shape {shape}")
     _check_open(barrier, len(keys))
     had_new = False

@@ -19,8 +19,8 @@ import numpy as np
 from placesim.core.dtypes import STRING, DataType
 from placesim.core.errors import CancelledError, InvalidArgumentError, OpError, OutOfRangeError
 from placesim.ops.kernels.abstract_tensor import Sketch, as_array
+from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import KernelContext, KernelWait
-from placesim.ops.kernels.named_resources import shape_of
 from placesim.ops.kernels.philox import WordStream, seeded_philox
 from placesim.ops.kernels.shapes import Dims, format_dims
 
@@ -105,8 +105,8 @@ class PriorityOrder:
         return len(self._heap)
 
     def put(self, element: Element) -> None:
-        if shape_of(element[0]):
-            shape = format_dims(shape_of(element[0]))
+        if value_dims(element[0]):
+            shape = format_dims(value_dims(element[0]))
             raise InvalidArgumentError(f"Expected the priority element to be a scalar, but received shape: {shape}")
         heapq.heappush(self._heap, PriorityElement(element))
 

@@ -15,7 +15,7 @@ import numpy as np
 from placesim.core.dtypes import INT32, INT64, DataType
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
-from placesim.ops.kernels.device_resources import ResourceHandle
+from placesim.ops.kernels.device_resources import ResourceHandle, value_dims
 from placesim.ops.kernels.kernel import Compute, Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import KernelMemory
 from placesim.ops.kernels.named_resources import (
@@ -27,7 +27,6 @@ from placesim.ops.kernels.named_resources import (
     infer_unknown_outputs,
     makers,
     name_resource,
-    shape_of,
     shapes_text,
     slices,
     stack_values,
@@ -181,26 +180,26 @@ def check_element(queue: Queue, element: Element, prefix: tuple[int, ...] = ()) 
     """InvalidArgumentError unless values have the shapes of the queue's components behind the dimensions `prefix`."""
     for index, (dims, value) in enumerate(zip(queue.shapes, element, strict=False)):
         expected = None if dims is None else prefix + dims
-        if not is_compatible(expected, shape_of(value)):
+        if not is_compatible(expected, value_dims(value)):
             raise InvalidArgumentError(
                 f"Shape mismatch in tuple component {index}. Expected {format_dims(expected)}, "
-                f"got {format_dims(shape_of(value))}"
+                f"got {format_dims(value_dims(value))}"
             )
 
 
 def _check_batch(queue: Queue, values: Sequence[Any]) -> int:
     """The number of elements in a batch of them."""
     for index, value in enumerate(values):
-        if not shape_of(value):
+        if not value_dims(value):
             raise InvalidArgumentError(f"Shape mismatch in tuple component {index}. Expected at least one dimension, got []")
-    count = shape_of(values[0])[0]
+    count = value_dims(values[0])[0]
     if queue.shapes:
         check_element(queue, tuple(values), (count,))
     for index, value in enumerate(values):
-        if shape_of(value)[0] != count:
+        if value_dims(value)[0] != count:
             raise InvalidArgumentError(
                 "All input tensors must have the same size in the 0th dimension. "
-                f"Component {index} has {shape_of(value)[0]}, and should have {count}"
+                f"Component {index} has {value_dims(value)[0]}, and should have {count}"
             )
     return count
 

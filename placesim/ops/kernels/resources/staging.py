@@ -17,9 +17,10 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError, ResourceExhaustedError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.abstract_tensor import Sketch
+from placesim.ops.kernels.device_resources import value_dims
 from placesim.ops.kernels.kernel import Kernel, KernelContext, KernelWait, Table
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory
-from placesim.ops.kernels.named_resources import infer_unknown_outputs, name_resource, shape_of
+from placesim.ops.kernels.named_resources import infer_unknown_outputs, name_resource
 from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, no_outputs, scalar
 
 BUFFER_TYPE = "N10tensorflow12_GLOBAL__N_16BufferE"
@@ -98,7 +99,7 @@ def peek_stage(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
     Raises as `unstage` for another number of values.
     """
     buffer = _buffer(attrs, context)
-    if shape_of(inputs[0]):
+    if value_dims(inputs[0]):
         raise InvalidArgumentError("index must be scalar")
     if not 0 <= int(inputs[0]) < len(buffer.tuples):
         raise KernelWait

@@ -1,1 +1,1 @@
-"""Kernels of sparse tensors, as indices, values and shape: arithmetic, rearrangement, reductions, segments, sets, strings."""
+"""Kernels of sparse tensors (indices, values, shape): arithmetic, rearrangement, reductions, segments, sets, strings."""

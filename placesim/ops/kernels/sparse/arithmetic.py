@@ -21,17 +21,16 @@ from placesim.ops.kernels.sparse.tensors import (
     group_starts,
     make_sparse_tensor,
     merge_rows,
+    part_dims,
     row_order,
 )
 
 MAX_DENSE_RANK = 5
-"""Of a dense tensor that meets a sparse one."""
-
-# --- kernels --------------------------------------------------------------------------------------------------------
+"""Maximum rank of a dense tensor that is combined with a sparse one."""
 
 
 def _check_addends(inputs: Sequence[Tensor]) -> None:
-    """Two sparse tensors of one shape: indices are matrices, values vectors of as many entries."""
+    """Raise InvalidArgumentError unless the inputs are the parts of two sparse tensors of one shape."""
     a_indices, a_values, a_shape, b_indices, b_values, b_shape = inputs
     _check_ranks((a_indices, b_indices), 2, "Input indices should be matrices but received shapes: {} and {}")
     a_rank, b_rank = a_indices.shape[1], b_indices.shape[1]
@@ -70,15 +69,15 @@ def _check_same_shape(a_shape: Tensor, b_shape: Tensor) -> None:
 
 
 def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(A's and B's indices, values and shape, threshold) -> the parts of `A + B`.
+    """Return the parts of `A + B`; the inputs are A's and B's indices, values and shape, and a threshold.
 
-    An entry of both is left out where its magnitude is below the threshold. Raises InvalidArgumentError if parts do not fit, A
-    and B differ in shape, have no dimensions, or the threshold is not a scalar.
+    A coordinate of both is omitted if the sum's magnitude is below the threshold. Raises InvalidArgumentError if inputs do not
+    fit.
     """
     a_indices, a_values, a_shape, b_indices, b_values, _, threshold = inputs
     _check_addends(inputs[:6])
     check_rank(threshold, 0, "The magnitude threshold must be a scalar: got shape ")
-    # TensorFlow merges the two lists as they are: rows out of order make entries that are there twice
+    # TensorFlow assumes sorted rows: rows out of order can give two entries with one coordinate
     rows, in_a, in_b = merge_rows(a_indices, b_indices)
     sums = gather_or_zero(a_values, in_a) + gather_or_zero(b_values, in_b)
     kept = (in_a < 0) | (in_b < 0) | (threshold <= np.abs(sums))
@@ -86,9 +85,9 @@ def add_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(gradient `[entries of the sum]`, indices of A, of B and of the sum) -> gradients of A's and of B's values.
+    """Return the gradients of A's and B's values; the inputs are the sum's gradient, and the indices of A, B and the sum.
 
-    Zero at entries that the sum left out. Raises InvalidArgumentError if the parts do not fit.
+    The gradient is zero for coordinates omitted from the sum. Raises InvalidArgumentError if the parts do not fit.
     """
     gradient, a_indices, b_indices, sum_indices = inputs
     _check_ranks(inputs[1:], 2, "Input indices should be matrices but received shapes: {} and {} and {}")
@@ -107,11 +106,7 @@ def add_sparse_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
 
 
 def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
-    """The position in the sum of each row of A and of B, or -1.
-
-    Each row of the sum is compared with the next row of either operand until none of these is smaller; all are taken to be
-    sorted, and what is out of order is not found.
-    """
+    """Return the position in the sum of each row of A and of B, or -1; as in TensorFlow, rows out of order are not found."""
     rows = [operand.tolist() for operand in operands]
     found = [np.full(len(operand), -1) for operand in operands]
     following = [0, 0]
@@ -130,7 +125,7 @@ def _find_in_sum(sum_indices: Tensor, *operands: Tensor) -> list[Tensor]:
 
 
 def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
-    """An elementwise function of two sparse tensors, where an entry that is missing counts as zero."""
+    """Return the table row of an elementwise function of two sparse tensors; a missing entry counts as zero."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         a_indices, a_values, a_shape, b_indices, b_values, b_shape = inputs
@@ -146,9 +141,9 @@ def _build_combine_sparse(function: Callable[[Tensor, Tensor], Tensor]) -> Kerne
 
 
 def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(a sparse tensor's parts, a dense tensor of its shape) -> their sum, dense.
+    """Return the sum of a sparse and a dense tensor of one shape, dense.
 
-    Raises InvalidArgumentError if parts or shapes do not fit, for an index out of bounds, and for ranks but 1 to 5.
+    Raises InvalidArgumentError if parts or shapes do not fit, for an index out of range, and for a rank outside 1 to 5.
     """
     indices, values, dims, dense = inputs
     _check_sparse_and_dense(indices, values, dims, dense)
@@ -160,7 +155,7 @@ def add_to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
             f"dense tensor shape: {' '.join(map(str, dense.shape))}"
         )
     _check_dense_rank(len(dims))
-    # an entry that comes twice is added twice
+    # a repeated entry is added repeatedly
     output = dense.copy()
     np.add.at(output, tuple(indices.T), values)
     return (output,)
@@ -198,9 +193,9 @@ def _check_sparse_and_dense(indices: Tensor, values: Tensor, dims: Tensor, dense
 
 
 def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`A @ B` for a sparse matrix A `[rows, inner]` and a dense matrix B `[inner, columns]`, either of them adjoined first.
+    """Return `A @ B` for a sparse matrix A `[rows, inner]` and a dense matrix B `[inner, columns]`; attrs may adjoint either.
 
-    Raises InvalidArgumentError if parts or inner dimensions do not fit, and for an index out of bounds.
+    Raises InvalidArgumentError if parts or inner dimensions do not fit, and for an index out of range.
     """
     indices, values, dims, b = inputs
     if b.ndim != 2:
@@ -226,12 +221,12 @@ def multiply_with_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tens
         raise InvalidArgumentError(
             f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {len(b)}.  "
             "Did you forget a transpose?  "
-            # the parenthesis is TensorFlow's
+            # TensorFlow's text has the parenthesis
             f"Dimensions of A: [{dims[0]}, {dims[1]}).  Dimensions of B: {format_dims(b_shape)}"
         )
     if rows < 0:
         raise InvalidArgumentError(f"Dimension {rows} must be >= 0")
-    # TensorFlow does not look at the indices where the product has no elements
+    # if the product has no elements, TensorFlow does not check the indices
     if rows * b.shape[1]:
         _check_matrix_indices(indices[:, left], indices[:, right], left, right, rows, len(b))
     return (_multiply_entries(indices[:, left], indices[:, right], values, b, rows),)
@@ -242,7 +237,7 @@ def _check_matrix_indices(m: Tensor, k: Tensor, left: int, right: int, rows: int
     wrong = bad_k | bad_m
     if not wrong.any():
         return
-    # of one entry, the index along the inner dimension is told first
+    # TensorFlow first checks the index along the inner dimension
     entry = int(np.argmax(wrong))
     if bad_k[entry]:
         raise InvalidArgumentError(f"k ({k[entry]}) from index[{entry},{right}] out of bounds (>={inner})")
@@ -250,7 +245,7 @@ def _check_matrix_indices(m: Tensor, k: Tensor, left: int, right: int, rows: int
 
 
 def _multiply_entries(m: Tensor, k: Tensor, values: Tensor, b: Tensor, rows: int) -> Tensor:
-    # bfloat16 is summed in float, as TensorFlow does it
+    # as TensorFlow, sum bfloat16 in float
     dtype = np.dtype(np.float32) if values.dtype.name == "bfloat16" else values.dtype
     output = np.zeros((rows, b.shape[1]), dtype)
     if output.size:
@@ -259,12 +254,12 @@ def _multiply_entries(m: Tensor, k: Tensor, values: Tensor, b: Tensor, rows: int
 
 
 def _build_combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Tensor]) -> Kernel:
-    """An elementwise function of a sparse tensor's values and a dense tensor that is broadcast to its shape."""
+    """Return the table row of an elementwise function of a sparse tensor's values and a dense tensor, which broadcasts."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         indices, values, dims, dense = inputs
         picked = _pick_broadcast(indices, values, dims, dense)
-        # a zero anywhere in the dense tensor is refused, also where the sparse one has no entry
+        # even a zero at which the sparse tensor has no entry is refused
         if name == "SparseDenseCwiseDiv" and np.issubdtype(dense.dtype, np.integer) and not np.all(dense):
             raise InvalidArgumentError(f"{name} cannot divide by zero,but input dense tensor contains zero ")
         return (function(values, picked),)
@@ -273,7 +268,7 @@ def _build_combine_with_dense(name: str, function: Callable[[Tensor, Tensor], Te
 
 
 def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor) -> Tensor:
-    """The elements of a dense tensor, broadcast to the sparse shape, at the sparse tensor's coordinates."""
+    """Return the elements of a dense tensor, broadcast to the sparse shape, at the sparse tensor's coordinates."""
     _check_part_ranks(indices, values, dims, "sp")
     if len(values) != len(indices):
         raise InvalidArgumentError(
@@ -288,7 +283,7 @@ def _pick_broadcast(indices: Tensor, values: Tensor, dims: Tensor, dense: Tensor
         raise InvalidArgumentError("The shape argument requires at least one element.")
     shape = dense_shape(dims.tolist())
     padded = (1,) * (len(shape) - dense.ndim) + dense.shape
-    # the dense side may be broadcast, the sparse side may not
+    # only the dense side may be broadcast
     if not (
         len(padded) == len(shape) and all(one == two or (two == 1 and one) for one, two in zip(shape, padded, strict=True))
     ):
@@ -308,7 +303,7 @@ def _divide(one: Tensor, two: Tensor) -> Tensor:
 
 
 def softmax_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Softmax of the entries that differ only in the last coordinate: values `[entries]` in the order of sorted rows.
+    """Return the softmax over entries that differ only in the last coordinate, as values `[entries]` of sorted rows.
 
     Raises InvalidArgumentError if the parts do not fit or the rank is below 2.
     """
@@ -341,9 +336,7 @@ def _infer_dense_operand(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_multiply_with_dense(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 2)
-    with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
+    part_dims(context)
     a = with_rank(context.shape_value(2), 2)
     b = with_rank(context.shapes[3], 2)
     left, a_inner = a[::-1] if context.attrs["adjoint_a"] else a
@@ -357,10 +350,7 @@ def _infer_entries(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_softmax(context: ShapeContext) -> Sequence[Dims]:
-    with_rank(context.shapes[0], 2)
-    values = with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    return (values,)
+    return part_dims(context)[1:2]
 
 
 def _infer_add_sparse(context: ShapeContext) -> Sequence[Dims]:
@@ -388,26 +378,26 @@ def _add_sparse_flops(inputs: Sequence[Dims], outputs: Sequence[Dims], attrs: At
 
 
 def add_sparse_memory(memory: KernelMemory) -> None:
-    """The sum's shape is the first addend's own."""
+    """The sum's shape shares the memory of A's shape."""
     memory.allocate(0)
     memory.allocate(1)
     memory.alias(2, 2)
 
 
 def softmax_sparse_memory(memory: KernelMemory) -> None:
-    """A scalar that each group's largest value and sum are reduced to."""
+    """A temporary scalar has each group's maximum and sum."""
     memory.allocate()
     memory.temporary(item_size(memory.inputs[1].dtype), (), memory.inputs[1].dtype)
 
 
 def combine_with_dense_memory(memory: KernelMemory) -> None:
-    """Memory of the dense tensor's values at the positions of the entries."""
+    """A temporary has the dense tensor's values at the entries."""
     memory.allocate()
     memory.temporary_like(memory.inputs[1])
 
 
 def multiply_with_dense_memory(memory: KernelMemory) -> None:
-    """Products of half are summed in float; those of bfloat16 are not."""
+    """Products of half are summed in a temporary of floats; those of bfloat16 are not."""
     memory.allocate()
     values, dense, product = memory.inputs[1], memory.inputs[3], memory.outputs[0]
     if values.dtype is HALF and values.elements and dense.elements:

@@ -1,4 +1,4 @@
-"""The Levenshtein distance between sequences that lie along the last dimension of two sparse tensors."""
+"""The Levenshtein distance between sequences along the last dimension of two sparse tensors."""
 
 from __future__ import annotations
 
@@ -13,36 +13,30 @@ from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
 from placesim.ops.kernels.shape_operands import shape_of_values
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims
-from placesim.ops.kernels.sparse.tensors import check_rank, groups, make_sparse_tensor, merge_sparse_rank, walk_together
-
-# --- kernels --------------------------------------------------------------------------------------------------------
+from placesim.ops.kernels.sparse.tensors import check_rank, make_sparse_tensor, merge_sparse_rank, pair_groups
 
 
 def measure_distances(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(parts of the hypothesis, parts of the truth) -> float32 distances in the shape without its last dimension.
+    """Return float32 distances between the sequences of hypothesis and truth, in the shape without its last dimension.
 
-    Where `normalize` is set they are over the truth's length. Raises InvalidArgumentError if the parts do not fit, ranks differ
-    or are below 2; InternalError for a sequence that has no place in the output.
+    With attr `normalize`, distances are divided by the truth's length. Raises InvalidArgumentError if the two sparse tensors do
+    not fit; InternalError for a sequence outside the output.
     """
     _check_sequences(inputs)
     for dims in (inputs[2], inputs[5]):
         shape_of_values(dims)
     hypothesis, truth = make_sparse_tensor(*inputs[:3]), make_sparse_tensor(*inputs[3:])
     output = np.zeros(np.maximum(hypothesis.shape[:-1], truth.shape[:-1]), np.float32)
-    guesses, truths = list(groups(hypothesis)), list(groups(truth))
-    for first, second in walk_together([group for group, _ in guesses], [group for group, _ in truths]):
-        group = guesses[first][0] if first >= 0 else truths[second][0]
+    for group, *pair in pair_groups(hypothesis, truth):
         _check_place(group, output)
-        guess = guesses[first][1].values.tolist() if first >= 0 else []
-        wanted = truths[second][1].values.tolist() if second >= 0 else []
+        guess, wanted = ([] if entries is None else entries.values.tolist() for entries in pair)
         distance = count_edits(wanted, guess)
-        # a sequence that has no truth is infinitely far from it
         output[group] = (distance / len(wanted) if wanted else np.inf) if attrs["normalize"] else distance
     return (output,)
 
 
 def _check_place(group: Sequence[int], output: Tensor) -> None:
-    # indices are not compared with the shape: one that is too large is found by where it would write
+    # TensorFlow checks only the flat position
     place = sum(index * math.prod(output.shape[axis + 1 :]) for axis, index in enumerate(group))
     if not 0 <= place < output.size or any(index >= dim for index, dim in zip(group, output.shape, strict=True)):
         raise InternalError(
@@ -52,7 +46,7 @@ def _check_place(group: Sequence[int], output: Tensor) -> None:
 
 
 def count_edits(one: Sequence[Any], two: Sequence[Any]) -> int:
-    """The fewest insertions, deletions and substitutions that turn one sequence into the other; both may be empty."""
+    """Return the minimum number of insertions, deletions and substitutions that turn one sequence into the other."""
     row = list(range(len(two) + 1))
     for i, wanted in enumerate(one, 1):
         diagonal, row[0] = row[0], i
@@ -67,7 +61,7 @@ def _check_sequences(inputs: Sequence[Tensor]) -> None:
         for owner, tensor in (("hypothesis", inputs[position]), ("truth", inputs[position + 3])):
             check_rank(tensor, rank, f"{owner}_{noun} should be a {kind}, but got shape: ")
     hypothesis_shape, truth_shape = inputs[2], inputs[5]
-    # the rank of the truth alone is looked at here, and only after the hypothesis
+    # TensorFlow checks only the truth's rank, and after the hypothesis's lengths
     _check_lengths("hypothesis", inputs[:3])
     if len(truth_shape) < 2:
         raise InvalidArgumentError(
@@ -89,9 +83,6 @@ def _check_lengths(owner: str, parts: Sequence[Tensor]) -> None:
                 f"Expected {owner}_{noun}.NumElements == #{side}({owner}_indices), their shapes are: "
                 f"{format_dims(tensor.shape)} and {format_dims(indices.shape)}"
             )
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_distances(context: ShapeContext) -> Sequence[Dims]:

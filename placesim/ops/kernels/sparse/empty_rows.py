@@ -1,4 +1,4 @@
-"""Empty rows of sparse and ragged tensors filled with a default, and the gradient of that."""
+"""Empty rows of sparse and ragged tensors filled with a default value, and the gradient."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, merge_di
 from placesim.ops.kernels.sparse.tensors import check_rank
 from placesim.ops.process.memory_limit import check_array
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(indices, values, shape, default) -> indices, values, which rows `[rows]` were empty, where entries went `[entries]`.
+    """Return a sparse tensor's indices and values with the default value in each empty row, sorted by row.
 
-    Entries are grouped by row, with the default in each row that has none. Raises InvalidArgumentError if the parts do not fit,
-    or for a row out of bounds.
+    It also returns which rows were empty, `[rows]`, and the new position of each entry, `[entries]`. Raises
+    InvalidArgumentError if the parts do not fit, or for a row out of range.
     """
     indices, values, dims, default = inputs
     check_rank(dims, 1, "dense_shape must be a vector, saw: ")
@@ -35,12 +33,11 @@ def fill_empty_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     _check_default(default)
     if len(dims) == 0:
         raise InvalidArgumentError("Dense shape cannot be empty.")
-    output, values, empty, moved = place_rows(indices, values, int(dims[0]), default)
-    return output, values, empty, moved
+    return place_rows(indices, values, int(dims[0]), default)
 
 
 def fill_empty_ragged_rows(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`fill_empty_rows` for values whose rows are given by row ids `[entries]`, of which there are `nrows`; raises likewise."""
+    """As `fill_empty_rows`, for a ragged tensor with row ids `[entries]` and `nrows` rows. Raises the same errors."""
     row_ids, values, row_count, default = inputs
     check_rank(row_count, 0, "nrows must be a scalar, saw: ")
     check_rank(row_ids, 1, "value_rowids must be a vector, saw: ")
@@ -63,9 +60,9 @@ def _check_default(default: Tensor) -> None:
 
 
 def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Coordinates `[filled, rank]` and values with every row present; the empty rows `[rows]`; each entry's new place.
+    """Return coordinates `[filled, rank]` and values with every row, the empty rows `[rows]`, and each entry's new position.
 
-    Raises InvalidArgumentError for a negative number of rows, and for a row out of bounds.
+    Raises InvalidArgumentError for a negative number of rows, and for a row out of range.
     """
     rows = indices[:, 0]
     if row_count < 0:
@@ -75,7 +72,7 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
     outside = (rows < 0) | (rows >= row_count)
     if outside.any():
         entry = int(np.argmax(outside))
-        # the text speaks of a row that is too large, also of a negative one
+        # TensorFlow has this text for a negative row too
         raise InvalidArgumentError(f"indices({entry}, 0) is invalid: {rows[entry]} >= {row_count}")
     check_array((row_count, indices.shape[1]), indices.dtype)
     counts = np.bincount(rows, minlength=row_count)
@@ -94,9 +91,9 @@ def place_rows(indices: Tensor, values: Tensor, row_count: int, default: Tensor)
 
 
 def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(where entries went, gradient) -> the gradient of each entry `[entries]`, and of the default: the filled rows' sum.
+    """Return the gradient of each entry `[entries]`, and the default value's, the sum over the filled rows.
 
-    Raises InvalidArgumentError for inputs that are not vectors, and for a place outside of the gradient.
+    Input 0 has each entry's new position. Raises InvalidArgumentError for inputs of other ranks, and an invalid position.
     """
     moved, gradient = inputs
     check_rank(moved, 1, "reverse_index_map must be a vector, saw: ")
@@ -109,9 +106,6 @@ def fill_empty_rows_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence
     is_default = np.ones(len(gradient), bool)
     is_default[moved] = False
     return gradient[moved], np.sum(gradient[is_default], dtype=gradient.dtype)
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_fill_empty_rows(context: ShapeContext) -> Sequence[Dims]:
@@ -139,27 +133,23 @@ def _infer_fill_empty_rows_gradient(context: ShapeContext) -> Sequence[Dims]:
     return moved, ()
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def fill_empty_rows_memory(memory: KernelMemory) -> None:
-    """Memory of the empty rows and of the entries' positions, which come first, if anything reads them.
+    """The empty rows and the entries' positions are allocated first, if anything reads them.
 
-    Entries that are in the order of their rows, of which none is empty, are handed on as they are.
+    Indices and values are passed on if rows are in order and none is empty.
     """
     for output in (2, 3):
         if memory.is_read(output):
             memory.allocate(output)
         else:
             memory.leave_out(output)
-    indices = memory.inputs[0]
-    for output in (0, 1):
-        if not memory.outputs[2].elements:
-            memory.allocate(output)
-        elif memory.outputs[0].dims == indices.dims and _is_ascending(memory.value(0)):
-            memory.alias(output, output)
-        else:
-            memory.allocate(output)
+    is_same_size = memory.outputs[2].elements > 0 and memory.outputs[0].dims == memory.inputs[0].dims
+    if is_same_size and _is_ascending(memory.value(0)):
+        memory.alias(0, 0)
+        memory.alias(1, 1)
+    else:
+        memory.allocate(0)
+        memory.allocate(1)
 
 
 def _is_ascending(indices: Tensor) -> bool:
@@ -168,7 +158,7 @@ def _is_ascending(indices: Tensor) -> bool:
 
 
 def fill_empty_rows_gradient_memory(memory: KernelMemory) -> None:
-    """Memory of the marks of entries whose gradients have been passed on, a byte each."""
+    """A temporary marks entries whose gradient has been passed on, a byte each."""
     memory.allocate(0)
     memory.allocate(1)
     memory.temporary_like(memory.inputs[1], BOOL)
@@ -179,11 +169,7 @@ _GRADIENT = Kernel(fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, me
 
 TABLE: Table = {
     "RaggedFillEmptyRows": Kernel(fill_empty_ragged_rows, _infer_fill_empty_ragged_rows, memory=fill_empty_rows_memory),
-    "RaggedFillEmptyRowsGrad": Kernel(
-        fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory
-    ),
+    "RaggedFillEmptyRowsGrad": _GRADIENT,
     "SparseFillEmptyRows": Kernel(fill_empty_rows, _infer_fill_empty_rows, memory=fill_empty_rows_memory),
-    "SparseFillEmptyRowsGrad": Kernel(
-        fill_empty_rows_gradient, _infer_fill_empty_rows_gradient, memory=fill_empty_rows_gradient_memory
-    ),
+    "SparseFillEmptyRowsGrad": _GRADIENT,
 }

@@ -10,7 +10,7 @@ import numpy as np
 from placesim.core.errors import InternalError, InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, Trait
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import KernelMemory, leaves_untracked
 from placesim.ops.kernels.shape_operands import shape_of_values
 from placesim.ops.kernels.shapes import Dims, ShapeContext, add_dims, element_count, format_dims, merge, merge_dim, with_rank
 from placesim.ops.kernels.sparse.tensors import (
@@ -21,6 +21,7 @@ from placesim.ops.kernels.sparse.tensors import (
     dense_shape,
     group_starts,
     make_sparse_tensor,
+    part_dims,
     row_order,
 )
 
@@ -28,10 +29,10 @@ from placesim.ops.kernels.sparse.tensors import (
 
 
 def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(indices `[entries, rank]`, `[entries]` or `[]`, shape, values `[entries]` or `[]`, default) -> a dense tensor.
+    """Return the dense tensor with these values at these indices, and the default elsewhere; the last repeated entry wins.
 
-    The last of repeated entries stays. Raises InvalidArgumentError if the parts do not fit, for an index out of bounds, and
-    with `validate_indices` for rows out of order or repeated.
+    The inputs are indices `[entries, rank]`, `[entries]` or `[]`, a shape, values `[entries]` or `[]`, and a default. Raises
+    InvalidArgumentError if they do not fit, and with `validate_indices` for rows out of order or repeated.
     """
     indices, dims, values, default = inputs
     if indices.ndim > 2:
@@ -51,7 +52,7 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     shape = shape_of_values(dims)
     if attrs["validate_indices"]:
         check_indices(rows, shape)
-    # without validation TensorFlow still writes nothing outside, and says so in other words
+    # without validation TensorFlow has another message
     if not np.all((rows >= 0) & (rows < np.array(shape, np.int64))):
         raise InvalidArgumentError(f"Indices are not valid (out of bounds).  Shape: {format_dims(shape)}")
     output = np.full(shape, default, values.dtype)
@@ -63,9 +64,9 @@ def to_dense(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Coordinates `[entries, new rank]` in another dense shape of as many elements, and that shape with its -1 filled in.
+    """Return coordinates `[entries, new rank]` in another dense shape, and that shape with its -1 replaced.
 
-    Raises InvalidArgumentError if the parts do not fit, and for a shape of another number of elements.
+    Raises InvalidArgumentError if the parts do not fit, and for a shape with another number of elements.
     """
     indices, dims, target = inputs
     if indices.ndim != 2:
@@ -77,7 +78,7 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     check_rank(target, 1, "Target shape should be a vector but received shape ")
     old = dense_shape(dims.tolist())
     new = _complete_shape(old, target.tolist())
-    # with its own shape nothing is looked at: the indices may be out of bounds
+    # if the shape does not change, indices are not checked
     if old == new:
         return indices, dims
     size = math.prod(old)
@@ -89,14 +90,14 @@ def reshape(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     flat = indices @ _strides(old)
     output = np.zeros((len(indices), len(new)), np.int64)
     for axis, stride in enumerate(_strides(new) if size else ()):
-        # an index that is negative is cut toward zero, as C does it
+        # as C, divide a negative index rounding towards zero
         rest = np.fmod(flat, stride)
         output[:, axis], flat = (flat - rest) // stride, rest
     return output, np.array(new, np.int64)
 
 
 def _complete_shape(old: Sequence[int], target: Sequence[int]) -> tuple[int, ...]:
-    """Target shape with its one -1 replaced according to the number of elements."""
+    """Return the target shape with its -1 replaced. Raises InvalidArgumentError if the number of elements differs."""
     unknown = -1
     for axis, dim in enumerate(target):
         if dim == -1:
@@ -133,7 +134,7 @@ def _strides(shape: Sequence[int]) -> Tensor:
 
 
 def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Coordinates `[entries, rank]` and values `[entries]` sorted by rows; InvalidArgumentError if the parts do not fit."""
+    """Return indices and values sorted by rows. Raises InvalidArgumentError if the parts do not fit."""
     indices, values, dims = inputs
     check_sizes(indices, values, dims)
     order = row_order(indices)
@@ -144,7 +145,7 @@ def reorder(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(indices of all, values of all, shapes of all) -> one sparse tensor, joined along attr `concat_dim`, sorted by rows.
+    """Join sparse tensors along attr `concat_dim`, sorted by rows; the inputs are all indices, all values, all shapes.
 
     Raises InvalidArgumentError if parts or shapes do not fit; InternalError for an invalid shape.
     """
@@ -160,7 +161,6 @@ def concat(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
     sizes = np.array([dims[axis] for dims in shapes], np.int64)
     rows = np.concatenate(indices)
     rows[:, axis] += np.repeat(np.cumsum(sizes) - sizes, [len(part) for part in indices])
-    # parts that were out of order are sorted too
     order = row_order(rows)
     shape = shapes[0].copy()
     shape[axis] = sizes.sum()
@@ -186,7 +186,7 @@ def _check_size(dims: Tensor) -> None:
 
 
 def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> int:
-    """The axis to join along; all shapes must agree in the others."""
+    """Return the axis to join along. Raises InvalidArgumentError unless the shapes are equal in the other axes."""
     rank = len(shapes[0])
     axis = concat_dim + rank if concat_dim < 0 else concat_dim
     if not 0 <= axis < rank:
@@ -205,20 +205,19 @@ def _check_concat_shapes(shapes: Sequence[tuple[int, ...]], concat_dim: int) -> 
 
 
 def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(axis, indices, values, shape) -> the pieces' indices, values and shapes; the first are one longer where it is uneven.
+    """Return the indices, values and shapes of pieces along an axis; the first pieces are larger if the size does not divide.
 
-    Raises InvalidArgumentError if the parts do not fit, for an axis that is none, and for more pieces than the axis is long.
+    Raises InvalidArgumentError if inputs do not fit, and for more pieces than the axis has elements.
     """
     axis_tensor, indices, values, dims = inputs
     check_rank(axis_tensor, 0, "Input axis should be a scalar but received shape ")
     check_rank(indices, 2, "Input indices should be a matrix but received shape ")
-    # TensorFlow names the shape of the indices here
+    # TensorFlow's message has the shape of the indices
     if values.ndim != 1:
         raise InvalidArgumentError(f"Input values should be a vector but received shape {format_dims(indices.shape)}")
     check_rank(dims, 1, "Input shape should be a vector but received shape ")
     check_parts(indices, values, dims)
     rank, count = len(dims), attrs["num_split"]
-    # a negative axis counts from the end
     axis = int(axis_tensor) + rank if axis_tensor < 0 else int(axis_tensor)
     if not 0 <= axis < rank:
         raise InvalidArgumentError(f"Input axis should be in range [{-rank}, {rank}), got {int(axis_tensor)}")
@@ -241,9 +240,9 @@ def split(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(indices, values, shape, start `[rank]`, size `[rank]`) -> the entries of a box, at coordinates relative to its start.
+    """Return the entries in a box from `start` `[rank]` with `size` `[rank]`; coordinates are relative to its start.
 
-    The box ends where the tensor does. Raises InvalidArgumentError if parts, start or size do not fit, or a size is negative.
+    The box ends at the tensor's end. Raises InvalidArgumentError if parts, start or size do not fit, or a size is negative.
     """
     indices, values, dims, start, size = inputs
     check_sizes(indices, values, dims)
@@ -263,16 +262,15 @@ def cut(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def cut_gradient(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """(gradient, indices of the input, start, indices of the slice) -> the gradient at the input's entries `[entries]`.
+    """Return the gradient of the input's entries `[entries]`, which is zero outside the slice.
 
-    Zero outside the slice. Raises InvalidArgumentError if the parts do not fit; InternalError if an entry of the slice is not
-    found, as for entries that are out of order.
+    Raises InvalidArgumentError if the inputs do not fit; InternalError if an entry of the slice is missing or out of order.
     """
     gradient, indices, start, output_indices = inputs
     _check_cut_gradient(inputs)
     wanted, used = (output_indices + start).tolist(), 0
     found = np.zeros(len(indices), gradient.dtype)
-    # both lists are walked once from their starts, as in TensorFlow: that they are sorted is taken for granted
+    # as TensorFlow, assume that both lists are sorted
     for position, row in enumerate(indices.tolist()):
         if used < len(wanted) and row == wanted[used]:
             found[position] = gradient[used]
@@ -323,9 +321,7 @@ def _infer_reshape(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_reorder(context: ShapeContext) -> Sequence[Dims]:
-    indices, values = with_rank(context.shapes[0], 2), with_rank(context.shapes[1], 1)
-    with_rank(context.shapes[2], 1)
-    return indices, values
+    return part_dims(context)[:2]
 
 
 def _infer_concat(context: ShapeContext) -> Sequence[Dims]:
@@ -345,7 +341,7 @@ def _infer_split(context: ShapeContext) -> Sequence[Dims]:
     count = context.attrs["num_split"]
     shape = context.shapes[3]
     rank = element_count(shape)
-    # TensorFlow takes the elements of the shape's shape for the rank, so that a matrix passes too
+    # TensorFlow takes the number of elements as the rank, so that it accepts a matrix too
     indices: Dims = (-1, -1 if rank is None else rank)
     return [indices] * count + [(-1,)] * count + [shape] * count
 
@@ -363,34 +359,28 @@ def _infer_cut_gradient(context: ShapeContext) -> Sequence[Dims]:
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
-def untracked_parts_memory(memory: KernelMemory) -> None:
-    """The class of sparse tensors makes coordinates and values outside the device's memory; only the shape is allocated."""
-    memory.leave_untracked(0)
-    memory.leave_untracked(1)
+untracked_parts_memory = leaves_untracked(0, 1)
+"""TensorFlow's SparseTensor class makes coordinates and values outside the device's allocator."""
 
 
 def split_memory(memory: KernelMemory) -> None:
-    """Like one sparse tensor for each piece."""
-    for output in range(len(memory.outputs) * 2 // 3):
-        memory.leave_untracked(output)
+    """TensorFlow's SparseTensor class makes each piece's coordinates and values outside the device's allocator."""
+    leaves_untracked(*range(len(memory.outputs) * 2 // 3))(memory)
 
 
 def reorder_memory(memory: KernelMemory) -> None:
-    """Memory of a reorder: ordered entries without repetitions are passed on; others are copied, outside the device's memory,
-    and sorted.
-    """
+    """Ordered entries without repetitions are passed on; others are copied outside the device's allocator."""
     indices, dims = memory.value(0), memory.value(2)
     is_ordered = len(group_starts(indices)) == len(indices) and bool((np.diff(row_order(indices)) > 0).all())
     if is_ordered and bool(((indices >= 0) & (indices < dims)).all()):
         memory.alias(0, 0)
         memory.alias(1, 1)
     else:
-        memory.leave_untracked(0)
-        memory.leave_untracked(1)
+        untracked_parts_memory(memory)
 
 
 def reshape_memory(memory: KernelMemory) -> None:
-    """To the shape that it has, a sparse tensor is handed on; else the shape comes first."""
+    """If the shape does not change, both inputs are passed on; else the shape is allocated first."""
     old, target = memory.value(1).tolist(), memory.value(2).tolist()
     if len(old) == len(target) and all(size in (-1, dim) for dim, size in zip(old, target, strict=True)):
         memory.alias(0, 0)

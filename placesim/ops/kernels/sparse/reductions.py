@@ -28,18 +28,14 @@ class _GroupReduction(NamedTuple):
     shape: tuple[int, ...]
 
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
-
 def _reduce_groups(reduceat: _Reduce, inputs: Sequence[Tensor], attrs: Attrs) -> _GroupReduction:
     indices, values, dims, axes = inputs
     _check_axes(dims, axes)
     tensor = make_sparse_tensor(indices, values, dims)
     rank = len(tensor.shape)
-    # an axis that is named twice is reduced once
     reduced = {axis % rank for axis in axes.reshape(-1).tolist()}
     kept = [axis for axis in range(rank) if axis not in reduced]
-    # sorted by what is kept first, so that a group's entries stand together
+    # sorted by the kept axes first, so that a group's entries are contiguous
     order = row_order(indices, [*kept, *sorted(reduced)])
     rows = indices[order][:, kept]
     starts = group_starts(rows)
@@ -64,11 +60,11 @@ def _check_axes(dims: Tensor, axes: Tensor) -> None:
 
 
 def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
-    """(indices, values, shape, axes) -> a dense tensor; InvalidArgumentError if these do not fit, and for a bad axis."""
+    """Return a kernel with a dense result; its inputs are indices, values, shape and axes."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
-        # written by place, not by coordinates: only a group that falls outside of the whole result is refused
+        # as in TensorFlow, only a flat position outside the result is refused
         dims = [int(inputs[2][axis]) for axis in found.kept]
         output = np.zeros(dims, found.values.dtype)
         strides = [math.prod(dims[axis + 1 :]) for axis in range(len(dims))]
@@ -81,7 +77,7 @@ def _build_reduce_to_dense(reduceat: _Reduce) -> Compute:
 
 
 def _check_places(places: Tensor, size: int) -> None:
-    """InternalError if a group's place is not in the result."""
+    """Raise InternalError if a group's position is outside the result."""
     outside = (places < 0) | (places >= size)
     if outside.any():
         place = places[np.argmax(outside)]
@@ -89,7 +85,7 @@ def _check_places(places: Tensor, size: int) -> None:
 
 
 def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
-    """The same with a sparse result: indices, values and shape."""
+    """As `_build_reduce_to_dense`, with a sparse result: indices, values and shape."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         found = _reduce_groups(reduceat, inputs, attrs)
@@ -100,16 +96,13 @@ def _build_reduce_to_sparse(reduceat: _Reduce) -> Compute:
     return compute
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
 def _infer_dense(context: ShapeContext) -> Sequence[Dims]:
     dims, axes = context.value(2), context.value(3)
     if dims is None or axes is None:
         return (None,)
     if not dims.size:
         raise ShapeError("Number of dims in shape tensor must not be 0")
-    # the remainder keeps the sign of an axis that is too negative, so that such an axis is not found
+    # as in C, a remainder has the sign of a negative axis, which then reduces nothing
     reduced = {int(math.fmod(int(axis) + dims.size, dims.size)) for axis in axes.reshape(-1)}
     sizes = [(int(dim), axis in reduced) for axis, dim in enumerate(dims.reshape(-1))]
     if context.attrs["keep_dims"]:
@@ -121,11 +114,8 @@ def _infer_unknown(context: ShapeContext) -> Sequence[Dims]:
     return None, None, None
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
 def reduce_memory(memory: KernelMemory) -> None:
-    """A scalar that each group is reduced to; the shape of a sparse result is made at the end."""
+    """A temporary scalar has each group's result; a sparse result's shape is allocated last."""
     for output in range(min(2, len(memory.outputs))):
         memory.allocate(output)
     memory.temporary(item_size(memory.inputs[1].dtype), (), memory.inputs[1].dtype)

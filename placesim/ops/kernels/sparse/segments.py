@@ -1,4 +1,4 @@
-"""Sums, means and square-root means of chosen rows, segment by segment, and their gradients."""
+"""Sums, means and square-root means of selected rows, segment by segment, and their gradients."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor, elements
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import allocates
 from placesim.ops.kernels.precision import wide_dtype
 from placesim.ops.kernels.shapes import (
     Dims,
     ShapeContext,
     ShapeError,
     ShapeFunction,
+    check_scalars,
     concatenate,
     format_dims,
     merge,
@@ -26,9 +27,7 @@ from placesim.ops.kernels.shapes import (
 from placesim.ops.process.memory_limit import check_array
 
 _Divisor = Callable[[Tensor], Tensor] | None
-"""Divisor of a segment's sum, from the number of its rows; None for the sum itself."""
-
-# --- kernels --------------------------------------------------------------------------------------------------------
+"""A function of the number of rows in each segment, whose result divides the segment's sum; None leaves the sum."""
 
 
 def _count(counts: Tensor) -> Tensor:
@@ -39,17 +38,16 @@ def _count(counts: Tensor) -> Tensor:
 
 
 def _check_shapes(context: ShapeContext) -> Dims:
-    """The shape of one row of the data; a number of segments, if there is one, is a scalar."""
+    """Return the shape of a row of the data; a number of segments, if given, must be a scalar."""
     data = with_rank_at_least(context.shapes[0], 1)
     indices, segment_ids = with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1)
-    for count in context.shapes[3:]:
-        with_rank(count, 0)
+    check_scalars(context, 3)
     merge(indices, segment_ids)
     return subshape(data, 1)
 
 
 def _check_gradient_shapes(context: ShapeContext) -> Dims:
-    """Like the forward check, but for gradients the vectors are compared before the scalar is checked."""
+    """As `_check_shapes`, for a gradient, but the vectors are compared before the scalar is checked."""
     data = with_rank_at_least(context.shapes[0], 1)
     merge(context.shapes[2], with_rank(context.shapes[1], 1))
     with_rank(context.shapes[3], 0)
@@ -61,7 +59,7 @@ def _infer_segments(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _build_infer_counted(noun: str, check: Callable[[ShapeContext], Dims]) -> ShapeFunction:
-    """Output with as many rows as the fourth input says."""
+    """Return a shape function for an output whose number of rows is input 3."""
 
     def infer_counted(context: ShapeContext) -> Sequence[Dims]:
         row = check(context)
@@ -84,14 +82,13 @@ def _one_per_chosen_element(inputs: Sequence[Dims], outputs: Sequence[Dims], att
     return elements(inputs[1]) * elements((inputs[0] or ())[1:])
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
+# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """`output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, over its divisor; zero if there are none.
+    """Return the kernel `output[s] = sum of data[indices[i]] for i with segment_ids[i] == s`, perhaps divided; 0 for no rows.
 
-    Data `[rows, ...]`, indices and ids `[chosen]`, perhaps a number of segments -> `[segments, ...]`. Raises
-    InvalidArgumentError where shapes do not fit, ids decrease, and for an id or index out of range.
+    Data are `[rows, ...]`, indices and ids `[chosen]`, the output `[segments, ...]`; input 3 may be the number of segments.
     """
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
@@ -115,7 +112,7 @@ def _build_reduce(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequ
 
 
 def _count_rows(inputs: Sequence[Tensor]) -> int:
-    """Number of output rows: as requested, or for the last segment."""
+    """Return the number of output rows: `num_segments`, or enough for the last id."""
     data, indices, segment_ids, *counts = inputs
     rows = 0
     for count in counts:
@@ -128,7 +125,7 @@ def _count_rows(inputs: Sequence[Tensor]) -> int:
     _check_lengths(indices, segment_ids)
     if data.ndim < 1:
         raise InvalidArgumentError("Shape must be at least rank 1")
-    # ids are taken to be sorted: the last says how many rows there are
+    # ids are assumed to be sorted
     needed = int(segment_ids[-1]) + 1 if len(segment_ids) else 0
     if counts:
         if rows < needed:
@@ -153,7 +150,7 @@ def _check_lengths(indices: Tensor, segment_ids: Tensor) -> None:
 
 
 def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: Tensor, rows: int) -> None:
-    """The problem of the first segment that has one: ids that decrease after it, its id, then its indices."""
+    """Raise InvalidArgumentError for the first wrong segment: for a lower id after it, else its id, else its indices."""
     ids = segment_ids[starts]
     decreasing = np.append(np.diff(ids) < 0, False)
     outside = (ids < 0) | (ids >= rows)
@@ -173,17 +170,14 @@ def _check_segments(data: Tensor, indices: Tensor, segment_ids: Tensor, starts: 
 
 
 def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """`output[indices[i]] += gradient[segment_ids[i]] / divisor`, for `output_dim0` rows.
-
-    Raises InvalidArgumentError if shapes do not fit, and for an id or index out of range.
-    """
+    """Return the kernel `output[indices[i]] += gradient[segment_ids[i]]`, perhaps divided, with `output_dim0` rows."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, indices, segment_ids, _ = inputs
         rows = _count_gradient_rows(inputs, "output_dim0")
         if rows:
             _check_last_segment(gradient, segment_ids)
-            # for a mean the segments are counted before anything is added, so that a bad one is told first
+            # for a mean, all segments are counted, and so checked, before indices
             if divisor:
                 _check_entries((("Segment id", segment_ids, len(gradient)),))
             _check_entries((("Index", indices, rows), ("Segment id", segment_ids, len(gradient))))
@@ -193,7 +187,7 @@ def _build_dense_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attr
 
 
 def _build_sparse_gradient(divisor: _Divisor) -> Callable[[Sequence[Tensor], Attrs], Sequence[Tensor]]:
-    """The same, as the rows that have a gradient and their sorted indices."""
+    """As `_build_dense_gradient`, but the kernel returns the rows that have a gradient, and their sorted indices."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
         gradient, indices, segment_ids, _ = inputs
@@ -223,14 +217,14 @@ def _scatter_gradient(gradient: Tensor, indices: Tensor, segment_ids: Tensor, ro
 
 
 def _count_gradient_rows(inputs: Sequence[Tensor], noun: str) -> int:
-    """Number of rows of the reduced input."""
+    """Return the number of rows of the reduced input."""
     gradient, indices, segment_ids, dim0 = inputs
     _check_vectors(indices, segment_ids)
     if dim0.ndim != 0:
         raise InvalidArgumentError(f"{noun} should be a scalar.")
     _check_lengths(indices, segment_ids)
     if gradient.ndim == 0:
-        # the words of a shape that is asked for a dimension that it does not have
+        # TensorFlow's message for a missing dimension
         raise InvalidArgumentError("Index must be less than 0, got 0")
     rows = int(dim0)
     if rows < 0:
@@ -244,7 +238,7 @@ def _check_last_segment(gradient: Tensor, segment_ids: Tensor) -> None:
 
 
 def _check_entries(limits: Sequence[tuple[str, Tensor, int]]) -> None:
-    """InvalidArgumentError for the first entry of vectors that are read together that is not below its vector's limit."""
+    """Raise InvalidArgumentError for the first position at which a vector's entry is not below its limit."""
     outside = np.array([(vector < 0) | (vector >= limit) for _, vector, limit in limits])
     if outside.any():
         position = int(np.argmax(outside.any(axis=0)))
@@ -266,16 +260,8 @@ def _build_gradient(divisor: _Divisor) -> Kernel:
     return Kernel(_build_dense_gradient(divisor), infer, _one_per_chosen_element)
 
 
-def sparse_gradient_memory(memory: KernelMemory) -> None:
-    """The rows are found, and allocated, before their gradients."""
-    memory.allocate(1)
-    memory.allocate(0)
-
-
 def _build_gradient_v2(divisor: _Divisor) -> Kernel:
-    return Kernel(
-        _build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element, memory=sparse_gradient_memory
-    )
+    return Kernel(_build_sparse_gradient(divisor), _infer_sparse_gradient, _one_per_chosen_element, memory=allocates(1, 0))
 
 
 TABLE: Table = {

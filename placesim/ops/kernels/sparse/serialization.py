@@ -1,4 +1,4 @@
-"""Sparse tensors as strings or variants, and back; a string is the bytes of a TensorProto with the raw content of a part."""
+"""Sparse tensors serialized to strings or variants, and back; a string is a TensorProto with a part's raw content."""
 
 from __future__ import annotations
 
@@ -12,26 +12,23 @@ from placesim.core.errors import InvalidArgumentError, UnimplementedError
 from placesim.core.tensor_fields import serialise_tensor
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
-from placesim.ops.kernels.memory_rules import KernelMemory
-from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims, with_rank
-from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor
+from placesim.ops.kernels.memory_rules import leaves_untracked
+from placesim.ops.kernels.shapes import Dims, ShapeContext, format_dims
+from placesim.ops.kernels.sparse.tensors import check_indices, check_rank, make_sparse_tensor, part_dims
 from placesim.ops.process.memory_limit import check_elements, check_room
-
-# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def serialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[3]`: indices, values and shape; InvalidArgumentError unless they are a matrix and two vectors."""
+    """Return a sparse tensor's indices, values and shape, serialized, `[3]`. Raises InvalidArgumentError for wrong ranks."""
     _check_parts(inputs)
     indices, values, dims = inputs
     return (_pack([_encode_parts(indices, values, dims, attrs)])[0],)
 
 
 def serialize_many(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """`[rows, 3]`: each row of the first dimension as a sparse tensor of one rank less.
+    """Return each row of the first dimension, a sparse tensor of one rank less, serialized, `[rows, 3]`.
 
-    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are out of bounds, out of order or
-    repeated.
+    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or rows are not valid and in order.
     """
     _check_parts(inputs)
     indices, values, dims = inputs
@@ -60,13 +57,13 @@ def _encode_parts(indices: Tensor, values: Tensor, dims: Tensor, attrs: Attrs) -
 
 
 def deserialize(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """Serialized sparse tensors `[..., 3]` as one, of their rank and one more for each dimension before the last.
+    """Return serialized sparse tensors `[..., 3]` as one, whose rank is higher by the number of dimensions before the last.
 
     Raises InvalidArgumentError for another last dimension, and for values of another type; UnimplementedError for strings.
     """
     (serialized,) = inputs
     if attrs["Tserialized"] is not VARIANT:
-        raise UnimplementedError("DeserializeSparse of strings: placesim takes variants only")
+        raise UnimplementedError("placesim cannot deserialize sparse tensors from strings; serialize them to variants")
     if not serialized.ndim or serialized.shape[-1] != 3:
         raise InvalidArgumentError(f"Serialized sparse should have 3 as the last dimension {format_dims(serialized.shape)}")
     outer = serialized.shape[:-1]
@@ -95,21 +92,13 @@ def _pack(rows: Sequence[Sequence[bytes | Tensor]]) -> Tensor:
     return packed
 
 
-# --- shape functions ------------------------------------------------------------------------------------------------
-
-
-def _check_shapes(context: ShapeContext) -> None:
-    for dims, rank in zip(context.shapes, (2, 1, 1), strict=True):
-        with_rank(dims, rank)
-
-
 def _infer_serialize(context: ShapeContext) -> Sequence[Dims]:
-    _check_shapes(context)
+    part_dims(context)
     return ((3,),)
 
 
 def _infer_serialize_many(context: ShapeContext) -> Sequence[Dims]:
-    _check_shapes(context)
+    part_dims(context)
     return ((-1, 3),)
 
 
@@ -117,16 +106,9 @@ def _infer_deserialize(context: ShapeContext) -> Sequence[Dims]:
     return (-1, -1), (-1,), (-1,)
 
 
-# --- memory ---------------------------------------------------------------------------------------------------------
-
-
-def serialize_memory(memory: KernelMemory) -> None:
-    """One sparse tensor becomes strings outside the device's memory; those of many are allocated."""
-    memory.leave_untracked(0)
-
-
 TABLE: Table = {
     "DeserializeSparse": Kernel(deserialize, _infer_deserialize),
     "SerializeManySparse": Kernel(serialize_many, _infer_serialize_many),
-    "SerializeSparse": Kernel(serialize, _infer_serialize, memory=serialize_memory),
+    # unlike SerializeManySparse it does not use the device's allocator
+    "SerializeSparse": Kernel(serialize, _infer_serialize, memory=leaves_untracked(0)),
 }

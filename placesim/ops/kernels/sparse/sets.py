@@ -1,4 +1,4 @@
-"""Sets along the last dimension: their sizes, unions, intersections and differences, from dense or sparse tensors."""
+"""Sets along the last dimension of dense or sparse tensors: sizes, unions, intersections and differences."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from placesim.ops.kernels.sparse.tensors import (
     groups,
     make_sparse_tensor,
     merge_sparse_rank,
-    walk_together,
+    pair_groups,
 )
 from placesim.ops.process.memory_limit import check_room
 
 _Group = tuple[int, ...]
 _Pairs = Iterable[tuple[_Group, set[Any], set[Any]]]
-"""Groups, and the two operands' sets of each."""
+"""Each group (the coordinates before the last dimension) with the sets of both operands."""
 
 _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "a-b": lambda a, b: a - b,
@@ -43,11 +43,9 @@ _OPERATIONS: dict[str, Callable[[set[Any], set[Any]], set[Any]]] = {
     "union": lambda a, b: a | b,
 }
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseArray:
-    """A sparse tensor of its indices, values and shape, which has groups."""
+    """Return a sparse tensor from its parts. Raises InvalidArgumentError if they do not fit or the rank is below 2."""
     indices, values, dims = parts
     if dims.ndim != 1:
         raise InvalidArgumentError("Shape must be a 1D tensor.")
@@ -60,12 +58,14 @@ def _read_sparse(parts: Sequence[Tensor], attrs: Attrs) -> SparseArray:
     return tensor
 
 
-def _members(group: SparseArray) -> set[Any]:
-    """The set of one group's entries; InternalError for an index that is too large."""
+def _members(group: SparseArray | None) -> set[Any]:
+    """Return the set of a group's entries, empty for None. Raises InternalError for an index that is too large."""
+    if group is None:
+        return set()
     for axis, dim in enumerate(group.shape):
         if dim == 0:
             raise InternalError(f"Invalid dim_size[{axis}] = 0.")
-        # a negative index is not looked for
+        # TensorFlow does not check for a negative index
         outside = group.indices[:, axis] >= dim
         if outside.any():
             row = int(np.argmax(outside))
@@ -84,10 +84,10 @@ def _group_shape(one: Sequence[int], two: Sequence[int]) -> tuple[int, ...]:
 
 
 def _build_operation(read: Callable[[Sequence[Tensor], Attrs], tuple[tuple[int, ...], _Pairs]]) -> Compute:
-    """A set operation on two operands, as a sparse tensor: the members of each group's set, ascending."""
+    """Return the kernel of a set operation on the two sets of each group, which `read` returns; each result is sorted."""
 
     def compute(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-        # TensorFlow takes the name in any case, and shows it in lower case
+        # TensorFlow ignores the name's case, and shows it in lower case
         operation = _OPERATIONS.get(attrs["set_operation"].lower())
         if operation is None:
             raise InvalidArgumentError(f"Invalid set_operation {attrs['set_operation'].lower()}.")
@@ -115,7 +115,7 @@ def _read_dense_dense(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int
 
 
 def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Pairs]:
-    """Each dense group, and the next sparse group where it is the same; a sparse group that is passed holds up the rest."""
+    """Return the groups' shape, and the two sets of each group."""
     dense, tensor = inputs[0], _read_sparse(inputs[1:], attrs)
     shape = _group_shape(dense.shape, tensor.shape)
 
@@ -123,8 +123,8 @@ def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[in
         waiting = groups(tensor)
         following = next(waiting, None)
         for group in np.ndindex(shape):
+            # TensorFlow compares with the next sparse group only; one out of order stays next, and hides those after it
             members: set[Any] = set()
-            # TensorFlow walks the dense groups in order, and looks at no sparse group but the next
             if following and following[0] == group:
                 members = _members(following[1])
                 following = next(waiting, None)
@@ -136,25 +136,14 @@ def _read_dense_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[in
 def _read_sparse_sparse(inputs: Sequence[Tensor], attrs: Attrs) -> tuple[tuple[int, ...], _Pairs]:
     a, b = _read_sparse(inputs[:3], attrs), _read_sparse(inputs[3:], attrs)
     shape = _group_shape(a.shape, b.shape)
-
-    def pairs() -> _Pairs:
-        one, two = list(groups(a)), list(groups(b))
-        for first, second in walk_together([group for group, _ in one], [group for group, _ in two]):
-            group = one[first][0] if first >= 0 else two[second][0]
-            yield (
-                group,
-                _members(one[first][1]) if first >= 0 else set(),
-                _members(two[second][1]) if second >= 0 else set(),
-            )
-
-    return shape, pairs()
+    return shape, ((group, _members(one), _members(two)) for group, one, two in pair_groups(a, b))
 
 
 def count_members(inputs: Sequence[Tensor], attrs: Attrs) -> Sequence[Tensor]:
-    """The size of each group's set, as int32, in the shape without its last dimension.
+    """Return the size of each group's set in int32, in the shape without its last dimension.
 
-    Raises InvalidArgumentError if the parts do not fit or the rank is below 2, and with `validate_indices` for rows out of
-    bounds, out of order or repeated; InternalError for an index that is too large.
+    Raises InvalidArgumentError if the parts do not fit, the rank is below 2, or with `validate_indices` rows are not valid and
+    in order; InternalError for an index that is too large.
     """
     tensor = _read_sparse(inputs, attrs)
     check_room(tensor.shape[:-1], INT32)
@@ -189,7 +178,7 @@ def _infer_dense_sparse(context: ShapeContext) -> Sequence[Dims]:
 
 def _infer_sparse_sparse(context: ShapeContext) -> Sequence[Dims]:
     one, two = merge_sparse_rank(*context.shapes[:3]), merge_sparse_rank(*context.shapes[3:])
-    # where the first operand's rank is known, the second's must be the same; its own lower limit is not looked at then
+    # if the first operand's rank is known, the second's is only compared with it
     for position, rank in enumerate((one, two)):
         if rank < 0:
             continue

@@ -9,7 +9,7 @@ import numpy as np
 
 from placesim.core.errors import InvalidArgumentError
 from placesim.ops.kernels.kernel import Tensor
-from placesim.ops.kernels.shapes import Dims, ShapeError, format_dims, with_rank
+from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, with_rank
 
 MAX_ELEMENTS = np.iinfo(np.int64).max
 _OUT_OF_ORDER = """out of order. Many sparse ops require sorted indices.
@@ -19,7 +19,7 @@ _OUT_OF_ORDER = """out of order. Many sparse ops require sorted indices.
 
 
 class SparseArray(NamedTuple):
-    """`indices` `[entries, rank]`, `values` `[entries]`, and the dense shape."""
+    """A sparse tensor: `indices` `[entries, rank]`, `values` `[entries]`, and the dense shape."""
 
     indices: Tensor
     values: Tensor
@@ -27,29 +27,32 @@ class SparseArray(NamedTuple):
 
 
 def check_rank(tensor: Tensor, rank: int, message: str) -> None:
-    """InvalidArgumentError with the message, followed by the tensor's shape, unless the tensor has this rank."""
+    """Raise InvalidArgumentError, with `message` and the tensor's shape, unless the tensor has this rank."""
     if np.ndim(tensor) != rank:
         raise InvalidArgumentError(message + format_dims(np.shape(tensor)))
 
 
 def dense_shape(dims: Sequence[int]) -> tuple[int, ...]:
-    """Dimensions as a shape; InvalidArgumentError for a negative one, or more elements than an int64 counts."""
+    """Return dimensions as a shape. Raises InvalidArgumentError for a negative one, or more elements than an int64 counts."""
     size = 1
     for dim in dims:
         if dim < 0:
             raise InvalidArgumentError(f"Expected shape dimensions to be non-negative, got {dim}")
         if size * dim > MAX_ELEMENTS:
-            # -1 is what TensorFlow's multiplication gives where it overflows
+            # TensorFlow's multiplication returns -1 for an overflow
             raise InvalidArgumentError(f"Encountered overflow when multiplying {size} with {dim}, result: -1")
         size *= dim
     return tuple(dims)
 
 
 def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseArray:
-    """The parts `[entries, rank]`, `[entries]` and `[rank]` as one value; InvalidArgumentError if they do not fit."""
+    """Return a sparse tensor of indices `[entries, rank]`, values `[entries]` and a shape `[rank]`.
+
+    Raises InvalidArgumentError if these parts do not fit.
+    """
     shape = dense_shape(dims.tolist())
     check_rank(values, 1, "vals must be a vec, but got: ")
-    # the rows are counted before the rank is looked at
+    # TensorFlow checks the number of rows before the rank
     if indices.ndim and len(indices) != len(values):
         raise InvalidArgumentError(
             f"indices and values rows (indexing dimension) must match. (indices = {len(indices)}, values = {len(values)})"
@@ -61,7 +64,7 @@ def make_sparse_tensor(indices: Tensor, values: Tensor, dims: Tensor) -> SparseA
 
 
 def check_sizes(indices: Tensor, values: Tensor, dims: Tensor) -> None:
-    """InvalidArgumentError if the ranks or lengths of a sparse tensor's parts do not fit together."""
+    """Raise InvalidArgumentError unless the ranks and lengths of a sparse tensor's parts fit."""
     for noun, tensor, rank in (("indices", indices, 2), ("values", values, 1), ("shape", dims, 1)):
         if tensor.ndim != rank:
             raise InvalidArgumentError(f"Sparse {noun} must be rank {rank} but is rank {tensor.ndim}")
@@ -72,7 +75,7 @@ def check_sizes(indices: Tensor, values: Tensor, dims: Tensor) -> None:
 
 
 def check_parts(indices: Tensor, values: Tensor, dims: Tensor) -> None:
-    """As `check_sizes`, and InvalidArgumentError if a row is out of bounds; rows need no order."""
+    """As `check_sizes`, and raise InvalidArgumentError for a row out of range; rows may be in any order."""
     check_sizes(indices, values, dims)
     outside = np.any((indices < 0) | (indices >= dims), axis=1)
     if outside.any():
@@ -82,10 +85,10 @@ def check_parts(indices: Tensor, values: Tensor, dims: Tensor) -> None:
 
 
 def check_indices(indices: Tensor, shape: Sequence[int]) -> None:
-    """InvalidArgumentError for the first row that is out of bounds, out of order or repeated."""
+    """Raise InvalidArgumentError for the first row that is out of range, out of order or repeated."""
     outside = np.any((indices < 0) | (indices >= np.array(shape, np.int64)), axis=1)
     steps = compare_neighbours(indices)
-    # of one row, being out of bounds is told before being out of order
+    # a row that is both out of range and out of order is reported as out of range
     wrong = outside.copy()
     wrong[1:] |= steps <= 0
     if not wrong.any():
@@ -98,7 +101,7 @@ def check_indices(indices: Tensor, shape: Sequence[int]) -> None:
 
 
 def compare_neighbours(indices: Tensor) -> Tensor:
-    """`[entries - 1]`, comparing each row with the one before: 1 if greater, 0 if equal, -1 if less."""
+    """Compare each row with the previous one, as `[entries - 1]`: 1 if greater, 0 if equal, -1 if less."""
     signs = np.sign(np.diff(indices.astype(np.int64), axis=0))
     if not signs.shape[1]:
         return np.zeros(len(signs), np.int64)
@@ -108,22 +111,22 @@ def compare_neighbours(indices: Tensor) -> Tensor:
 
 
 def row_order(indices: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """The stable permutation `[entries]` that sorts rows lexicographically, by all columns or by `axes` in that order."""
+    """Return the stable permutation `[entries]` that sorts rows by all columns, or by the columns `axes` in their order."""
     columns = range(indices.shape[1]) if axes is None else axes
-    # lexsort takes the most important key last
+    # the last key of lexsort is the most significant one
     keys = [indices[:, axis] for axis in reversed(columns)]
     return np.lexsort(keys) if keys else np.arange(len(indices))
 
 
 def group_starts(indices: Tensor) -> Tensor:
-    """Start of each run of equal rows of `[entries, columns]`."""
+    """Return the start of each run of equal rows of `[entries, columns]`."""
     if not len(indices):
         return np.zeros(0, np.int64)
     return np.concatenate(([0], np.flatnonzero(compare_neighbours(indices)) + 1))
 
 
 def groups(tensor: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray]]:
-    """Runs of entries that share all coordinates but the last: these coordinates, and the entries."""
+    """Yield the runs of entries that share all coordinates but the last: these coordinates, and the entries."""
     prefixes = tensor.indices[:, :-1]
     starts = group_starts(prefixes)
     for start, end in zip(starts, np.append(starts, len(prefixes))[1:], strict=True):
@@ -131,9 +134,9 @@ def groups(tensor: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray]]
 
 
 def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Positions in two sorted lists during a merge: the smaller element first, equal ones together.
+    """Yield positions in two sorted lists that are merged: of the smaller element, or of two equal ones.
 
-    -1 stands for the list that waits.  Sorted lists are merged by this; others are taken as they come.
+    -1 stands for no element of a list. Unsorted lists are merged in the same way.
     """
     first = second = 0
     while first < len(one) or second < len(two):
@@ -143,8 +146,21 @@ def walk_together(one: Sequence[Any], two: Sequence[Any]) -> Iterator[tuple[int,
         first, second = first + take_one, second + take_two
 
 
+def part_dims(context: ShapeContext) -> tuple[tuple[int, ...], ...]:
+    """Return the static shapes of inputs 0 to 2, a sparse tensor's parts. Raises ShapeError for other ranks."""
+    return tuple(with_rank(dims, rank) for dims, rank in zip(context.shapes, (2, 1, 1), strict=False))
+
+
+def pair_groups(one: SparseArray, two: SparseArray) -> Iterator[tuple[tuple[int, ...], SparseArray | None, SparseArray | None]]:
+    """Yield the merged `groups` of two sparse tensors: coordinates, and the entries of either; None for no entries."""
+    left, right = list(groups(one)), list(groups(two))
+    for first, second in walk_together([group for group, _ in left], [group for group, _ in right]):
+        group = left[first][0] if first >= 0 else right[second][0]
+        yield group, left[first][1] if first >= 0 else None, right[second][1] if second >= 0 else None
+
+
 def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Two lists of rows `[entries, rank]`, walked together: the rows met, and each one's position in either list, or -1."""
+    """Merge two lists of rows `[entries, rank]`; return the rows, and their positions in either list, or -1."""
     met = np.array(list(walk_together(one.tolist(), two.tolist())), np.int64).reshape(-1, 2)
     in_one, in_two = met.T
     rows = np.concatenate((one, two))[np.where(in_one >= 0, in_one, in_two + len(one))]
@@ -152,7 +168,7 @@ def merge_rows(one: Tensor, two: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def gather_or_zero(values: Tensor, where: Tensor) -> Tensor:
-    """`values[where]`, shaped as `where`, zero if the position is -1."""
+    """Return `values[where]`, but zero for the position -1."""
     found = np.zeros(len(where), values.dtype)
     present = where >= 0
     found[present] = values[where[present]]
@@ -160,7 +176,7 @@ def gather_or_zero(values: Tensor, where: Tensor) -> Tensor:
 
 
 def merge_sparse_rank(indices: Dims, values: Dims, dims: Dims) -> int:
-    """The rank of a sparse tensor (-1: unknown) from the static shapes of its parts; ShapeError if they differ."""
+    """Return a sparse tensor's rank (-1 if unknown) from its parts' static shapes. Raises ShapeError if they do not fit."""
     rows, columns = with_rank(indices, 2)
     entries, rank = with_rank(values, 1)[0], with_rank(dims, 1)[0]
     if rows >= 0 and entries >= 0 and rows != entries:

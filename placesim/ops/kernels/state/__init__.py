@@ -1,1 +1,1 @@
-"""Kernels with variables: reading, assigning and scattering them, training ops, saving and restoring."""
+"""Kernels with variables: reads, assignments and scatters, training ops, saving and restoring."""

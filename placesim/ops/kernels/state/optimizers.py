@@ -1,4 +1,4 @@
-"""Dense training ops: an optimizer's rule, and what its kernel checks, built into its ref and its resource op."""
+"""Dense training ops: each optimizer is a rule with checks, from which its ref op and its resource op are built."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from placesim.ops.process.buffer_ownership import may_overwrite
 from placesim.ops.process.intra_op_threads import spread
 
 PART_BYTES = 1 << 19
-"""Of each variable in a part of an update: what a rule makes in between stays in a cache, and threads rarely meet."""
+"""Bytes of each variable in a part of an update: temporaries stay in a cache, and threads rarely wait for each other."""
 
 Check = Callable[[Mapping[str, Tensor]], None]
-"""Raises InvalidArgumentError unless an op's inputs, by name, are valid for the kernel."""
+"""A function that raises InvalidArgumentError unless an op's inputs, by name, are valid."""
 
 
 MergeGradient = Callable[[ShapeContext, int, Dims], Dims]
-"""`(context, gradient position, variables' shape)` to the merged known shape."""
+"""A function `(context, gradient's position, variables' shape) -> shape merged with the gradient's`."""
 
 
 class Rule(NamedTuple):
-    """An optimizer, apart from whether its op takes refs or resources.
+    """An optimizer, for variables that are refs or resources.
 
-    `inputs`: the op's inputs by name, the variables first, of which there are `variables`; `update`: from attrs and the inputs'
-    values to the variables' new values, for which it may overwrite the old ones; `operations`: floating point operations for
-    each element of the gradient; `checks`: in the kernel's order, which says whose message is shown where several inputs are
-    wrong; `passes`: what its update does with each element, where that has been counted.
+    `inputs` has the names of the op's inputs; the first `variables` of them are the variables. `update` takes attrs and the
+    inputs' values, and returns the variables' new values; it may overwrite the old ones. `operations` are floating point
+    operations per element of the gradient. `checks` are in the kernel's order, as the first one that fails determines the
+    message. `passes` are those of `update`, if counted.
     """
 
     inputs: tuple[str, ...]
@@ -62,13 +62,13 @@ class Rule(NamedTuple):
 # --- checks ---------------------------------------------------------------------------------------------------------
 
 SCALAR_NAMES = {
-    # what messages call an input that must be a scalar, where it is not its name
+    # names of inputs in messages
     "l1": "l1 regularization strength",
     "l2": "l2 regularization strength",
     "l2_shrinkage": "l2 shrinkage regularization strength",
 }
 SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    # what the sign of a scalar must be, for kernels that look at it
+    # the sign that some kernels check
     "lr": ("positive", lambda x: bool(x > 0)),
     "l1": ("non-negative", lambda x: bool(x >= 0)),
     "l2": ("non-negative", lambda x: bool(x >= 0)),
@@ -78,7 +78,10 @@ SIGNS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
-    """InvalidArgumentError unless the input is a scalar; messages do not all set the colon alike."""
+    """Return a check that raises InvalidArgumentError unless an input is a scalar.
+
+    Messages use `called` for the input's name, and differ in the colon.
+    """
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         dims = np.shape(inputs[name])
@@ -89,12 +92,12 @@ def scalar(name: str, called: str = "", colon: str = ": ") -> Check:
 
 
 def signed_scalar(name: str) -> Check:
-    """Check that an input is a scalar of the sign in SIGNS.  It raises InvalidArgumentError."""
+    """Return a check that raises InvalidArgumentError unless an input is a scalar with its sign in SIGNS."""
     sign, has_sign = SIGNS[name]
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         dims = np.shape(inputs[name])
-        # a wrong sign is told with the shape too, which is then []
+        # for a wrong sign, too, TensorFlow's message has the shape, []
         if dims or not has_sign(inputs[name]):
             raise InvalidArgumentError(f"{SCALAR_NAMES.get(name, name)} is not a {sign} scalar: {format_dims(dims)}")
 
@@ -102,7 +105,10 @@ def signed_scalar(name: str) -> Check:
 
 
 def same_shape(name: str, called: str = "", shown: str = "") -> Check:
-    """InvalidArgumentError unless the input has the shape of the first variable; one kernel's message shows another's shape."""
+    """Return a check that raises InvalidArgumentError unless an input has the shape of the first variable.
+
+    Messages use `called` for its name, and one message has the shape of the input `shown` instead.
+    """
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         one, two = np.shape(inputs["var"]), np.shape(inputs[name])
@@ -116,7 +122,7 @@ def same_shape(name: str, called: str = "", shown: str = "") -> Check:
 
 
 def _one_element(name: str) -> Check:
-    """The kernel doesn't look, and TensorFlow's process ends."""
+    """Return a check that an input has one element; TensorFlow lacks this check, and its process ends."""
 
     def check(inputs: Mapping[str, Tensor]) -> None:
         if np.size(inputs[name]) != 1:
@@ -126,17 +132,17 @@ def _one_element(name: str) -> Check:
 
 
 def scalars(names: str) -> tuple[Check, ...]:
-    """`scalar` for each of the names."""
+    """Return a check `scalar` for each name."""
     return tuple(map(scalar, names.split()))
 
 
 def signed_scalars(names: str) -> tuple[Check, ...]:
-    """`signed_scalar` for each of the names."""
+    """Return a check `signed_scalar` for each name."""
     return tuple(map(signed_scalar, names.split()))
 
 
 def same_shapes(names: str) -> tuple[Check, ...]:
-    """`same_shape` for each of the names."""
+    """Return a check `same_shape` for each name."""
     return tuple(map(same_shape, names.split()))
 
 
@@ -144,10 +150,9 @@ def same_shapes(names: str) -> tuple[Check, ...]:
 
 
 def training_values(rule: Rule, inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> dict[str, Tensor]:
-    """The op's inputs by name, values in the variables' place.
+    """Return the op's inputs by name, with the variables' values. Raises InternalError for an invalid resource variable.
 
-    Raises InternalError if a resource variable does not exist or is something else, also of another type;
-    FailedPreconditionError if a ref was never written.
+    Raises FailedPreconditionError for a ref that was never written.
     """
     try:
         values = [typed_value(holder, context, attrs["T"]) for holder in inputs[: rule.variables]]
@@ -157,18 +162,17 @@ def training_values(rule: Rule, inputs: Sequence[Any], attrs: Attrs, context: Ke
 
 
 def set_values(holders: Sequence[VariableResource | ResourceHandle], values: Sequence[Tensor], context: KernelContext) -> None:
-    """Give each ref or resource variable its new value, of the variable's own shape."""
+    """Set the values of ref or resource variables."""
     for holder, value in zip(holders, values, strict=True):
         find_variable(holder, context).value = value
 
 
 def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
-    """The kernel of a rule: (variables, ...) -> the first variable's ref where it is one; raises what the checks do."""
+    """Return the kernel of a rule, which runs the checks and returns the first variable's ref, or nothing for a resource."""
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         is_free = _overwritable(inputs[: rule.variables], context)
         named = training_values(rule, inputs, attrs, context)
-        # all checks come before the first change: a refused op leaves its variables as they were
         for check in rule.checks:
             check(named)
         set_values(inputs[: rule.variables], _update_in_parts(rule, attrs, list(named.values()), is_free), context)
@@ -178,7 +182,7 @@ def _build_apply(rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def _overwritable(holders: Sequence[VariableResource | ResourceHandle], context: KernelContext) -> list[bool]:
-    """Whether the memory of each variable can take its new value; invalid holders are reported later."""
+    """Return for each variable whether its memory can take the new value; invalid variables are reported later."""
     try:
         found = [find_variable(holder, context) for holder in holders]
     except (InvalidArgumentError, NotFoundError):
@@ -187,10 +191,7 @@ def _overwritable(holders: Sequence[VariableResource | ResourceHandle], context:
 
 
 def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free: Sequence[bool]) -> Sequence[Tensor]:
-    """The variables' new values: a rule looks at each element by itself, so large variables are updated part by part.
-
-    The values that are free are overwritten, and given back.
-    """
+    """Return the variables' new values, updated in parts if large; a new value overwrites the old one if `is_free`."""
     shape, dtype = np.shape(values[0]), np.asarray(values[0]).dtype
     size, count = prod(shape), len(is_free)
     if size * dtype.itemsize <= PART_BYTES:
@@ -199,7 +200,7 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free
     rows = [np.reshape(value, -1) if np.shape(value) == shape else None for value in values]
     results: list[Tensor] = [
         value if free and value.shape == shape else np.empty(shape, dtype)
-        for value, free in zip(values, is_free, strict=False)  # the variables stand first
+        for value, free in zip(values, is_free, strict=False)  # the variables are the first inputs
     ]
     flat = [result.reshape(-1) for result in results]
 
@@ -221,12 +222,12 @@ def _update_in_parts(rule: Rule, attrs: Attrs, values: Sequence[Tensor], is_free
 
 
 def build_infer_apply(rule: Rule, is_resource: bool, merge_gradient: MergeGradient) -> ShapeFunction:
-    """A shape function: variables and gradient have one shape, the other inputs are scalars; ShapeError if not.
+    """Return a shape function: variables and gradient must have one shape, and the other inputs must be scalars.
 
-    A ref op gives that shape, a resource op nothing.
+    A ref op returns that shape, a resource op none.
     """
     names = [name for name in rule.inputs if name != "indices"]
-    # FtrlV2 has the shape function of Ftrl, which knows four scalars after the gradient and does not see a fifth
+    # FtrlV2 has the shape function of Ftrl, which does not check a fifth scalar after the gradient
     seen = [rule.inputs.index(name) for name in names[: rule.gradient + 5]]
 
     def infer_apply(context: ShapeContext) -> Sequence[Dims]:
@@ -249,7 +250,7 @@ def _merge_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
 
 
 def _pass_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
-    # most resource ops look for the shape of a resource in the gradient's place, and find none
+    # most resource ops wrongly look for a handle's shape in the gradient, and find none
     return dims
 
 
@@ -257,7 +258,7 @@ def _pass_gradient(context: ShapeContext, index: int, dims: Dims) -> Dims:
 
 
 def build_flops(rule: Rule) -> Flops:
-    """The rule's operations for each element of the gradient."""
+    """Return the cost: the rule's operations for each element of the gradient."""
     return lambda inputs, outputs, attrs: rule.operations * elements(inputs[rule.gradient])
 
 
@@ -294,7 +295,7 @@ RULES: dict[str, Rule] = {
         update=update_rules.adadelta,
         operations=15,
         passes=Passes(plain=11, divided=4),
-        # of the last TensorFlow's kernel takes any shape, and reads beyond its end
+        # TensorFlow's kernel does not check `accum_update`, and reads beyond its end
         checks=(*scalars("lr rho epsilon"), *same_shapes("accum grad accum_update")),
     ),
     "Adagrad": Rule(
@@ -361,7 +362,7 @@ RULES: dict[str, Rule] = {
         variables=4,
         update=update_rules.adam_with_amsgrad,
         operations=13,
-        checks=(*_ADAM_SCALARS, *same_shapes("m v grad vhat")),  # the last as in Adadelta
+        checks=(*_ADAM_SCALARS, *same_shapes("m v grad vhat")),  # TensorFlow does not check `vhat`
     ),
     "AdaMax": Rule(
         inputs=("var", "m", "v", "beta1_power", "lr", "beta1", "beta2", "epsilon", "grad"),

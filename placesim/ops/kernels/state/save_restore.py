@@ -1,4 +1,4 @@
-"""Checkpoints saved and restored by a graph (the second format; the room `core/checkpoints/` knows how they are laid out).
+"""Checkpoints saved and restored by a graph, in the second format, which `core/checkpoints/` reads and writes.
 
 Source: TensorFlow's `save_restore_v2_ops.cc`, `save_restore_tensor.cc`.
 """
@@ -24,15 +24,13 @@ from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, with_rank, with_value
 from placesim.ops.kernels.string_tensors import flat_strings
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def _texts(value: Any) -> list[str]:
     return [text.decode(errors="surrogateescape") for text in flat_strings(value)]
 
 
 def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
-    """Prefix, tensor names and slices; raises InvalidArgumentError if their shapes do not fit."""
+    """Return prefix, tensor names and slices. Raises InvalidArgumentError if their shapes do not fit."""
     prefix, names, specs = inputs[:3]
     if np.size(prefix) != 1:
         raise InvalidArgumentError(f"Input prefix should have a single element, got {np.size(prefix)} instead.")
@@ -49,9 +47,9 @@ def _checked_names(inputs: Sequence[Any]) -> tuple[str, list[str], list[str]]:
 
 
 def save(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(prefix, names `[n]`, what of each `[n]`, n tensors): written, whole or as slices of larger ones, as a checkpoint.
+    """Write a checkpoint of n tensors or slices; the inputs are its prefix, names `[n]`, slice specs `[n]` and the tensors.
 
-    Raises InvalidArgumentError if shapes, numbers or slices do not fit; the error of a file that can't be written.
+    Raises InvalidArgumentError if inputs do not fit, and the error of a file that can't be written.
     """
     prefix, names, specs = _checked_names(inputs)
     values, dtypes = inputs[3:], attrs["dtypes"]
@@ -72,7 +70,7 @@ def _to_save(name: str, text: str, dtype: DataType, value: Any) -> SavedTensor:
         return SavedTensor(name, dtype, array)
     if _slice_shape(spec) != array.shape:
         raise InvalidArgumentError(
-            # the two blanks are TensorFlow's
+            # TensorFlow's text has the two spaces
             "Slice in shape_and_slice specification does not match the shape of the tensor to  save: "
             f"{text}, tensor: {format_dims(array.shape)}"
         )
@@ -84,12 +82,12 @@ def _slice_shape(spec: SliceSpec) -> tuple[int, ...]:
 
 
 def restore(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(prefix, names `[n]`, what of each `[n]`) -> the tensors of these names, or slices of them, in their stored shapes.
+    """Return the tensors or slices with these names from a checkpoint.
 
-    Raises NotFoundError for a name or a checkpoint that is not there, InvalidArgumentError if types or shapes differ.
+    The inputs are the checkpoint's prefix, names `[n]` and slice specs `[n]`. Raises NotFoundError for a missing name or
+    checkpoint, InvalidArgumentError if types or shapes differ.
     """
     dtypes = attrs["dtypes"]
-    # counted before the shapes are looked at
     if np.size(inputs[1]) != len(dtypes):
         raise InvalidArgumentError(f"Got {np.size(inputs[1])} tensor names, but {len(dtypes)} expected dtypes.")
     prefix, names, specs = _checked_names(inputs)
@@ -102,7 +100,7 @@ def restore(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequ
 
 
 def _check_types(checkpoint: Checkpoint, names: Sequence[str], dtypes: Sequence[DataType]) -> None:
-    # TensorFlow goes through a checkpoint in the order of its names
+    # TensorFlow reads a checkpoint in the order of its names
     rows = sorted(zip(names, dtypes, strict=True), key=lambda row: row[0].encode())
     problems = [
         f"tensor_name = {name}; expected dtype {dtype} does not equal original dtype {checkpoint.entry(name).dtype}"
@@ -128,9 +126,9 @@ def _restored(checkpoint: Checkpoint, name: str, text: str) -> Tensor:
 
 
 def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(prefixes `[n]`, a prefix): one checkpoint of several; directories that are empty then go, where that is asked for.
+    """Merge the checkpoints with prefixes `[n]` into one; with attr `delete_old_dirs`, remove empty directories.
 
-    Raises InvalidArgumentError for other shapes; the error of a file that can't be read or written.
+    Raises InvalidArgumentError for other shapes, and the error of a file that can't be read or written.
     """
     if np.ndim(inputs[0]) != 1:
         raise InvalidArgumentError(f"Input checkpoint_prefixes should be an 1-D tensor, got {shape_text(inputs[0])} instead.")
@@ -140,16 +138,12 @@ def merge_checkpoints(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
     try:
         merge_bundles(prefixes, merged, attrs["allow_missing_files"], context.files.writable)
         if attrs["delete_old_dirs"]:
-            # each once, in order; the directory of the merged checkpoint stays
             for directory in {Path(prefix).parent: None for prefix in prefixes}:
                 if directory != Path(merged).parent and not any(directory.iterdir()):
                     context.files.writable(directory).rmdir()
     except OSError as error:
         raise file_error(error.filename or merged, error) from None
     return ()
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_saved(context: ShapeContext) -> Sequence[Dims]:
@@ -162,7 +156,7 @@ def _infer_saved(context: ShapeContext) -> Sequence[Dims]:
 def _infer_restored(context: ShapeContext) -> Sequence[Dims]:
     with_rank(context.shapes[0], 0)
     merge(with_rank(context.shapes[1], 1), with_rank(context.shapes[2], 1))
-    # only slices say their shapes: those of whole tensors stand in the checkpoint
+    # only a slice's spec has its shape
     specs, count = context.value(2), len(context.attrs["dtypes"])
     if specs is None:
         return (None,) * count

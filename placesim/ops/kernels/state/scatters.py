@@ -1,6 +1,6 @@
-"""Scatter ops: update rows of a variable that a tensor of indices names.
+"""Scatter ops: update the rows of a variable that `indices` name.
 
-The ref and the resource op of a combination (`COMBINATIONS`) are two rows of one kernel.
+The ref and the resource op of a combination (`COMBINATIONS`) have the same kernel.
 """
 
 from __future__ import annotations
@@ -19,15 +19,12 @@ from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, concatenate, format_dims, merge, subshape
 from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """The kernel `params[indices[i]] = combination of it with updates[i]`; updates may be one scalar.
+    """Return a kernel that combines row `indices[i]` of a variable with `updates[i]`; updates may be one scalar.
 
-    The variable is `[rows, ...]`, indices are of any shape, updates `indices.shape + params.shape[1:]`. Raises
-    InvalidArgumentError for other shapes, an index out of range, and a resource's division by 0; NotFoundError or
-    FailedPreconditionError for a variable that was never written.
+    The variable is `[rows, ...]`, indices have any shape, updates `indices.shape + params.shape[1:]`. Raises
+    InvalidArgumentError for other shapes, a bad index, and a resource's division by 0, and the errors of `typed_value`.
     """
 
     def scatter(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -35,16 +32,16 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
         indices, updates = np.asarray(inputs[1]), np.asarray(inputs[2])
         params = np.array(typed_value(variable, context, attrs["dtype"] if "dtype" in attrs else attrs["T"]))
         _check_shapes(params.shape, indices.shape, updates.shape, is_ref=isinstance(inputs[0], VariableResource))
-        # a ref op divides by 0 as the processor does
+        # a ref op does not check division by 0
         if combine is COMBINATIONS["Div"] and not isinstance(inputs[0], VariableResource) and (updates == 0).any():
             raise InvalidArgumentError("updates must not contain 0")
-        # a resource op has compared ranks so far, and compares the leading dimensions only where there are indices
+        # a resource op compares the leading dimensions only now, and only if it has indices
         if indices.size and updates.ndim and updates.shape[: indices.ndim] != indices.shape:
             raise InvalidArgumentError(
                 f"The shape of indices ({format_dims(indices.shape)}) must be a prefix of "
                 f"the shape of updates ({format_dims(updates.shape)})"
             )
-        # TensorFlow finds a bad index on its way: rows before it are updated
+        # TensorFlow updates the rows before a bad index
         bad = first_outside(indices.reshape(-1), params.shape[0])
         _scatter_rows(combine, params, indices.reshape(-1)[:bad], updates, indices.size)
         variable.value = params
@@ -58,7 +55,7 @@ def build_scatter(combine: Combine) -> Callable[..., Sequence[Any]]:
 
 
 def _check_shapes(params: tuple[int, ...], indices: tuple[int, ...], updates: tuple[int, ...], is_ref: bool) -> None:
-    # resource ops compare ranks alone, also those of a scalar variable, which ref ops refuse as such below
+    # resource ops compare only ranks; ref ops refuse a scalar variable below
     fits = updates == indices + params[1:] if is_ref else len(updates) == len(indices) + len(params) - 1
     if updates and not fits and (params or not is_ref):
         raise InvalidArgumentError(
@@ -86,7 +83,7 @@ def _scatter_rows(combine: Combine, params: Tensor, index: Tensor, updates: Tens
 
 
 def _copy_runs(rows: Tensor, index: Tensor, given: Tensor) -> None:
-    # the resource kernel does not compare inner shapes: it copies as much memory as an update has, past the row's end
+    # the resource kernel does not compare inner shapes: it copies a whole update, even beyond the row's end
     flat = rows.reshape(-1)
     for row, update in zip(index, given, strict=False):
         target = flat[int(row) * rows.shape[1] :][: given.shape[1]]
@@ -94,13 +91,10 @@ def _copy_runs(rows: Tensor, index: Tensor, given: Tensor) -> None:
 
 
 def _combine_prefixes(combine: Combine, rows: Tensor, index: Tensor, given: Tensor) -> None:
-    # likewise, but it reads as much of an update as the row needs, past the update's end
+    # likewise it reads as much as the row needs, even beyond the update's end
     flat = given.reshape(-1)
     sources = np.arange(len(index))[:, None] * given.shape[1] + np.arange(rows.shape[1])
     combine(rows, index, flat[np.minimum(sources, flat.size - 1)] if flat.size else np.zeros_like(rows, shape=sources.shape))
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _check_update_shapes(params: Dims, context: ShapeContext) -> None:
@@ -119,23 +113,18 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _build_flops(name: str) -> Flops | None:
+def scatter_flops(name: str) -> Flops | None:
+    """Return the cost of the scatter op with this combination."""
     return None if name == "Update" else per_element(2)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_ref(name: str) -> Kernel:
-    return Kernel(build_scatter(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+    return Kernel(build_scatter(COMBINATIONS[name]), _infer_ref, scatter_flops(name), needs_context=True)
 
 
 def _build_resource(name: str) -> Kernel:
     compute = build_scatter(COMBINATIONS[name])
-    return Kernel(compute, _infer_resource, _build_flops(name), needs_context=True, memory=touches_rows())
+    return Kernel(compute, _infer_resource, scatter_flops(name), needs_context=True, memory=touches_rows())
 
 
 TABLE: Table = {

@@ -1,4 +1,4 @@
-"""ScatterNd ops on variables: update elements or slices that rows of an index matrix name.
+"""ScatterNd ops on variables: update the elements or slices that the rows of an index matrix name.
 
 `indices` is `[batch..., depth]`, `updates` is `[batch...] + params.shape[depth:]`.
 """
@@ -13,26 +13,24 @@ import numpy as np
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.array.index_matrices import ignores_bad_indices, scatter_nd_dims, scatter_slices
 from placesim.ops.kernels.array.indices import COMBINATIONS, Combine
-from placesim.ops.kernels.kernel import Flops, Kernel, KernelContext, Table, per_element
+from placesim.ops.kernels.kernel import Kernel, KernelContext, Table
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, with_rank_at_least
+from placesim.ops.kernels.state.scatters import scatter_flops
 from placesim.ops.kernels.state.variables import find_variable, held_shape, ref_output, typed_value
-
-# --- kernels --------------------------------------------------------------------------------------------------------
 
 
 def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
-    """The kernel `params[tuple(indices[i])] = combination of it with updates[i]`.
+    """Return a kernel that combines slice `indices[i]` of a variable with `updates[i]`. It raises the errors of `typed_value`.
 
-    Raises InvalidArgumentError if the shapes do not fit, and for an index out of range unless attr `bad_indices_policy` says to
-    pass it over; NotFoundError or FailedPreconditionError for a variable that was never written.
+    It also raises InvalidArgumentError for bad shapes, and indices out of range unless `bad_indices_policy` ignores them.
     """
 
     def scatter_nd(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         ignore_bad = ignores_bad_indices(attrs)
         variable = find_variable(inputs[0], context)
         params = np.array(typed_value(variable, context, attrs["T"]))
-        # what was written before a bad index stays written
+        # slices before a bad index stay updated
         try:
             scatter_slices(combine, params, np.asarray(inputs[1]), np.asarray(inputs[2]), ignore_bad)
         finally:
@@ -40,9 +38,6 @@ def build_scatter_nd(combine: Combine) -> Callable[..., Sequence[Any]]:
         return ref_output(inputs[0])
 
     return scatter_nd
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _variable_shape(context: ShapeContext) -> Dims:
@@ -59,23 +54,13 @@ def _infer_resource(context: ShapeContext) -> Sequence[Dims]:
     return ()
 
 
-# --- costs ----------------------------------------------------------------------------------------------------------
-
-
-def _build_flops(name: str) -> Flops | None:
-    return None if name == "Update" else per_element(2)
-
-
-# --- rows -----------------------------------------------------------------------------------------------------------
-
-
 def _build_ref(name: str) -> Kernel:
-    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, _build_flops(name), needs_context=True)
+    return Kernel(build_scatter_nd(COMBINATIONS[name]), _infer_ref, scatter_flops(name), needs_context=True)
 
 
 def _build_resource(name: str) -> Kernel:
     compute = build_scatter_nd(COMBINATIONS[name])
-    return Kernel(compute, _infer_resource, _build_flops(name), needs_context=True, memory=touches_rows())
+    return Kernel(compute, _infer_resource, scatter_flops(name), needs_context=True, memory=touches_rows())
 
 
 TABLE: Table = {

@@ -1,6 +1,6 @@
-"""Sparse training ops: an optimizer's rule on the rows of its variables that `indices` names.
+"""Sparse training ops: an optimizer's rule, applied to the rows of its variables that `indices` name.
 
-An index that comes twice is updated twice, in order, the second time from what the first time made.
+If an index occurs twice, its row is updated twice, in order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from placesim.ops.kernels.array.indices import first_outside, split_turns
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor
 from placesim.ops.kernels.memory_rules import touches_rows
 from placesim.ops.kernels.shapes import Dims, ShapeContext, ShapeError, format_dims, merge, merge_dim, replace_dim, with_rank
-from placesim.ops.kernels.state import update_rules
+from placesim.ops.kernels.state import optimizers, update_rules
 from placesim.ops.kernels.state.optimizers import (
+    Check,
     Rule,
     build_flops,
     build_infer_apply,
@@ -64,7 +65,7 @@ def _gradient_has_rank(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _rate_is_positive(inputs: Mapping[str, Any]) -> None:
-    # a rate of 0 passes only where the linear term is kept as a multiple of it, and nothing divides by it
+    # with `multiply_linear_by_lr` nothing is divided by the rate
     rate = inputs["lr"]
     if np.ndim(rate) or not (rate > 0 or (rate == 0 and inputs["multiply_linear_by_lr"])):
         dims = format_dims(np.shape(rate))
@@ -80,19 +81,15 @@ def _rows_not_empty(inputs: Mapping[str, Tensor]) -> None:
 
 
 def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
-    """The kernel of a rule: (variables `[rows, ...]`, ..., gradient `[n, ...]`, indices `[n]`) -> the first one's ref, if any.
-
-    It raises what the checks do, and InvalidArgumentError for an index out of bounds.
-    """
+    """Return the kernel of a rule, with variables `[rows, ...]`, a gradient `[n, ...]` and `indices` `[n]`."""
 
     def apply(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
         named = training_values(rule, inputs, attrs, context)
         for check in rule.checks:
-            # one check looks at an attr; an input of the same name would go before it
+            # one check reads an attr
             check({**attrs, **named})
         index = np.asarray(named.pop("indices"))
         named["grad"] = _rows_of_gradient(named["grad"], np.shape(named["var"])[1:])
-        # without a bad index `bad` is the number of indices, and all rows are updated
         bad = first_outside(index, len(named["var"]))
         if bad == len(index) or name not in CHECKS_INDICES_FIRST:
             set_values(inputs[: rule.variables], update_rows(rule, attrs, named, index[:bad]), context)
@@ -104,15 +101,15 @@ def _build_apply(name: str, rule: Rule) -> Callable[..., Sequence[Any]]:
 
 
 def _rows_of_gradient(grad: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A gradient of a higher rank as rows of this shape: as much of each as fits."""
-    # most kernels compare only the variable's own axes, and read the gradient's memory as if it had no others
+    """Return a gradient of a higher rank as rows of this shape, cut to the shape's size."""
+    # most kernels check only the variable's own axes, and read the gradient's memory as if it had no other axes
     if grad.ndim == 1 + len(shape):
         return grad
     return grad.reshape(len(grad), -1)[:, : prod(shape)].reshape(len(grad), *shape)
 
 
 def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Tensor) -> list[Tensor]:
-    """The variables' new values `[rows, ...]`, after the rule was applied to rows `index` `[n]` with the rows of `grad`."""
+    """Return the variables' new values `[rows, ...]`; the rule is applied to rows `index` `[n]` with the rows of `grad`."""
     values = [np.array(value) for value in list(named.values())[: rule.variables]]
     for turn in split_turns(index):
         rows = index[turn]
@@ -124,7 +121,7 @@ def update_rows(rule: Rule, attrs: Attrs, named: Mapping[str, Tensor], index: Te
 
 
 def _bad_index_text(name: str, index: Tensor, bad: int, limit: int) -> str:
-    # this kernel alone has the words of a scatter
+    # this kernel has the message of a scatter op
     if name == "KerasMomentum":
         return f"indices[{bad}] = {index[bad]} is not in [0, {limit})"
     return f"Index {index[bad]} at offset {bad} in indices is out of range"
@@ -154,13 +151,12 @@ def _merge_sparse_gradient(context: ShapeContext, index: int, dims: Dims) -> Dim
     grad = context.shapes[index]
     if grad == ():
         raise ShapeError("Argument grad must not be a scalar. Got grad with rank 0")
-    # as many rows as indices; the rows themselves are those of the variable
     merge_dim(indices[0], -1 if grad is None else grad[0])
     return merge(dims, replace_dim(grad, 0, -1))
 
 
 def _check_indices(context: ShapeContext, index: int, dims: Dims) -> Dims:
-    # as for the dense resource ops, the gradient itself is not seen
+    # like dense resource ops, these do not check the gradient's shape
     with_rank(context.shapes[index + 1], 1)
     return dims
 
@@ -181,123 +177,54 @@ _FTRL = (
     _rows_not_empty,
 )
 
-RULES: dict[str, Rule] = {
-    "Adadelta": Rule(
-        inputs=("var", "accum", "accum_update", "lr", "rho", "epsilon", "grad", "indices"),
-        variables=3,
-        update=update_rules.adadelta,
-        operations=15,
-        checks=(
-            same_shape("accum", "accum_grad"),
-            same_shape("accum_update"),
-            _var_has_rows,
-            *scalars("lr rho epsilon"),
-            *_ROWS,
-        ),
+CHECKS: dict[str, tuple[Check, ...]] = {
+    "Adadelta": (
+        same_shape("accum", "accum_grad"),
+        same_shape("accum_update"),
+        _var_has_rows,
+        *scalars("lr rho epsilon"),
+        *_ROWS,
     ),
-    "ProximalGradientDescent": Rule(
-        inputs=("var", "alpha", "l1", "l2", "grad", "indices"),
-        variables=1,
-        update=update_rules.proximal_gradient_descent,
-        operations=8,
-        checks=(_var_has_rows, scalar("alpha", "lr"), *scalars("l1 l2"), *_FULL_ROWS),
+    "ProximalGradientDescent": (_var_has_rows, scalar("alpha", "lr"), *scalars("l1 l2"), *_FULL_ROWS),
+    "Adagrad": (same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    "AdagradV2": (
+        same_shape("accum"),
+        _var_has_rows,
+        *scalars("lr epsilon"),
+        _indices_are_vector,
+        _gradient_has_rank,
+        *_FULL_ROWS,
     ),
-    "Adagrad": Rule(
-        inputs=("var", "accum", "lr", "grad", "indices"),
-        variables=2,
-        update=update_rules.adagrad,
-        operations=6,
-        checks=(same_shape("accum"), _var_has_rows, scalar("lr"), _indices_are_vector, _gradient_has_rank, *_FULL_ROWS),
+    "ProximalAdagrad": (same_shape("accum"), _var_has_rows, *signed_scalars("lr l1 l2"), *_FULL_ROWS),
+    "AdagradDA": (
+        same_shape("gradient_accumulator", "accum"),
+        same_shape("gradient_squared_accumulator", "accum"),
+        _var_has_rows,
+        _indices_are_vector,
+        *scalars("lr l1 l2 global_step"),
+        _gradient_fits,
+        _rows_not_empty,
     ),
-    "AdagradV2": Rule(
-        inputs=("var", "accum", "lr", "epsilon", "grad", "indices"),
-        variables=2,
-        update=update_rules.adagrad_v2,
-        operations=7,
-        checks=(
-            same_shape("accum"),
-            _var_has_rows,
-            *scalars("lr epsilon"),
-            _indices_are_vector,
-            _gradient_has_rank,
-            *_FULL_ROWS,
-        ),
-    ),
-    "ProximalAdagrad": Rule(
-        inputs=("var", "accum", "lr", "l1", "l2", "grad", "indices"),
-        variables=2,
-        update=update_rules.proximal_adagrad,
-        operations=13,
-        checks=(same_shape("accum"), _var_has_rows, *signed_scalars("lr l1 l2"), *_FULL_ROWS),
-    ),
-    "AdagradDA": Rule(
-        inputs=(
-            "var",
-            "gradient_accumulator",
-            "gradient_squared_accumulator",
-            "grad",
-            "indices",
-            "lr",
-            "l1",
-            "l2",
-            "global_step",
-        ),
-        variables=3,
-        update=update_rules.adagrad_da,
-        operations=11,
-        checks=(
-            same_shape("gradient_accumulator", "accum"),
-            same_shape("gradient_squared_accumulator", "accum"),
-            _var_has_rows,
-            _indices_are_vector,
-            *scalars("lr l1 l2 global_step"),
-            _gradient_fits,
-            _rows_not_empty,
-        ),
-    ),
-    "Momentum": Rule(
-        inputs=("var", "accum", "lr", "grad", "indices", "momentum"),
-        variables=2,
-        update=update_rules.momentum,
-        operations=4,
-        checks=_MOMENTUM,
-    ),
-    "KerasMomentum": Rule(
-        inputs=("var", "accum", "lr", "grad", "indices", "momentum"),
-        variables=2,
-        update=update_rules.keras_momentum,
-        operations=4,
-        checks=_MOMENTUM,
-    ),
-    "RMSProp": Rule(
-        inputs=("var", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad", "indices"),
-        variables=3,
-        update=_rms_prop,
-        operations=11,
-        checks=(*_RMS_SCALARS, *same_shapes("ms mom"), _var_has_rows, *_ROWS),
-    ),
-    "CenteredRMSProp": Rule(
-        inputs=("var", "mg", "ms", "mom", "lr", "rho", "momentum", "epsilon", "grad", "indices"),
-        variables=4,
-        update=_centered_rms_prop,
-        operations=16,
-        checks=(*_RMS_SCALARS, *same_shapes("mg ms mom"), _var_has_rows, *_ROWS),
-    ),
-    "Ftrl": Rule(
-        inputs=("var", "accum", "linear", "grad", "indices", "lr", "l1", "l2", "lr_power"),
-        variables=3,
-        update=update_rules.ftrl,
-        operations=18,
-        checks=_FTRL,
-    ),
-    "FtrlV2": Rule(
-        inputs=("var", "accum", "linear", "grad", "indices", "lr", "l1", "l2", "l2_shrinkage", "lr_power"),
-        variables=3,
-        update=update_rules.ftrl_v2,
-        operations=21,
-        checks=(*_FTRL, signed_scalar("l2_shrinkage")),
-    ),
+    "Momentum": _MOMENTUM,
+    "KerasMomentum": _MOMENTUM,
+    "RMSProp": (*_RMS_SCALARS, *same_shapes("ms mom"), _var_has_rows, *_ROWS),
+    "CenteredRMSProp": (*_RMS_SCALARS, *same_shapes("mg ms mom"), _var_has_rows, *_ROWS),
+    "Ftrl": _FTRL,
+    "FtrlV2": (*_FTRL, signed_scalar("l2_shrinkage")),
 }
+"""The checks of each sparse op, in the kernel's order."""
+UPDATES = {"RMSProp": _rms_prop, "CenteredRMSProp": _centered_rms_prop}
+"""Updates that differ from the dense ones."""
+
+
+def _sparse_rule(name: str) -> Rule:
+    """Return the dense rule with `indices` after the gradient, and with the sparse kernel's checks and update."""
+    dense = optimizers.RULES[name]
+    inputs = (*dense.inputs[: dense.gradient], "grad", "indices", *dense.inputs[dense.gradient + 1 :])
+    return dense._replace(inputs=inputs, update=UPDATES.get(name, dense.update), checks=CHECKS[name], passes=None)
+
+
+RULES = {name: _sparse_rule(name) for name in CHECKS}
 
 
 def _build_resource(name: str) -> Kernel:

@@ -1,9 +1,9 @@
-"""Update rules of optimizers: from variables' values and a gradient to the variables' new values.
+"""Update rules of optimizers: functions of variables' values and a gradient that return the variables' new values.
 
-A rule takes the op's attrs and its inputs in order, without the indices of a sparse op, and gives a value for each variable.
-The variables' values are the rule's to overwrite: large ones are passed over as seldom as can be.
-Tensors have the variables' shape (of a sparse op: the chosen rows') and one type, in which every intermediate result is
-rounded, so that operations stand in TensorFlow's order.  Source: TensorFlow's training kernels; the methods' papers are named.
+A rule takes the op's attrs and its inputs in order, without the indices of a sparse op, and returns a value for each variable.
+It may overwrite the variables' values, to save passes over large ones. Tensors have the shape of the variables, or in a sparse
+op of the chosen rows. Every intermediate result is rounded to the tensors' type, so the operations are in TensorFlow's order.
+Source: TensorFlow's training kernels, and the papers named here.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from placesim.ops.kernels.kernel import Tensor
 
 
 def one(like: Tensor) -> Any:
-    """The scalar 1 of the tensor's type, so that the type survives."""
+    """Return the scalar 1 of the tensor's type, so that the type does not change."""
     return np.asarray(like).dtype.type(1)
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """One over the square root, of a tensor of any shape."""
+    """Return one over the square root, of a tensor of any shape."""
     return np.asarray(one(x) / np.sqrt(x))
 
 
 def gradient_descent(attrs: Attrs, var: Tensor, alpha: Tensor, delta: Tensor) -> Sequence[Tensor]:
-    """The gradient times the rate, taken off."""
+    """Subtract the gradient times the learning rate."""
     var -= delta * alpha
     return (var,)
 
@@ -50,17 +50,17 @@ def proximal_gradient_descent(
 def adadelta(
     attrs: Attrs, var: Tensor, accum: Tensor, accum_update: Tensor, lr: Tensor, rho: Tensor, epsilon: Tensor, grad: Tensor
 ) -> Sequence[Tensor]:
-    """Zeiler 2012."""
+    """Adadelta (Zeiler 2012)."""
     accum = accum * rho + np.square(grad) * (one(rho) - rho)
     step = np.sqrt(accum_update + epsilon) * rsqrt(accum + epsilon) * grad
     return var - step * lr, accum, accum_update * rho + np.square(step) * (one(rho) - rho)
 
 
 def adagrad(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor) -> Sequence[Tensor]:
-    """Duchi, Hazan and Singer 2011."""
+    """Adagrad (Duchi, Hazan and Singer 2011)."""
     if attrs["update_slots"]:
         accum = accum + np.square(grad)
-    # without an epsilon: an accumulator of 0 gives infinity times the gradient
+    # an accumulator of 0 gives infinity times the gradient
     return var - grad * lr * rsqrt(accum), accum
 
 
@@ -82,7 +82,7 @@ def proximal_adagrad(
 
 def adagrad_da(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
     """Adagrad with dual averaging."""
-    # the variable itself is not read: it is made anew from the sums of all gradients
+    # the new value depends only on the sums of all gradients
     _, total, total_squared, grad, lr, l1, l2, step = inputs
     step = np.asarray(step).astype(np.asarray(grad).dtype)
     total, total_squared = total + grad, total_squared + np.square(grad)
@@ -91,7 +91,7 @@ def adagrad_da(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: Tensor, momentum: Tensor) -> Sequence[Tensor]:
-    """Polyak 1964; with `use_nesterov` as Nesterov 1983."""
+    """Momentum (Polyak 1964); with `use_nesterov`, Nesterov's (1983)."""
     accum *= momentum
     accum += grad
     var -= grad * lr + accum * momentum * lr if attrs["use_nesterov"] else accum * lr
@@ -107,7 +107,7 @@ def keras_momentum(attrs: Attrs, var: Tensor, accum: Tensor, lr: Tensor, grad: T
 
 
 def adam(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Kingma and Ba 2014; with `use_nesterov` as Dozat 2016."""
+    """Adam (Kingma and Ba 2014); with `use_nesterov`, Nadam (Dozat 2016)."""
     var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad = inputs
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
     m += (grad - m) * (one(var) - beta1)
@@ -118,27 +118,27 @@ def adam(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def adam_with_amsgrad(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Reddi, Kale and Kumar 2018."""
+    """AMSGrad (Reddi, Kale and Kumar 2018)."""
     var, m, v, vhat, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad = inputs
     alpha = lr * np.sqrt(one(var) - beta2_power) / (one(var) - beta1_power)
     m = m + (grad - m) * (one(var) - beta1)
     v = v + (np.square(grad) - v) * (one(var) - beta2)
-    # the largest so far, of averages that are not yet corrected for their start
+    # the largest average so far, without bias correction
     vhat = np.maximum(vhat, v)
     return var - (m * alpha) / (np.sqrt(vhat) + epsilon), m, v, vhat
 
 
 def adamax(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Kingma and Ba 2014, section 7.1."""
+    """AdaMax (Kingma and Ba 2014, section 7.1)."""
     var, m, v, beta1_power, lr, beta1, beta2, epsilon, grad = inputs
     m = m + (grad - m) * (one(var) - beta1)
-    # an infinity norm: nothing of beta2's power is left to correct
+    # an infinity norm needs no correction by beta2's power
     v = np.maximum(beta2 * v, np.abs(grad))
     return var - lr / (one(var) - beta1_power) * (m / (v + epsilon)), m, v
 
 
 def rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Tieleman and Hinton 2012."""
+    """RMSProp (Tieleman and Hinton 2012)."""
     var, ms, mom, lr, rho, momentum, epsilon, grad = inputs
     ms = ms + (np.square(grad) - ms) * (one(rho) - rho)
     mom = mom * momentum + (grad * lr) / np.sqrt(ms + epsilon)
@@ -146,7 +146,7 @@ def rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Graves 2013."""
+    """Centered RMSProp (Graves 2013)."""
     var, mg, ms, mom, lr, rho, momentum, epsilon, grad = inputs
     ms = ms + (np.square(grad) - ms) * (one(rho) - rho)
     mg = mg + (grad - mg) * (one(rho) - rho)
@@ -155,21 +155,21 @@ def centered_rms_prop(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
 
 
 def add_sign(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Bello and others 2017."""
+    """AddSign (Bello and others 2017)."""
     var, m, lr, alpha, sign_decay, beta, grad = inputs
     m = m * beta + grad * (one(beta) - beta)
     return var - lr * (alpha + sign_decay * (np.sign(grad) * np.sign(m))) * grad, m
 
 
 def power_sign(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Bello and others 2017."""
+    """PowerSign (Bello and others 2017)."""
     var, m, lr, logbase, sign_decay, beta, grad = inputs
     m = m * beta + grad * (one(beta) - beta)
     return var - lr * np.exp(logbase * sign_decay * (np.sign(grad) * np.sign(m))) * grad, m
 
 
 def ftrl(attrs: Attrs, *inputs: Tensor) -> Sequence[Tensor]:
-    """Follow the regularized leader, proximal (McMahan and others 2013)."""
+    """FTRL, follow the regularized leader, proximal (McMahan and others 2013)."""
     var, accum, linear, grad, lr, l1, l2, lr_power = inputs
     return _follow_leader((var, accum, linear), grad, grad, _LeaderRates(lr, l1, l2, lr_power), attrs)
 
@@ -194,7 +194,7 @@ def _follow_leader(
     var, accum, linear = state
     lr, l1, l2, lr_power = rates
     new_accum = accum + np.square(grad)
-    # TensorFlow takes the square root for the usual power, which rounds otherwise than a power does
+    # for the usual power TensorFlow takes the square root, which rounds differently
     new_power, power = (np.sqrt(x) if lr_power == -0.5 else np.power(x, -lr_power) for x in (new_accum, accum))
     two = np.asarray(grad).dtype.type(2)
     if attrs["multiply_linear_by_lr"]:

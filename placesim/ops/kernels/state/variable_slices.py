@@ -1,4 +1,4 @@
-"""Parts of variables: rows gathered from a resource variable, and strided slices of either kind assigned."""
+"""Parts of variables: rows and slices gathered from a resource variable, and assignments to strided slices."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ from placesim.ops.kernels.shapes import (
 )
 from placesim.ops.kernels.state.variables import find_variable, ref_output, typed_handle_shape, typed_value
 
-# --- kernels --------------------------------------------------------------------------------------------------------
-
 
 def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """(variable, begin, end, strides, value) -> `value`, broadcast, written over a strided slice of the variable.
+    """Write `value`, broadcast, to a strided slice of a variable; the inputs are variable, begin, end, strides and value.
 
-    Raises InvalidArgumentError for a slice that is none, and a value that does not broadcast to it.
+    Raises InvalidArgumentError for an invalid slice, and for a value that does not broadcast to it.
     """
     holder, *rest = inputs
     (updated,) = update_strided_slice((typed_value(holder, context, attrs["T"]), *rest), attrs)
@@ -46,10 +44,10 @@ def assign_slice(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
+    """Return `params[batch..., indices, ...]`, shaped `params[:batch_dims] + indices[batch_dims:] + params[batch_dims + 1:]`.
 
-    Indices count on from one batch to the next: one that is too large for its batch finds a row of a later one. Raises
-    InvalidArgumentError for params of too low a rank, and an index that is in no batch.
+    An index too large for its batch finds a row of a later batch. Raises InvalidArgumentError for params of too low a rank, and
+    an index beyond the last batch.
     """
     params, indices = typed_value(inputs[0], context, attrs["dtype"]), np.asarray(inputs[1])
     batch_dims: int = attrs["batch_dims"]
@@ -67,7 +65,6 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
             f"params must have at least {batch_dims} (batch_dims) dimensions but it has shape {format_dims(params.shape)}"
         )
     shape = params.shape[:batch_dims] + indices.shape[batch_dims:] + params.shape[batch_dims + 1 :]
-    # without indices, nothing is divided into batches
     if not indices.size:
         return (np.empty(shape, params.dtype),)
     if 0 in params.shape[:batch_dims]:
@@ -77,7 +74,7 @@ def gather_rows(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> 
     flat = _count_on(indices, params.shape, batch_dims)
     limit = element_count(params.shape[: batch_dims + 1]) or 0
     bad = first_outside(flat, limit)
-    # the text has the counted index, and the rows of the first axis
+    # the message has the flat variable's index, but the first axis's limit
     if bad < flat.size:
         raise InvalidArgumentError(f"indices{position_text(indices.shape, bad)} = {flat[bad]} is not in [0, {params.shape[0]})")
     return (params.reshape(limit, -1)[flat].reshape(shape),)
@@ -90,15 +87,12 @@ def _count_on(indices: Any, params: tuple[int, ...], batch_dims: int) -> Any:
 
 
 def gather_slices(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """`params[tuple(indices[i])]` for each row of `indices` `[batch..., depth]`: `[batch...] + params.shape[depth:]`.
+    """Return `params[tuple(indices[i])]`, shaped `[batch...] + params.shape[depth:]`; `indices` are `[batch..., depth]`.
 
-    Raises InvalidArgumentError for params or indices that are scalars, too great a depth, and an index out of range.
+    Raises InvalidArgumentError for params or indices that are scalars, too large a depth, and an index out of range.
     """
     params, indices = typed_value(inputs[0], context, attrs["dtype"]), np.asarray(inputs[1])
     return gather_nd((params, indices), {"Tparams": attrs["dtype"], "bad_indices_policy": ""}, context)
-
-
-# --- shape functions ------------------------------------------------------------------------------------------------
 
 
 def _infer_gathered_rows(context: ShapeContext) -> Sequence[Dims]:
@@ -116,11 +110,8 @@ def _infer_gathered_slices(context: ShapeContext) -> Sequence[Dims]:
     return infer_gather_nd(ShapeContext((typed_handle_shape(context), context.shapes[1]), context.attrs))
 
 
-# --- memory -----------------------------------------------------------------------------------------------------------
-
-
 def gather_rows_memory(memory: KernelMemory) -> None:
-    """Batched indices are copied to be made the flat variable's."""
+    """With batches, a temporary has the indices of the flat variable."""
     memory.touch_rows(0)
     memory.allocate(0)
     if memory.attrs["batch_dims"]:
@@ -128,7 +119,7 @@ def gather_rows_memory(memory: KernelMemory) -> None:
 
 
 def gather_slices_memory(memory: KernelMemory) -> None:
-    """A scalar notes the first index that is out of range."""
+    """A temporary scalar is for the first index that is out of range."""
     memory.touch_rows(0)
     memory.allocate(0)
     if prod(memory.inputs[1].dims[:-1]):

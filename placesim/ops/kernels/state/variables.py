@@ -1,8 +1,8 @@
-"""Variables of both kinds: made, read, assigned, counted and forgotten.
+"""Ref variables and resource variables: created, read, assigned, counted and deleted.
 
-A ref input arrives as the `VariableResource` itself, a resource input as its `ResourceHandle`; `find_variable` gives the
-variable of either, so that a ref op and its resource twin are one function.  A kernel never writes into a variable's array, it
-replaces the array: whoever read the old value keeps it.
+A ref input is the `VariableResource` itself, a resource input its `ResourceHandle`. `find_variable` returns the variable for
+either, so that a ref op and its resource op are one function. A kernel replaces a variable's array and does not write into it,
+unless `may_overwrite` says that nothing else has it. So readers keep the old value.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from placesim.ops.kernels.cost_model import COPY, DISPATCH, VIEW
 from placesim.ops.kernels.device_resources import REF_VARIABLE_TYPE, VARIABLE_TYPE, ResourceHandle, VariableResource, check_kind
 from placesim.ops.kernels.kernel import Kernel, KernelContext, Table, Tensor, Trait, one_per_output, per_element, zeros
 from placesim.ops.kernels.memory_rules import ITSELF, KernelMemory, writes_variables
+from placesim.ops.kernels.named_resources import DEFAULT_CONTAINER
 from placesim.ops.kernels.shapes import (
     Dims,
     HandleShape,
@@ -36,13 +37,11 @@ from placesim.ops.kernels.shapes import (
 )
 from placesim.ops.process.buffer_ownership import may_overwrite
 
-DEFAULT_CONTAINER = "localhost"
-
 
 def find_variable(holder: VariableResource | ResourceHandle, context: KernelContext) -> VariableResource:
-    """The variable of a ref or resource input.
+    """Return the variable of a ref or resource input.
 
-    Raises NotFoundError if a handle's variable was never written, InvalidArgumentError for a handle of something else.
+    Raises NotFoundError if a resource variable was never written, InvalidArgumentError for a handle of another resource.
     """
     if isinstance(holder, VariableResource):
         return holder
@@ -51,7 +50,7 @@ def find_variable(holder: VariableResource | ResourceHandle, context: KernelCont
 
 
 def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) -> Tensor:
-    """The value of a ref or resource input; FailedPreconditionError if a ref was never written (12.3.1)."""
+    """Return the value of a ref or resource input. Raises FailedPreconditionError if a ref was never written (12.3.1)."""
     variable = find_variable(holder, context)
     if variable.value is None:
         raise FailedPreconditionError(f"Attempting to use uninitialized value {variable.name}")
@@ -59,7 +58,7 @@ def value_of(holder: VariableResource | ResourceHandle, context: KernelContext) 
 
 
 def check_type(variable: VariableResource, dtype: DataType, verb: str) -> None:
-    """Raise InvalidArgumentError for a variable of another type than the op's, at which TensorFlow's process may end."""
+    """Raise InvalidArgumentError if a variable's type is not the op's; in TensorFlow the process may end."""
     if variable.dtype is not dtype:
         raise InvalidArgumentError(
             f"Trying to {verb} variable with wrong dtype. Expected {dtype.name} got {variable.dtype.name}"
@@ -67,14 +66,14 @@ def check_type(variable: VariableResource, dtype: DataType, verb: str) -> None:
 
 
 def typed_value(holder: VariableResource | ResourceHandle, context: KernelContext, dtype: DataType) -> Tensor:
-    """The value of a variable of this type; raises as `value_of` and `check_type`."""
+    """Return the value of a variable of this type. Raises the errors of `value_of` and `check_type`."""
     variable = find_variable(holder, context)
     check_type(variable, dtype, "use")
     return value_of(variable, context)
 
 
 def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResource, ...]:
-    """Output of an op that updates a variable: the ref itself, or nothing for a resource."""
+    """Return the outputs of an op that updates a variable: the ref itself, or nothing for a resource."""
     return (holder,) if isinstance(holder, VariableResource) else ()
 
 
@@ -82,7 +81,7 @@ def ref_output(holder: VariableResource | ResourceHandle) -> tuple[VariableResou
 
 
 def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The ref variable of this node, or of attr `shared_name`, on this device."""
+    """Return the ref variable named by attr `shared_name` or the node, created if missing."""
     handle = ResourceHandle(
         context.device, attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node, REF_VARIABLE_TYPE
     )
@@ -90,8 +89,8 @@ def make_ref_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContex
 
 
 def _new_variable(name: str, attrs: Attrs) -> VariableResource:
-    # a tensor without elements needs no memory, so that TensorFlow takes it as initialized
-    if "shape" not in attrs:  # which an importer lets pass: recorded graphs have none
+    # TensorFlow treats a variable without elements as initialized
+    if "shape" not in attrs:  # recorded graphs may lack it
         raise NotFoundError("No attr named 'shape' in NodeDef:")
     dims = attrs["shape"].dims
     empty = dims is not None and 0 in dims and min(dims) >= 0
@@ -99,11 +98,8 @@ def _new_variable(name: str, attrs: Attrs) -> VariableResource:
 
 
 def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A ref variable that lives until DestroyTemporaryVariable or the end of the step.
-
-    Raises InvalidArgumentError for a shape that is not fully known.
-    """
-    # TensorFlow leaves its memory as it is; zeros make runs comparable
+    """Return a new ref variable of this step. Raises InvalidArgumentError for a shape that is not fully known."""
+    # TensorFlow does not initialize the memory; zeros make runs repeatable
     name = attrs["var_name"] or context.node
     dims = attrs["shape"].dims or ()
     if -1 in dims:
@@ -114,7 +110,7 @@ def make_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Kernel
 
 
 def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Return the last value of a temporary variable and delete it; NotFoundError if it is missing."""
+    """Return the last value of a temporary variable, and delete the variable. Raises NotFoundError if it is missing."""
     name = attrs["var_name"]
     if context.step_resources.pop("tmp_var:" + name, None) is None:
         raise NotFoundError(f"Resource __per_step_0/{name}/N10tensorflow19TemporaryVariableOp6TmpVarE does not exist.")
@@ -122,13 +118,13 @@ def destroy_temporary_variable(inputs: Sequence[Any], attrs: Attrs, context: Ker
 
 
 def make_handle(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handle of a resource variable, which need not exist yet."""
+    """Return the handle of a resource variable, which need not exist yet."""
     container, name = attrs["container"] or DEFAULT_CONTAINER, attrs["shared_name"] or context.node
     return (ResourceHandle(context.device, container, name, dtype=attrs["dtype"], tensor_shape=attrs["shape"]),)
 
 
 def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The handles of several resource variables; InvalidArgumentError if attrs are not as many as there are handles."""
+    """Return the handles of several resource variables. Raises InvalidArgumentError for attrs of another length."""
     problem = _count_problem(attrs, ("dtypes", "shapes", "shared_names", "containers"))
     if problem is not None:
         raise InvalidArgumentError(problem)
@@ -140,7 +136,7 @@ def make_handles(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) ->
 
 
 def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
-    """Error for the first of these attrs whose length is not the number of handles; None if all fit."""
+    """Return the error for the first of these attrs whose length is not the number of handles; None if all fit."""
     for name in names:
         if len(attrs[name]) != attrs["N"]:
             return f"Mismatched number of {name} (n={attrs['N']}, num {name}={len(attrs[name])})"
@@ -151,7 +147,7 @@ def _count_problem(attrs: Attrs, names: Sequence[str]) -> str | None:
 
 
 def read_variable(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The value of a resource variable.
+    """Return the value of a resource variable.
 
     Raises FailedPreconditionError if it was never written (12.3.2), InvalidArgumentError for another type than attr `dtype`.
     """
@@ -172,14 +168,13 @@ def _readable_variable(handle: ResourceHandle, context: KernelContext) -> Variab
 
 
 def disable_copy_on_read(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Nothing, as reads never copy; FailedPreconditionError if the variable was never written."""
+    """Do nothing, as reads never copy. Raises FailedPreconditionError if the variable was never written."""
     _readable_variable(inputs[0], context)
     return ()
 
 
 def read_variables(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The values of several resource variables; FailedPreconditionError that names those never written."""
-    # all names at once, where ReadVariableOp tells of one
+    """Return the values of several resource variables. Raises FailedPreconditionError that names those never written."""
     missing = [handle.name for handle in inputs if not is_written(handle, context)]
     if missing:
         raise FailedPreconditionError(
@@ -197,12 +192,12 @@ def is_written(holder: VariableResource | ResourceHandle, context: KernelContext
 
 
 def tell_written(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """A scalar: whether the variable has a value; never fails (12.3.4)."""
+    """Return whether the variable has a value, a scalar; never fails (12.3.4)."""
     return (np.bool_(is_written(inputs[0], context)),)
 
 
 def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """The shape of a resource variable's value, as a vector; NotFoundError if it was never written."""
+    """Return the shape of a resource variable's value, a vector. Raises NotFoundError if the variable was never written."""
     return (np.array(value_of(inputs[0], context).shape, attrs["out_type"].numpy),)
 
 
@@ -210,13 +205,10 @@ def tell_shape(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> S
 
 
 def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a ref variable a copy of the value.
-
-    Raises InvalidArgumentError with `validate_shape` for a value of another shape than the variable's.
-    """
+    """Set a ref variable to a copy of a value. Raises InvalidArgumentError with `validate_shape` if their shapes differ."""
     variable, value = inputs
     held = variable.shape if variable.value is None else np.shape(variable.value)
-    # a shape that attr `shape` left open, or open in part, takes any value
+    # a partly unknown shape allows any value
     if attrs["validate_shape"] and held is not None and held != np.shape(value) and min(held, default=0) >= 0:
         raise InvalidArgumentError(
             "Assign requires shapes of both tensors to match. "
@@ -227,10 +219,9 @@ def assign(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seque
 
 
 def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Give a resource variable a value; it exists from then on.
+    """Set a resource variable's value, and create the variable if missing.
 
-    Raises InvalidArgumentError for a handle of something else, for another type than the variable's, and with `validate_shape`
-    for another shape.
+    Raises InvalidArgumentError for an invalid handle, another type, and with `validate_shape` for another shape.
     """
     handle, value = inputs
     check_kind(handle, VARIABLE_TYPE)
@@ -245,13 +236,13 @@ def assign_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext)
             "Trying to assign to variable with tensor with wrong shape. "
             f"Expected {format_dims(np.shape(variable.value))} got {format_dims(np.shape(value))}"
         )
-    # no copy: no kernel changes a tensor that it was given
+    # no copy is needed, as no kernel changes its inputs
     variable.value = value
     return ()
 
 
 def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None:
-    """Put `ufunc(value, update)` in a variable's place, or into its memory where only it has that."""
+    """Set a variable to `ufunc(value, update)`, in place if nothing else holds its array."""
     if may_overwrite(variable):
         ufunc(variable.value, update, out=variable.value)
     else:
@@ -259,9 +250,9 @@ def _change(ufunc: np.ufunc, variable: VariableResource, update: Tensor) -> None
 
 
 def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
-    """The ref and the resource kernel that put `ufunc(value, update)` in a variable's place; both are of one shape.
+    """Return the ref and the resource kernel that set a variable to `ufunc(value, update)`; both have one shape.
 
-    Raises InvalidArgumentError if the shapes differ; NotFoundError and FailedPreconditionError for a variable without a value.
+    They raise InvalidArgumentError if the shapes differ, and the errors of `value_of`.
     """
 
     def update_ref(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
@@ -295,9 +286,9 @@ def build_update(ufunc: np.ufunc) -> tuple[Kernel, Kernel]:
 
 
 def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Increment a scalar and return its old value; OutOfRangeError at attr `limit`.
+    """Increment a scalar variable, and return its old value. Raises OutOfRangeError at attr `limit`.
 
-    Raises InvalidArgumentError for a variable that is not a scalar, or is of another type than the op's.
+    Raises InvalidArgumentError for a variable that is not a scalar, or has another type than the op.
     """
     value = value_of(inputs[0], context)
     dtype = find_variable(inputs[0], context).dtype
@@ -307,13 +298,13 @@ def count_up(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Seq
         raise InvalidArgumentError(f"input is not a scalar: {format_dims(value.shape)}")
     if value >= attrs["limit"]:
         raise OutOfRangeError(f"Reached limit of {attrs['limit']}")
-    # the number one of the type: int32 stays int32, and wraps around as C's does
+    # 1 of the value's type, so that int32 wraps as in C
     find_variable(inputs[0], context).value = value + value.dtype.type(1)
     return (value,)
 
 
 def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext) -> Sequence[Any]:
-    """Forget a resource; NotFoundError if there is none, unless attr `ignore_lookup_error` is set."""
+    """Delete a resource. Raises NotFoundError if it is missing, unless attr `ignore_lookup_error` is set."""
     try:
         context.resources.delete(inputs[0])
     except NotFoundError:
@@ -326,13 +317,13 @@ def destroy_resource(inputs: Sequence[Any], attrs: Attrs, context: KernelContext
 
 
 def held_shape(context: ShapeContext, index: int = 0) -> Dims:
-    """The static shape of the variable of a ref or resource input."""
+    """Return the static shape of the variable of a ref or resource input."""
     handle = context.handles[index]
     return context.shapes[index] if handle is None else handle.shape
 
 
 def typed_handle_shape(context: ShapeContext) -> Dims:
-    """The static shape of the resource of input 0; ShapeError unless its type is attr `dtype`."""
+    """Return the static shape of the resource of input 0. Raises ShapeError unless its type is attr `dtype`."""
     handle = context.handles[0]
     if handle is None:
         return None
@@ -344,12 +335,11 @@ def typed_handle_shape(context: ShapeContext) -> Dims:
 
 
 def _infer_legacy_shape_attr(context: ShapeContext) -> Sequence[Dims]:
-    # the first op of the kind could not tell a scalar from an unknown shape
+    # in this old op, a scalar means an unknown shape
     return (context.attrs["shape"].dims or None,)
 
 
 def _infer_handle(context: ShapeContext) -> Sequence[Dims]:
-    # the handle itself is a scalar; what it holds goes with it, for the ops that read it
     context.output_handles[0] = HandleShape(context.attrs["dtype"], context.attrs["shape"].dims)
     return ((),)
 
@@ -400,13 +390,11 @@ def _infer_counted_handle(context: ShapeContext) -> Sequence[Dims]:
     return (with_rank(handle.shape, 0),)
 
 
-# --- rows -----------------------------------------------------------------------------------------------------------
-
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
 def read_variables_memory(memory: KernelMemory) -> None:
-    """The variables' own memory, or a copy once rows of a variable were touched."""
+    """Each output shares its variable's memory, or is a copy if rows of the variable were touched."""
     for index in range(len(memory.outputs)):
         if memory.variable(index).copies_on_read:
             memory.allocate(index)
@@ -415,14 +403,14 @@ def read_variables_memory(memory: KernelMemory) -> None:
 
 
 def assign_memory(memory: KernelMemory) -> None:
-    """A ref variable keeps its memory where the value has as many elements; it never takes the value's."""
+    """A ref variable keeps its memory if the value has as many elements; it never shares the value's memory."""
     buffer, size = memory.variable(0).buffer, memory.inputs[1].size
     if buffer is None or buffer.size != size:
         memory.renew_variable(0, size, memory.inputs[1].kind)
 
 
 def assign_resource_memory(memory: KernelMemory) -> None:
-    """A resource variable shares the value's memory, or copies it once its rows were touched."""
+    """A resource variable shares the value's memory, or copies it if rows of the variable were touched."""
     if memory.variable(0).copies_on_read:
         memory.renew_variable(0, memory.inputs[1].size, memory.inputs[1].kind)
     else:
@@ -430,7 +418,7 @@ def assign_resource_memory(memory: KernelMemory) -> None:
 
 
 def count_up_memory(memory: KernelMemory) -> None:
-    """The output is the old value; the new one gets memory of its own."""
+    """The output has the old value's memory, and the new value gets new memory."""
     memory.share_variable(0, 0)
     memory.renew_variable(0, memory.outputs[0].size, memory.outputs[0].kind)
 
@@ -446,7 +434,7 @@ def destroy_resource_memory(memory: KernelMemory) -> None:
 
 
 def own_handle_memory(memory: KernelMemory) -> None:
-    """The kernel has its handle from the beginning and keeps it."""
+    """The kernel allocates its handle once, and keeps it."""
     kept = memory.variable(ITSELF)
     if kept.buffer is None:
         kept.buffer = memory.new_buffer(memory.outputs[0].size, on_host=True, kind=memory.outputs[0].kind)
@@ -454,7 +442,7 @@ def own_handle_memory(memory: KernelMemory) -> None:
 
 
 def temporary_variable_memory(memory: KernelMemory) -> None:
-    """Unlike other ref variables it has its memory before it is assigned."""
+    """A temporary variable has memory before it is assigned."""
     memory.renew_variable(ITSELF, memory.outputs[0].size, memory.outputs[0].kind)
 
 

@@ -1,4 +1,4 @@
-"""Strings read as packed numbers and as lines of comma-separated values."""
+"""Strings decoded as packed numbers, and as comma-separated values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 
 
 def _numbers(data: bytes, dtype: DataType, little_endian: bool) -> Tensor:
-    """Bytes as numbers; the halves of complex numbers are byte-swapped separately."""
+    """Return bytes as numbers; the two parts of a complex number are byte-swapped separately."""
     if dtype is BOOL:
         return np.asarray(np.frombuffer(data, np.uint8) != 0)
     if little_endian or dtype.size == 1:
@@ -30,9 +30,9 @@ def _numbers(data: bytes, dtype: DataType, little_endian: bool) -> Tensor:
 
 
 def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings of one length `[...]` -> numbers `[..., length / size]`.
+    """Decode strings of equal length, in any shape, to numbers `[..., length / size]`.
 
-    Raises InvalidArgumentError for lengths that differ, or are no multiple of the number's size.
+    Raises InvalidArgumentError for unequal lengths, and for a length that is no multiple of the number's size.
     """
     texts, dtype = flat_strings(inputs[0]), attrs["out_type"]
     shape, size = np.shape(inputs[0]), len(texts[0]) if texts else 0
@@ -41,7 +41,6 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
             raise InvalidArgumentError(
                 f"DecodeRaw requires input strings to all be the same size, but element {index} has size {size} != {len(text)}"
             )
-    # also for strings that are all empty, whatever the type
     if not size:
         return (np.empty((*shape, 0), dtype.numpy),)
     if size % dtype.size:
@@ -52,9 +51,9 @@ def decode_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[...]`, each cut or filled up with zeros to a length, a scalar -> numbers `[..., length / size]`.
+    """Decode strings, in any shape, each cut or padded to a length, to numbers `[..., length / size]`.
 
-    Raises InvalidArgumentError for a length that is not a scalar, is not positive, or is no multiple of the number's size.
+    Raises InvalidArgumentError for a length that is not a scalar, not positive, or no multiple of the number's size.
     """
     if np.ndim(inputs[1]):
         raise InvalidArgumentError(f"k must be scalar, got shape {shape_text(inputs[1])}")
@@ -63,7 +62,7 @@ def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"fixed_length ({length}) must be a multiple of the size of out_type ({dtype.size})")
     if length <= 0:
         raise InvalidArgumentError(f"fixed_length ({length}) must be greater than zero.")
-    # NULs fill up what is short: they are zeros in every type
+    # NUL bytes are zeros in every type
     data = b"".join(text[:length].ljust(length, b"\0") for text in flat_strings(inputs[0]))
     return (_numbers(data, dtype, attrs["little_endian"]).reshape(*np.shape(inputs[0]), length // dtype.size),)
 
@@ -72,7 +71,7 @@ def decode_padded_raw(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _check_csv(inputs: Sequence[Any], attrs: Attrs) -> None:
-    """InvalidArgumentError for a delimiter that is not one byte, columns that do not rise, or two defaults for one field."""
+    """Raise InvalidArgumentError for an invalid delimiter, columns that do not ascend, or two defaults for one field."""
     if len(raw(attrs["field_delim"])) != 1:
         raise InvalidArgumentError("field_delim should be only 1 char")
     columns = attrs["select_cols"]
@@ -91,7 +90,7 @@ def _check_csv(inputs: Sequence[Any], attrs: Attrs) -> None:
 
 
 def _unquoted_field(text: bytes, at: int, delimiter: int, quotes: bool) -> tuple[bytes, int]:
-    """Field that starts here, and the start of the next one."""
+    """Return the field that starts at `at`, and the start of the next field."""
     end = text.find(bytes([delimiter]), at)
     end = len(text) if end < 0 else end
     field = text[at:end]
@@ -101,7 +100,7 @@ def _unquoted_field(text: bytes, at: int, delimiter: int, quotes: bool) -> tuple
 
 
 def _quoted_field(text: bytes, at: int, delimiter: int) -> tuple[bytes, int]:
-    """Field after an opening quote, and the start of the next field; a doubled quote stands for one."""
+    """Return the field that starts after a quote, and the start of the next field. A doubled quote means one quote."""
     field = bytearray()
     while at < len(text) - 1 and (text[at] != 0x22 or text[at + 1] != delimiter):
         if text[at] != 0x22:
@@ -118,15 +117,15 @@ def _quoted_field(text: bytes, at: int, delimiter: int) -> tuple[bytes, int]:
 
 
 def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
-    """The fields of one record; with `select_cols` only those, and what is behind the last of them is not read.
+    """Return the fields of one record; with `select_cols`, only those columns, and the record is not read beyond the last.
 
-    Raises InvalidArgumentError for quotes and line ends where none may be.
+    Raises InvalidArgumentError for misplaced quotes and line ends.
     """
     delimiter, quotes, columns = raw(attrs["field_delim"])[0], attrs["use_quote_delim"], attrs["select_cols"]
     found: list[bytes] = []
     at, number = 0, 0
     while at < len(text):
-        # line ends between fields are skipped, at the end of a record as well as before it
+        # line ends before a field, and at a record's end, are skipped
         if text[at] in b"\n\r":
             at += 1
             continue
@@ -139,17 +138,14 @@ def csv_fields(text: bytes, attrs: Attrs) -> list[bytes]:
         number += 1
         if columns and len(found) == len(columns):
             return found
-    # a delimiter at the end has an empty field behind it
+    # after a delimiter at the end is an empty field
     if text and text[-1] == delimiter and (not columns or columns[len(found)] == number):
         found.append(b"")
     return found
 
 
 def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: Any, na_value: bytes) -> Any:
-    """One field's value; `place` is the number of the record and of the field.
-
-    Raises InvalidArgumentError for a field that is missing without a default, or is not a number.
-    """
+    """Return a field's value. Raises InvalidArgumentError if it is not a number, or missing without a default."""
     record, number = place
     if not field or field == na_value:
         if not np.size(default):
@@ -163,10 +159,9 @@ def _csv_value(field: bytes, place: tuple[int, int], dtype: DataType, default: A
 
 
 def decode_csv(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Records `[...]` -> a tensor of that shape for each field; an empty field takes its default.
+    """Decode records, in any shape, to a tensor of that shape for each field; an empty field has its default value.
 
-    Raises InvalidArgumentError for attrs and defaults that make no sense, records that are no fields or of another number of
-    them, and fields that are not numbers of their type.
+    Raises InvalidArgumentError for invalid attrs, defaults and records, and fields that are not numbers of their type.
     """
     _check_csv(inputs, attrs)
     dtypes, shape, na_value = attrs["OUT_TYPE"], np.shape(inputs[0]), raw(attrs["na_value"])

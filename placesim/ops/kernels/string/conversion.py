@@ -1,4 +1,4 @@
-"""Numbers as strings and strings as numbers; tensors put into text; base64."""
+"""Numbers to strings and strings to numbers; tensors in text; base64."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _check_format(attrs: Attrs, fill: str) -> None:
 
 
 def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
-    """The printf formats of finite and of other numbers, which are not padded with zeros."""
+    """Return printf's formats for finite numbers, and for infinity and NaN, which are not padded with zeros."""
     dtype = attrs["T"]
     letter = "d"
     if _takes_precision(dtype):
         letter = "g" if attrs["shortest"] else "e" if attrs["scientific"] else "f"
     if dtype is STRING:
         letter, fill = "s", fill if fill == "-" else ""
-    # a sign means nothing to printf's unsigned conversions, for which Python has no letter
+    # printf's unsigned conversions ignore these flags
     if dtype.name.startswith("uint") and fill in ("+", " "):
         fill = ""
     size = f"{attrs['width']}" if attrs["width"] > -1 else ""
@@ -65,11 +65,7 @@ def _printf_format(attrs: Attrs, fill: str) -> tuple[str, str]:
 
 
 def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Every element, any shape, as C's printf writes it.
-
-    Raises InvalidArgumentError for a fill of more than one character or an unknown one, for a notation that the type does not
-    have, and for a width or precision that is not an int32.
-    """
+    """Format every element, in any shape, as C's printf does. Raises InvalidArgumentError for an invalid fill or notation."""
     fill = raw(attrs["fill"]).decode("latin-1")
     _check_format(attrs, fill)
     value, dtype = np.asarray(inputs[0]), attrs["T"]
@@ -98,7 +94,7 @@ def as_string(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def parse_number(text: bytes, dtype: DataType) -> int | float | None:
-    """Number in a string, None if it is invalid or out of range; floats may overflow to infinity."""
+    """Return the number in a string, None if it is invalid or out of range; floats may overflow to infinity."""
     stripped = text.strip()
     if dtype.is_integer:
         if not INTEGER.fullmatch(stripped) or (stripped.startswith(b"-") and dtype.name.startswith("uint")):
@@ -110,7 +106,7 @@ def parse_number(text: bytes, dtype: DataType) -> int | float | None:
         return _read_hexadecimal(stripped.decode())
     if not DECIMAL.fullmatch(stripped):
         return None
-    # C allows a payload behind nan, in brackets, which Python's float does not know
+    # C allows a payload in brackets after nan, Python's float does not
     return float(stripped.split(b"(")[0])
 
 
@@ -122,10 +118,7 @@ def _read_hexadecimal(text: str) -> float:
 
 
 def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Every string, any shape, as a number; blanks may stand around it.
-
-    Raises InvalidArgumentError for what is not a number of the type.
-    """
+    """Convert strings to numbers, ignoring spaces around them. Raises InvalidArgumentError for one that is not a number."""
     dtype, numbers = attrs["out_type"], []
     for text in flat_strings(inputs[0]):
         number = parse_number(text, dtype)
@@ -141,7 +134,7 @@ def string_to_number(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _shortest(number: float, kind: Any, digits: int, all_digits: int) -> str:
-    """Number with few digits if these read back the same, else with all."""
+    """Format a number with `digits` digits if that text reads back as the same number, else with `all_digits`."""
     if number != number:
         return "nan"
     text = f"{number:.{digits}g}"
@@ -173,10 +166,10 @@ def _element_text(dtype: DataType) -> Callable[[Any], str]:
 
 
 def summarize(value: Tensor, dtype: DataType, ends: int) -> str:
-    """A tensor as `tf.print` shows it: the first and last `ends` rows of each axis, all of them where it is negative."""
+    """Return a tensor as `tf.print` shows it: the first and last `ends` rows of each axis, or all if `ends` is negative."""
     ends = value.size if ends < 0 else min(ends, value.size)
     check_elements(math.prod(min(dim, 2 * ends) for dim in value.shape))
-    if dtype is BOOL and not ends:  # where TensorFlow shows nothing, brackets included
+    if dtype is BOOL and not ends:  # TensorFlow then does not even write brackets
         return ""
     write = _element_text(dtype)
     if not value.ndim:
@@ -197,9 +190,9 @@ def _summarize_rows(value: Any, write: Callable[[Any], str], ends: int, axis: in
 
 
 def _template_pieces(attrs: Attrs) -> list[bytes]:
-    """Texts between the placeholders; ShapeError unless there is one for each input."""
+    """Return the texts between the placeholders. Raises ShapeError unless each input has a placeholder."""
     template, placeholder = raw(attrs["template"]), raw(attrs["placeholder"])
-    # an empty placeholder stands between all bytes
+    # an empty placeholder is between all bytes
     pieces = template.split(placeholder) if placeholder else [template[i : i + 1] for i in range(len(template))] or [b""]
     if len(pieces) - 1 != len(attrs["T"]):
         raise ShapeError(f"num placeholders in template and num inputs must match: {len(pieces) - 1} vs. {len(attrs['T'])}")
@@ -207,10 +200,7 @@ def _template_pieces(attrs: Attrs) -> list[bytes]:
 
 
 def string_format(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """A scalar: the template with each placeholder replaced by an input's text, of any shape.
-
-    ShapeError, as while shapes are inferred, unless there is a placeholder for each input.
-    """
+    """Return the template with inputs' texts in its placeholders. Raises ShapeError unless each input has a placeholder."""
     text, *pieces = _template_pieces(attrs)
     for value, dtype, piece in zip(inputs, attrs["T"], pieces, strict=True):
         text += summarize(np.asarray(value), dtype, attrs["summarize"]).encode() + piece
@@ -221,7 +211,7 @@ def string_format(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """URL-safe base64 of strings, any shape, with padding only where the attr asks for it."""
+    """Encode strings, in any shape, as URL-safe base64, with padding if attr `pad` is true."""
     from base64 import urlsafe_b64encode
 
     def encode(text: bytes) -> bytes:
@@ -232,7 +222,7 @@ def encode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _decode_base64(text: bytes) -> bytes:
-    """InvalidArgumentError in TensorFlow's order: whole groups of four are looked at before the length, the rest after it."""
+    """Decode base64. Raises InvalidArgumentError in TensorFlow's order: for whole groups of four, the length, then the rest."""
     from base64 import urlsafe_b64decode
 
     body = text
@@ -249,7 +239,7 @@ def _decode_base64(text: bytes) -> bytes:
 
 
 def decode_base64(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The bytes of URL-safe base64, any shape, padded or not; InvalidArgumentError for what is none."""
+    """Decode URL-safe base64, in any shape, padded or not. Raises InvalidArgumentError for invalid base64."""
     return (map_strings(_decode_base64, inputs[0]),)
 
 
@@ -265,7 +255,7 @@ def _infer_string_format(context: ShapeContext) -> Sequence[Dims]:
 
 
 def as_string_memory(memory: KernelMemory) -> None:
-    """A string that needs no padding is forwarded."""
+    """Strings that need no padding are passed on."""
     if memory.inputs[0].dtype is STRING and memory.attrs["width"] <= 0:
         memory.alias(0, 0)
 

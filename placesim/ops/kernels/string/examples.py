@@ -1,13 +1,14 @@
-"""`tf.train.Example` messages taken apart into dense, sparse and ragged tensors, by the keys of their features.
+"""Parsing of `tf.train.Example` messages to dense, sparse and ragged tensors, by the keys of their features.
 
-An Example holds a map from keys to lists of bytes, floats or int64.  Source: `example.proto`, and TensorFlow's
-`example_proto_fast_parsing.cc` for what it takes and the words in which it refuses.
+An Example is a map from keys to lists of bytes, floats or int64. Source: `example.proto`; the rules and messages are those of
+TensorFlow's `example_proto_fast_parsing.cc`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from placesim.core.protobuf_wire import WireError, field_values
 from placesim.core.tensor_fields import packed_numbers
 from placesim.ops.attributes import Attrs
 from placesim.ops.kernels.kernel import Kernel, Table, Tensor
-from placesim.ops.kernels.memory_rules import KernelMemory
+from placesim.ops.kernels.memory_rules import KernelMemory, leaves_untracked
 from placesim.ops.kernels.shape_operands import shape_text
 from placesim.ops.kernels.shapes import (
     Dims,
@@ -35,17 +36,17 @@ from placesim.ops.kernels.string_tensors import flat_strings, raw, string_array
 FEATURES, ENTRY, KEY, VALUE = 1, 1, 1, 2
 """Fields of `Example`, `Features` and an entry of its map."""
 LIST_TAGS = {0x0A: STRING, 0x12: FLOAT, 0x1A: INT64}
-"""First byte of a `Feature`: the tag of its only field, a list of one type."""
+"""First byte of a `Feature`: the tag of its only field, a list with elements of one type."""
 PACKED_TAG, FLOAT_TAG, INT64_TAG = 0x0A, 0x0D, 0x08
-"""First byte of the content of a list of numbers: all in one field, or the first of many."""
+"""First byte in a list of numbers: the tag of one field with all numbers, or of the first number's field."""
 LIST_NAMES = {STRING: "bytes", FLOAT: "float", INT64: "int64"}
 
 Values = list[Any]
-"""Values of one feature in one example."""
+"""The values of one feature in one example."""
 
 
 class DenseKey(NamedTuple):
-    """A feature that has a shape in every example; of one of variable length the first dimension is -1."""
+    """A feature with a dense shape; -1 as first dimension means a variable length."""
 
     key: bytes
     dtype: DataType
@@ -58,12 +59,12 @@ class DenseKey(NamedTuple):
 
     @property
     def stride(self) -> int:
-        """The number of elements of one step along the first dimension; of a fixed shape, of all."""
+        """Number of elements per step along a variable first dimension; of a fixed shape, the number of all elements."""
         return math.prod(self.shape[1:] if self.is_variable else self.shape)
 
 
 class ListKey(NamedTuple):
-    """A feature of any length: sparse, or ragged with splits of a type."""
+    """A feature of any length: sparse, or ragged with splits of `split_dtype`."""
 
     key: bytes
     dtype: DataType
@@ -71,7 +72,7 @@ class ListKey(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """Keys to read."""
+    """The features to read."""
 
     dense: tuple[DenseKey, ...] = ()
     sparse: tuple[ListKey, ...] = ()
@@ -82,7 +83,7 @@ class Keys(NamedTuple):
 
 
 class ExamplePlace(NamedTuple):
-    """Position of an example in a batch, for an error's text; unknown for a single one."""
+    """An example's name and number in its batch, for errors; without a name, the example is not in a batch."""
 
     name: str | None = None
     row: int = 0
@@ -96,51 +97,43 @@ class ExamplePlace(NamedTuple):
 
 
 def read_example(serialized: bytes) -> dict[bytes, bytes]:
-    """The features of an Example by key, still serialized; of equal keys the last.  InvalidArgumentError for no Example."""
+    """Return an Example's serialized features by key; of equal keys, the last. Raises InvalidArgumentError if it is invalid."""
     try:
         return dict(_entries(serialized))
-    except ValueError:
+    except WireError:
         shown = serialized.decode(errors="replace")
         raise InvalidArgumentError(f"Could not parse example input, value: '{shown}'") from None
 
 
 def _entries(serialized: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for number, features in _fields(serialized):
-        # what an Example has beside its features is skipped, but nothing beside what these are made of
+    for number, features in field_values(serialized):
+        # an unknown field is skipped in an Example, but an error in its features
         if number == FEATURES:
             yield from (_entry(data) for data in _all_of(ENTRY, features))
 
 
 def _all_of(number: int, message: int | bytes) -> Iterator[bytes]:
-    for found, data in _fields(_bytes(message)):
+    for found, data in field_values(_bytes(message)):
         if found != number:
-            raise ValueError("a field that is not known")
+            raise WireError("a field that is not known")
         yield _bytes(data)
 
 
 def _entry(data: bytes) -> tuple[bytes, bytes]:
-    fields = {number: _bytes(value) for number, value in _fields(data)}
+    fields = {number: _bytes(value) for number, value in field_values(data)}
     if fields.keys() != {KEY, VALUE}:
-        raise ValueError("no entry of a map")
+        raise WireError("no entry of a map")
     return fields[KEY], fields[VALUE]
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Fields of a message; raises ValueError if it is invalid."""
-    try:
-        yield from field_values(data)
-    except WireError as error:
-        raise ValueError(str(error)) from None
 
 
 def _bytes(value: int | bytes) -> bytes:
     if isinstance(value, int):
-        raise ValueError("a number where a message is")
+        raise WireError("a number where a message is")
     return value
 
 
 def feature_type(feature: bytes) -> DataType | None:
-    """Type of a feature's list, None if it has none; raises InvalidArgumentError for an unknown field."""
+    """Return the type of a feature's list, None if it has none. Raises InvalidArgumentError for an unknown field."""
     if not feature:
         return None
     if feature[0] not in LIST_TAGS:
@@ -149,23 +142,23 @@ def feature_type(feature: bytes) -> DataType | None:
 
 
 def read_list(feature: bytes, dtype: DataType) -> Values:
-    """Elements of a feature's first list; raises ValueError for a list of another type."""
-    content = _bytes(next(_fields(feature))[1])
+    """Return the elements of a feature's first list. Raises WireError for a list of another type."""
+    content = _bytes(next(field_values(feature))[1])
     if dtype is STRING:
         return list(_all_of(1, content))
     if not content:
         return []
     if content[0] == PACKED_TAG:
-        return _unpack(_bytes(next(_fields(content))[1]), dtype)
+        return _unpack(_bytes(next(field_values(content))[1]), dtype)
     if content[0] != (FLOAT_TAG if dtype is FLOAT else INT64_TAG):
-        raise ValueError("a list of another type")
+        raise WireError("a list of another type")
     if dtype is FLOAT and any(tag != FLOAT_TAG for tag in content[::5]):
-        raise ValueError("a field of another type")
-    fields = list(_fields(content))
+        raise WireError("a field of another type")
+    fields = list(field_values(content))
     if dtype is FLOAT:
         return [value for _, data in fields for value in _unpack(_bytes(data), dtype)]
     if any(number != 1 or not isinstance(value, int) for number, value in fields):
-        raise ValueError("a field of another type")
+        raise WireError("a field of another type")
     return [value for _, value in fields]
 
 
@@ -173,10 +166,7 @@ def _unpack(data: bytes, dtype: DataType) -> Values:
     if dtype is FLOAT:
         numbers: Values = np.frombuffer(data[: len(data) // 4 * 4], "<f4").tolist()
         return numbers
-    try:
-        return packed_numbers(data)
-    except WireError as error:
-        raise ValueError(str(error)) from None
+    return packed_numbers(data)
 
 
 def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
@@ -190,9 +180,9 @@ def _tensor(values: Values, dtype: DataType, shape: Sequence[int]) -> Tensor:
 
 
 def read_features(serialized: bytes, keys: Keys, place: ExamplePlace) -> list[Values]:
-    """An example's values of each key, dense keys first.
+    """Return an example's values for each key, dense keys first.
 
-    Raises InvalidArgumentError for no Example, a feature of another type or number of elements, and one that is missing.
+    Raises InvalidArgumentError for an invalid Example, a feature that does not fit its key, and a missing required feature.
     """
     wanted = keys.all()
     features = _findable_features(serialized, [key.key for key in wanted])
@@ -207,7 +197,7 @@ def read_features(serialized: bytes, keys: Keys, place: ExamplePlace) -> list[Va
 
 
 def _findable_features(serialized: bytes, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-    """The features of an Example; none with equal keys, as TensorFlow's index of them stays empty then."""
+    """Return the features of an Example, none if `keys` has equal keys: then TensorFlow's index of the keys is empty."""
     features = read_example(serialized)
     return features if len(set(keys)) == len(keys) else {}
 
@@ -225,7 +215,7 @@ def _feature_values(feature: bytes, key: DenseKey | ListKey, place: ExamplePlace
         raise InvalidArgumentError(place.say(key.key, f"Data types don't match. {types}"))
     try:
         values = read_list(feature, dtype)
-    except ValueError:
+    except WireError:
         raise InvalidArgumentError(_unreadable_text(key, place)) from None
     if isinstance(key, DenseKey):
         _check_count(len(values), key, place)
@@ -253,7 +243,7 @@ def _check_count(count: int, key: DenseKey, place: ExamplePlace) -> None:
     if key.is_variable or count == key.stride:
         return
     if key.dtype is STRING and count > key.stride:
-        # there is no room for the next string
+        # TensorFlow's array has no room for another string
         raise InvalidArgumentError(_unreadable_text(key, place))
     raise InvalidArgumentError(
         place.say(
@@ -277,16 +267,16 @@ def _missing_values(key: DenseKey | ListKey, place: ExamplePlace) -> Values:
 
 
 def _tensor_values(tensor: Tensor, dtype: DataType) -> Values:
-    """Elements as a message holds them: integers without a sign."""
+    """Return a tensor's elements as in a message, where integers are unsigned."""
     flat: Values = (tensor.view(np.uint64) if dtype is INT64 else tensor).reshape(-1).tolist()
     return flat
 
 
-# --- batches of them --------------------------------------------------------------------------------------------------
+# --- batches ----------------------------------------------------------------------------------------------------------
 
 
 def parse_batch(serialized: Sequence[bytes], names: Sequence[bytes], keys: Keys) -> Sequence[Tensor]:
-    """The outputs of a vector of Examples: sparse indices, values and shapes, dense ones, ragged values and splits."""
+    """Return the outputs for a vector of Examples: sparse indices, values, shapes; dense tensors; ragged values, splits."""
     shown = [name.decode(errors="replace") for name in names] or ["<unknown>"] * len(serialized)
     rows = [
         read_features(data, keys, ExamplePlace(name, index))
@@ -306,12 +296,12 @@ def _split_columns(columns: list[Any], keys: Keys) -> tuple[list[Any], list[Any]
 
 
 def _by_part(tensors: Sequence[Sequence[Tensor]], parts: int) -> list[Tensor]:
-    """All first parts, then all second ones, and so on."""
+    """Return the first tensor of each tuple, then the second ones, and so on."""
     return [found[part] for part in range(parts) for found in tensors]
 
 
 def _flat(column: Sequence[Values]) -> Values:
-    return [value for values in column for value in values]
+    return list(chain.from_iterable(column))
 
 
 def _sparse_batch(key: ListKey, column: Sequence[Values]) -> tuple[Tensor, Tensor, Tensor]:
@@ -336,7 +326,7 @@ def _ragged_batch(key: ListKey, column: Sequence[Values]) -> tuple[Tensor, Tenso
 
 
 def parse_one(serialized: bytes, keys: Keys) -> Sequence[Tensor]:
-    """The outputs of an Example that is alone: as of a batch, without its dimension; of ragged ones the values alone."""
+    """Return the outputs for an Example outside a batch, without the batch dimension; its ragged features have no splits."""
     dense, sparse, ragged = _split_columns(list(read_features(serialized, keys, ExamplePlace())), keys)
     return (
         *(np.arange(len(values), dtype=np.int64).reshape(-1, 1) for values in sparse),
@@ -357,9 +347,10 @@ def _dense_one(key: DenseKey, values: Values) -> Tensor:
 
 
 def parse_examples(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(`serialized [batch]`, names, a scalar for each sparse and dense key, dense defaults) -> sparse and dense tensors.
+    """Parse a vector of Examples to sparse and dense tensors.
 
-    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as of `read_features`.
+    The inputs are `serialized [batch]`, names, a scalar for each sparse and dense key, and dense defaults. Raises
+    InvalidArgumentError for attrs, shapes and defaults that do not fit, and as `read_features` does.
     """
     _check_attrs(attrs, attrs["Nsparse"], attrs["Ndense"], InvalidArgumentError)
     serialized, names, *rest = inputs
@@ -379,9 +370,10 @@ def parse_examples(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(`serialized []` or `[batch]`, names, vectors of sparse, dense and ragged keys, dense defaults) -> their tensors.
+    """Parse one Example or a vector of them to sparse, dense and ragged tensors.
 
-    Raises InvalidArgumentError for attrs, shapes, numbers of keys and defaults that do not fit, and as of `read_features`.
+    The inputs are `serialized []` or `[batch]`, names, vectors of sparse, dense and ragged keys, and dense defaults. Raises
+    InvalidArgumentError for attrs, shapes, numbers of keys and defaults that do not fit, and as `read_features` does.
     """
     _check_attrs(attrs, attrs["num_sparse"], len(attrs["Tdense"]), InvalidArgumentError)
     serialized, names, *key_tensors = inputs[:5]
@@ -407,9 +399,9 @@ def parse_examples_v2(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def parse_single_example(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """(`serialized []`, dense defaults) -> the tensors of one Example, by keys that are attrs.
+    """Parse one Example to dense and sparse tensors; attrs have the keys, and the inputs are `serialized []` and defaults.
 
-    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as of `read_features`.
+    Raises InvalidArgumentError for attrs, shapes and defaults that do not fit, and as `read_features` does.
     """
     _check_single_attrs(attrs, InvalidArgumentError)
     serialized = inputs[0]
@@ -518,13 +510,12 @@ def _infer_tensors(context: ShapeContext, batch: Dims, sparse: int) -> tuple[Dim
 
 
 def examples_memory(memory: KernelMemory) -> None:
-    """Outputs in host memory, as the parser ignores devices."""
-    for output in range(len(memory.outputs)):
-        memory.leave_untracked(output)
+    """The outputs are in host memory outside the allocator, on any device."""
+    leaves_untracked(*range(len(memory.outputs)))(memory)
 
 
 def examples_v2_memory(memory: KernelMemory) -> None:
-    """Outputs in host memory; like ParseSingleExample for an Example that is not a vector."""
+    """As `examples_memory`; for a scalar Example as `single_example_memory`."""
     examples_memory(memory)
     sparse, dense, ragged = (tensor.value for tensor in memory.inputs[2:5])
     if memory.inputs[0].dims or sparse is None or dense is None or ragged is None:
@@ -533,7 +524,7 @@ def examples_v2_memory(memory: KernelMemory) -> None:
 
 
 def single_example_memory(memory: KernelMemory) -> None:
-    """The same, but a dense feature that the Example lacks is the default itself."""
+    """As `examples_memory`, but the output of a dense feature that the Example lacks is its default's memory."""
     examples_memory(memory)
     dense, sparse = ([raw(key) for key in memory.attrs[name]] for name in ("dense_keys", "sparse_keys"))
     _share_defaults(memory, dense, sparse, 1)

@@ -1,4 +1,4 @@
-"""Strings hashed into buckets: FarmHash's 64-bit fingerprint, SipHash-2-4 and the older Murmur-like hash.
+"""Hashes of strings into buckets: FarmHash's 64-bit fingerprint, SipHash-2-4 and an older hash, MurmurHash64A.
 
 Sources: SipHash (Aumasson and Bernstein, 2012) and MurmurHash64A; FarmHash is in `ops/farmhash.py`.
 """
@@ -36,10 +36,10 @@ def _shift_mix(value: int) -> int:
 
 
 def sip_hash(data: bytes, key: Pair) -> int:
-    """SipHash-2-4 of some bytes with a key of two 64-bit words, as an unsigned 64-bit number."""
+    """Return SipHash-2-4 of `data` as an unsigned 64-bit number; the key has two 64-bit words."""
     state = [key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573]
     whole = len(data) & ~7
-    # the last word ends in the length, modulo 256
+    # the last byte of the last word is the length modulo 256
     last = data[whole:].ljust(7, b"\0") + bytes([len(data) & 0xFF])
     for word in (*(_word(data, at) for at in range(0, whole, 8)), int.from_bytes(last, "little")):
         state[3] ^= word
@@ -62,41 +62,38 @@ def _sip_rounds(state: list[int], rounds: int) -> None:
 
 
 def murmur_hash64(data: bytes, seed: int = MURMUR_SEED) -> int:
-    """MurmurHash64A with TensorFlow's seed: its Hash64, which StringToHashBucket keeps for old models."""
+    """Return MurmurHash64A with TensorFlow's seed, which StringToHashBucket uses for old models."""
     whole = len(data) & ~7
     found = seed ^ (len(data) * MURMUR_MULTIPLIER & MASK)
     for at in range(0, whole, 8):
         mixed = _shift_mix(_word(data, at) * MURMUR_MULTIPLIER) * MURMUR_MULTIPLIER & MASK
         found = (found ^ mixed) * MURMUR_MULTIPLIER & MASK
     if len(data) > whole:
-        # a last word that is not full is read as if zeros followed
+        # an incomplete last word is padded with zeros
         found = (found ^ _word(data, whole)) * MURMUR_MULTIPLIER & MASK
     return _shift_mix(_shift_mix(found) * MURMUR_MULTIPLIER)
 
 
-def _buckets(values: Tensor, attrs: Attrs, hash_bytes: Callable[[bytes], int]) -> Sequence[Tensor]:
+def _buckets(values: Tensor, attrs: Attrs, hash_value: Callable[[Any], int]) -> Sequence[Tensor]:
     count = attrs["num_buckets"]
     if count < 1:
         raise InvalidArgumentError(f"Value for attr 'num_buckets' of {count} must be at least minimum 1")
-    hashed = [hash_bytes(value) % count for value in np.asarray(values).reshape(-1)]
+    hashed = [hash_value(value) % count for value in np.asarray(values).reshape(-1).tolist()]
     return (np.array(hashed, np.int64).reshape(np.shape(values)),)
 
 
 def hash_fast(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """FarmHash's fingerprint of each string, any shape, modulo `num_buckets`, as int64."""
+    """Hash each string, in any shape, by FarmHash's fingerprint modulo `num_buckets`, to int64."""
     return _buckets(inputs[0], attrs, fingerprint64)
 
 
 def hash_legacy(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The older hash of each string, any shape, modulo `num_buckets`, as int64."""
+    """Hash each string, in any shape, by MurmurHash64A modulo `num_buckets`, to int64."""
     return _buckets(inputs[0], attrs, murmur_hash64)
 
 
 def hash_strong(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """SipHash of each string, any shape, with the attr `key` modulo `num_buckets`, as int64.
-
-    Raises InvalidArgumentError for a key that has not two elements.
-    """
+    """Hash each string by SipHash modulo `num_buckets`, to int64. Raises InvalidArgumentError for a key without 2 elements."""
     if len(attrs["key"]) != 2:
         raise InvalidArgumentError("Key must have 2 elements")
     key = (attrs["key"][0] & MASK, attrs["key"][1] & MASK)
@@ -104,10 +101,8 @@ def hash_strong(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def hash_integers(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """FarmHash's fingerprint of each integer, any shape, in decimal, modulo `num_buckets`, as int64."""
-    count = attrs["num_buckets"]
-    hashed = [fingerprint64(b"%d" % number) % count for number in np.asarray(inputs[0]).reshape(-1).tolist()]
-    return (np.array(hashed, np.int64).reshape(np.shape(inputs[0])),)
+    """Hash each integer, in any shape, by FarmHash's fingerprint of its decimal text modulo `num_buckets`, to int64."""
+    return _buckets(inputs[0], attrs, lambda number: fingerprint64(b"%d" % number))
 
 
 TABLE: Table = {

@@ -1,8 +1,8 @@
 """Strings matched against regular expressions, and rewritten.
 
-RE2 itself matches, as in TensorFlow: in time linear in the text, with its own errors, on bytes that need not be UTF-8.  Its
-Python package replaces as Python does, so what RE2's own `Replace` and `GlobalReplace` do with empty matches and with wrong
-rewrites stands here.
+RE2 itself matches, as in TensorFlow: in linear time, with its own errors, and on bytes that need not be UTF-8. Its Python
+package replaces as Python does. So RE2's `Replace` and `GlobalReplace`, which differ in empty matches and invalid rewrites, are
+written here.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ Pattern = Any
 OPTIONS = re2.Options()
 OPTIONS.log_errors = False
 ESCAPE = re.compile(rb"\\(.?)", re.DOTALL)
-"""A backslash of a rewrite, and what it escapes."""
+"""A backslash in a rewrite, and the character after it."""
 CHARACTER = re.compile(
     rb"[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}|[\x80-\xff]",
     re.DOTALL,
 )
-"""One character of UTF-8, or a byte that begins none."""
+"""A character in UTF-8, or a byte that begins no character."""
 
 
 def compile_pattern(text: bytes) -> Pattern:
-    """Compile a pattern; raises InvalidArgumentError with RE2's reason."""
+    """Compile a pattern. Raises InvalidArgumentError with RE2's reason."""
     try:
         return re2.compile(text, OPTIONS)
     except re2.error as error:
@@ -58,12 +58,12 @@ def _scalar(name: str, tensor: Any) -> bytes:
 
 
 def _needed_groups(rewrite: bytes) -> int:
-    """The highest group that a rewrite names."""
+    """Return the highest group number in a rewrite."""
     return max((int(escaped) for escaped in ESCAPE.findall(rewrite) if escaped.isdigit()), default=0)
 
 
 def _expand(rewrite: bytes, match: Any, growing: GrowingText) -> tuple[bytes, bool]:
-    r"""The rewrite with `\0` to `\9` and `\\` replaced, up to an escape that is none of these; and whether there was none."""
+    r"""Return the rewrite with `\0` to `\9` and `\\` replaced, up to its first invalid escape, and whether all are valid."""
     found: list[bytes] = []
     at = 0
     groups: dict[bytes, bytes] = {b"\\": b"\\"}
@@ -80,7 +80,7 @@ def _expand(rewrite: bytes, match: Any, growing: GrowingText) -> tuple[bytes, bo
 
 
 def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
-    """The text with its first match rewritten, unchanged where the rewrite is not valid."""
+    """Return the text with its first match rewritten, or unchanged if the rewrite is invalid."""
     growing.add(len(text))
     match = pattern.search(text)
     if match is None or _needed_groups(rewrite) > pattern.groups:
@@ -90,7 +90,7 @@ def replace_first(pattern: Pattern, rewrite: bytes, text: bytes, growing: Growin
 
 
 def replace_all(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingText) -> bytes:
-    """Replace all matches in a text; unchanged if the rewrite refers to a missing group."""
+    """Return the text with all matches rewritten, or unchanged if the rewrite refers to a missing group."""
     if _needed_groups(rewrite) > pattern.groups:
         return text
     found: list[bytes] = []
@@ -101,13 +101,13 @@ def replace_all(pattern: Pattern, rewrite: bytes, text: bytes, growing: GrowingT
             break
         found.append(text[at : match.start()])
         at = match.end()
-        # unlike Python, RE2 sees no empty match right behind another match
+        # unlike Python, RE2 has no empty match directly after another match
         if match.start() == match.end() == last_end:
             character = CHARACTER.match(text, at)
             found.append(character[0] if character else b"")
             at = character.end() if character else at + 1
             continue
-        # a rewrite that breaks off leaves what it had made by then
+        # of an invalid rewrite, the part before the invalid escape stays
         found.append(_expand(rewrite, match, growing)[0])
         growing.add(len(rewrite))
         last_end = at
@@ -121,19 +121,16 @@ def _replace(value: Any, pattern: Pattern, rewrite: bytes, attrs: Attrs) -> Sequ
 
 
 def regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are scalar inputs.
+    """Rewrite the matches of a pattern in strings of any shape; pattern and rewrite are scalar inputs.
 
-    Raises InvalidArgumentError for inputs that are not scalars, and a pattern that RE2 does not know.
+    Raises InvalidArgumentError for inputs that are not scalars, and a pattern that RE2 refuses.
     """
     pattern = compile_pattern(_scalar("Pattern", inputs[1]))
     return _replace(inputs[0], pattern, _scalar("Rewrite", inputs[2]), attrs)
 
 
 def static_regex_replace(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Matches of a pattern in strings, any shape, rewritten; pattern and rewrite are attrs.
-
-    Raises InvalidArgumentError for a pattern that RE2 does not know.
-    """
+    """As `regex_replace`; pattern and rewrite are attrs. Raises InvalidArgumentError for a pattern that RE2 refuses."""
     return _replace(inputs[0], compile_pattern(raw(attrs["pattern"])), raw(attrs["rewrite"]), attrs)
 
 
@@ -147,18 +144,15 @@ def _full_match(value: Any, pattern: bytes) -> Sequence[Tensor]:
 
 
 def regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Whether a pattern, a scalar input, matches the whole of each string, any shape.
+    """Return whether a pattern, a scalar input, matches the whole of each string, in any shape.
 
-    Raises InvalidArgumentError for a pattern that is not a scalar, or that RE2 does not know.
+    Raises InvalidArgumentError for a pattern that is not a scalar, or that RE2 refuses.
     """
     return _full_match(inputs[0], _scalar("Pattern", inputs[1]))
 
 
 def static_regex_full_match(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Whether a pattern, an attr, matches the whole of each string, any shape.
-
-    Raises InvalidArgumentError for a pattern that RE2 does not know.
-    """
+    """As `regex_full_match`; the pattern is an attr. Raises InvalidArgumentError for a pattern that RE2 refuses."""
     return _full_match(inputs[0], raw(attrs["pattern"]))
 
 

@@ -1,4 +1,4 @@
-"""Splitting of strings, and n-grams of pieces."""
+"""Splits of strings, and n-grams of tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from placesim.ops.process.memory_limit import check_elements, check_text
 
 
 def _sparse_pieces(rows: Sequence[Sequence[bytes]]) -> Sequence[Tensor]:
-    """Rows of pieces as a sparse tensor: indices int64 `[pieces, 2]`, values `[pieces]`, dense shape `[2]`."""
+    """Return rows of pieces as a sparse tensor: indices int64 `[pieces, 2]`, values `[pieces]`, dense shape `[2]`."""
     indices = [(number, place) for number, row in enumerate(rows) for place in range(len(row))]
     pieces = [piece for row in rows for piece in row]
     widest = max(map(len, rows), default=0)
@@ -42,14 +42,14 @@ def _vector_and_scalar(inputs: Sequence[Any], name: str) -> tuple[list[bytes], b
 
 
 def _split_at_any(text: bytes, delimiters: bytes) -> list[bytes]:
-    """Pieces between delimiters; none for an empty text."""
+    """Return the pieces between delimiters; none for an empty text."""
     for delimiter in delimiters[1:]:
         text = text.replace(bytes([delimiter]), delimiters[:1])
     return text.split(delimiters[:1]) if text else []
 
 
 def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[batch]` split at any byte of the delimiter, a scalar, as a sparse tensor; without one, into single bytes.
+    """Split strings `[batch]` at any byte of a scalar delimiter, or without delimiter into bytes; return a sparse tensor.
 
     Raises InvalidArgumentError for inputs of other ranks.
     """
@@ -61,7 +61,7 @@ def split(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _split_at_whitespace(text: bytes, limit: int) -> list[bytes]:
-    """As Python does, but that a limit, once reached, leaves the rest as it is, even if it is empty or ends in whitespace."""
+    """Split as Python does, but append the rest after `limit` pieces even if it is empty or ends in whitespace."""
     pieces: list[bytes] = []
     text = text.lstrip()
     while text:
@@ -74,7 +74,6 @@ def _split_at_whitespace(text: bytes, limit: int) -> list[bytes]:
 
 
 def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
-    # no splits at all: the text as it is, even an empty one
     if not limit:
         return [text]
     if separator:
@@ -83,9 +82,9 @@ def _split(text: bytes, separator: bytes, limit: int) -> list[bytes]:
 
 
 def split_at_separator(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[batch]` split at a scalar separator, at most `maxsplit` times, as a sparse tensor.
+    """Split strings `[batch]` at a scalar separator, at most `maxsplit` times; return a sparse tensor.
 
-    Without a separator, at runs of whitespace. Raises InvalidArgumentError for inputs of other ranks.
+    An empty separator means runs of whitespace. Raises InvalidArgumentError for inputs of other ranks.
     """
     texts, separator = _vector_and_scalar(inputs, "sep")
     return _sparse_pieces([_split(text, separator, attrs["maxsplit"]) for text in texts])
@@ -107,20 +106,20 @@ def _check_splits(splits: list[int], size: int) -> None:
 
 
 def _ngrams(tokens: list[bytes], width: int, attrs: Attrs) -> list[bytes]:
-    """All runs of `width` tokens, with up to `pad_width` pads on both sides."""
+    """Return all runs of `width` tokens, padded on both sides with up to `pad_width` pads."""
     pad = min(attrs["pad_width"] if attrs["pad_width"] >= 0 else width - 1, width - 1)
     separator = raw(attrs["separator"])
     check_elements(len(tokens) + 2 * pad)
     padded = [raw(attrs["left_pad"])] * pad + tokens + [raw(attrs["right_pad"])] * pad
     count = max(len(padded) - width + 1, 0)
-    # every token stands in so many n-grams at most
+    # an upper bound: a token is in at most so many n-grams
     check_text(sum(map(len, padded)) * min(width, count) + len(separator) * width * count)
     return [separator.join(padded[at : at + width]) for at in range(count)]
 
 
 def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
     found = [ngram for width in attrs["ngram_widths"] for ngram in _ngrams(tokens, width, attrs)]
-    # a row too short for any width becomes one n-gram of all that it has
+    # a row too short for any width becomes one n-gram
     if found or not tokens or not attrs["preserve_short_sequences"]:
         return found
     if attrs["pad_width"] < 0:
@@ -132,16 +131,15 @@ def _row_ngrams(tokens: list[bytes], attrs: Attrs) -> list[bytes]:
 
 
 def string_ngrams(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The n-grams of ragged rows of tokens `[tokens]`, `[rows + 1]`, as ragged rows again.
+    """Return the n-grams of ragged rows of tokens, `[tokens]` with splits `[rows + 1]`, as ragged rows.
 
-    Raises InvalidArgumentError for widths below 1, splits that do not fit the tokens, and short rows to be kept without a pad
-    width.
+    Raises InvalidArgumentError for invalid widths or splits, and short rows to keep without a pad width.
     """
     if any(width <= 0 for width in attrs["ngram_widths"]):
         raise InvalidArgumentError("ngram_widths must contain positive values")
     tokens, splits = flat_strings(inputs[0]), np.reshape(inputs[1], -1).tolist()
     _check_splits(splits, len(tokens))
-    # without tokens or splits the outputs are shaped as the inputs: empty strings, and zeros
+    # without tokens or splits the outputs are empty strings and zeros in the inputs' shapes
     if not tokens or not splits:
         return string_array([b""] * len(tokens), np.shape(inputs[0])), np.zeros_like(inputs[1])
     rows = [_row_ngrams(tokens[start:end], attrs) for start, end in pairwise(splits)]

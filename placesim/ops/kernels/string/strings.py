@@ -1,7 +1,8 @@
-"""Strings: joins, lengths, case, substrings.  A string tensor is an object array of `bytes`; most ops know only bytes."""
+"""Strings: joins, lengths, case, substrings. A string tensor is an object array of `bytes`, and most ops work on bytes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,11 +20,11 @@ from placesim.ops.kernels.shapes import (
     ShapeContext,
     ShapeError,
     broadcast,
+    check_scalars,
     format_dims,
     merge,
     rank_of,
     unchanged,
-    with_rank,
 )
 from placesim.ops.kernels.string_tensors import flat_strings, map_strings, raw, string_array
 from placesim.ops.process.memory_limit import check_text, check_text_of
@@ -32,10 +33,7 @@ from placesim.ops.process.memory_limit import check_text, check_text_of
 
 
 def join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings of one shape, or scalars among them, joined element by element with the attr `separator`.
-
-    Raises InvalidArgumentError for shapes that differ.
-    """
+    """Join strings of one shape, or scalars, element by element. Raises InvalidArgumentError for shapes that differ."""
     shape: tuple[int, ...] = ()
     for part in inputs:
         if shape and np.ndim(part) and np.shape(part) != shape:
@@ -60,16 +58,16 @@ def _reduced_axes(axes: Tensor, rank: int) -> list[int]:
 
 
 def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings, any shape, joined along axes, of which the first named changes fastest: without those axes, or with 1 there.
+    """Join strings of any shape along axes, of which the first one named varies fastest; remove the axes, or keep them with 1.
 
-    Raises OutOfRangeError for an axis that is not there, InvalidArgumentError for one that is there twice.
+    Raises OutOfRangeError for an axis out of range, InvalidArgumentError for one named twice.
     """
     value = np.asarray(inputs[0], object)
     reduced = _reduced_axes(inputs[1], value.ndim)[::-1]
     kept = [axis for axis in range(value.ndim) if axis not in reduced]
-    count = int(np.prod([value.shape[axis] for axis in reduced], dtype=np.int64))
+    count = math.prod(value.shape[axis] for axis in reduced)
     shape = [value.shape[axis] for axis in kept]
-    rows = value.transpose(kept + reduced).reshape(int(np.prod(shape, dtype=np.int64)), count).tolist()
+    rows = value.transpose(kept + reduced).reshape(math.prod(shape), count).tolist()
     check_text_of(flat_strings(value))
     check_text(len(raw(attrs["separator"])) * value.size)
     joined = list(map(raw(attrs["separator"]).join, rows))
@@ -79,11 +77,10 @@ def reduce_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings `[*ids, inner...]` with the same segment id joined, `[segments, inner...]`.
+    """Join strings `[*ids, inner...]` with the same segment id, to `[segments, inner...]`.
 
-    A separator only goes behind a string with bytes. Raises InvalidArgumentError for shapes that do not fit, a number of
-    segments that is not a scalar or is negative, and ids outside of it; OutOfRangeError for ids of higher rank than the
-    strings.
+    No separator follows an empty string. Raises InvalidArgumentError for shapes that do not fit, an invalid number of segments,
+    and ids out of range; OutOfRangeError for ids of higher rank than the strings.
     """
     value, ids, segments = np.asarray(inputs[0], object), np.asarray(inputs[1]), inputs[2]
     if not np.size(segments):
@@ -95,12 +92,11 @@ def segment_join(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         raise InvalidArgumentError(f"Number of segments must be non-negative but got {count}")
     _check_segments(value, ids, count)
     shape = (count, *value.shape[ids.ndim :])
-    width = int(np.prod(shape[1:], dtype=np.int64))
+    width = math.prod(shape[1:])
     separator = raw(attrs["separator"])
     check_text_of(flat_strings(value))
     check_text(len(separator) * value.size)
     result = [[b""] * width for _ in range(count)]
-    # in order, so that each segment's strings are joined as they come
     for segment, row in zip(ids.reshape(-1).tolist(), value.reshape(ids.size, width).tolist(), strict=True):
         result[segment] = [old + separator + new if old else new for old, new in zip(result[segment], row, strict=True)]
     return (string_array([text for row in result for text in row], shape),)
@@ -122,22 +118,18 @@ def _check_segments(value: Tensor, ids: Tensor, count: int) -> None:
 
 
 def length(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Lengths in int32, any shape: of bytes, or of bytes that start a UTF-8 character."""
+    """Return lengths in int32, in any shape: of bytes, or of UTF-8 characters by their first bytes."""
     measure: Callable[[bytes], int] = len if attrs["unit"] == "BYTE" else lambda text: len(char_starts(text))
     return (np.array(list(map(measure, flat_strings(inputs[0]))), np.int32).reshape(np.shape(inputs[0])),)
 
 
 def char_starts(text: bytes) -> list[int]:
-    """Starts of UTF-8 characters: every byte that does not continue one."""
-    # no check of the sequence itself: invalid bytes count as they look
+    """Return the positions of UTF-8 characters: of every byte that does not continue one, even in invalid text."""
     return [index for index, byte in enumerate(text) if byte & 0xC0 != 0x80]
 
 
 def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str]) -> Compute:
-    """The kernel that changes ASCII letters only, or all letters where the encoding is UTF-8, in strings of any shape.
-
-    Raises InvalidArgumentError for another encoding.
-    """
+    """Return a kernel that changes ASCII letters, or all if utf-8. It raises InvalidArgumentError for another encoding."""
 
     def compute(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
         encoding = attrs["encoding"]
@@ -151,7 +143,7 @@ def change_case(of_bytes: Callable[[bytes], bytes], of_text: Callable[[str], str
 
 
 def strip(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings, any shape, with ASCII whitespace taken off both ends."""
+    """Remove ASCII whitespace from both ends of strings of any shape."""
     return (map_strings(bytes.strip, inputs[0]),)
 
 
@@ -159,7 +151,7 @@ def strip(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def _byte_range(text: bytes, position: int, count: int) -> tuple[int, int] | None:
-    """Start and end of a substring of bytes; None if its start is outside the string."""
+    """Return start and end of a substring of bytes; None if its start is outside the string."""
     start = position + len(text) if position < 0 else position
     if not 0 <= start <= len(text):
         return None
@@ -167,24 +159,23 @@ def _byte_range(text: bytes, position: int, count: int) -> tuple[int, int] | Non
 
 
 def _char_range(text: bytes, position: int, count: int) -> tuple[int, int] | None:
-    """Start and end of a substring of UTF-8 characters; None if its start is outside the string."""
+    """Return start and end of a substring of UTF-8 characters; None if its start is outside the string."""
     starts = char_starts(text)
     if text and (not starts or starts[0]):
-        starts.insert(0, 0)  # TensorFlow takes the first byte for a start
+        starts.insert(0, 0)  # TensorFlow treats the first byte as a start
     size = len(starts)
     ends = [*starts, len(text)]
     if position >= 0:
         return None if position > size else (ends[position], ends[min(position + max(count, 0), size)])
     first = size + position
-    # a negative length takes the rest of the bytes, but none of the characters; counted from the end it is refused
+    # a negative length means all other bytes, but no characters; with a negative position it is an error
     return None if first < 0 or count < 0 else (ends[first], ends[min(first + count, size)])
 
 
 def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Substrings; positions and lengths have one shape, which broadcasts with the strings'.
+    """Return substrings; positions and lengths have one shape, which broadcasts with the strings'.
 
-    Raises InvalidArgumentError for shapes that do not fit and a position outside of its string, UnimplementedError if more than
-    two dimensions would must be broadcast.
+    Raises InvalidArgumentError for shapes and positions that do not fit, UnimplementedError for more than two dimensions.
     """
     value, position, count = inputs
     if np.shape(position) != np.shape(count):
@@ -195,7 +186,7 @@ def substring(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
     parts = (np.broadcast_to(np.asarray(part), shape).reshape(-1).tolist() for part in (position, count))
     texts = flat_strings(np.broadcast_to(np.asarray(value, object), shape))
     is_bytes = attrs["unit"] == "BYTE"
-    # the kernel tells both coordinates only where it has to broadcast
+    # TensorFlow's message has both coordinates only if shapes broadcast
     in_pairs = len(shape) == 2 and np.shape(position) not in ((), np.shape(value))
     result = []
     for index, (text, start, size) in enumerate(zip(texts, *parts, strict=True)):
@@ -235,14 +226,14 @@ def _check_scalars(names: Sequence[str], inputs: Sequence[Any]) -> None:
 
 
 def sharded_filename(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The name of one shard's file, `name-00003-of-00010`, of three scalars; InvalidArgumentError for other shapes."""
+    """Return the name of one shard's file, `name-00003-of-00010`. Raises InvalidArgumentError unless the inputs are scalars."""
     _check_scalars(("basename", "shard", "num_shards"), inputs)
     name, shard, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-%05d-of-%05d" % (shard, count)], ()),)
 
 
 def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The pattern of all shards' files, `name-?????-of-00010`, of two scalars; InvalidArgumentError for other shapes."""
+    """Return the pattern of all shards' files, `name-?????-of-00010`. Raises InvalidArgumentError for other shapes."""
     _check_scalars(("basename", "num_shards"), inputs)
     name, count = (np.reshape(part, -1)[0] for part in inputs)
     return (string_array([name + b"-?????-of-%05d" % count], ()),)
@@ -252,7 +243,7 @@ def sharded_filespec(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def infer_join(context: ShapeContext) -> Sequence[Dims]:
-    """A scalar of scalars, else what the inputs of known rank above 0 agree on; ShapeError if they do not."""
+    """Return the common shape of the inputs that are not scalars, or a scalar. Raises ShapeError if they differ."""
     if all(dims == () for dims in context.shapes):
         return ((),)
     found: Dims = None
@@ -262,7 +253,7 @@ def infer_join(context: ShapeContext) -> Sequence[Dims]:
 
 
 def infer_substring(context: ShapeContext) -> Sequence[Dims]:
-    """The strings and the positions broadcast together; ShapeError unless positions and lengths are shaped alike."""
+    """Return the broadcast shape of strings and positions. Raises ShapeError unless positions and lengths have one shape."""
     value, position, count = context.shapes
     if position is not None and rank_of(position) != rank_of(count):
         rank = -1 if count is None else len(count)
@@ -273,8 +264,7 @@ def infer_substring(context: ShapeContext) -> Sequence[Dims]:
 
 
 def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
-    for dims in context.shapes:
-        with_rank(dims, 0)
+    check_scalars(context)
     return ((),)
 
 
@@ -282,7 +272,7 @@ def _infer_sharded(context: ShapeContext) -> Sequence[Dims]:
 
 
 def substring_memory(memory: KernelMemory) -> None:
-    """Behind its output positions and lengths, broadcast to its shape unless they are scalars or of the texts' shape."""
+    """Temporaries have the broadcast positions and lengths, unless these are scalars or have the strings' shape."""
     memory.allocate()
     texts, positions = memory.inputs[:2]
     if positions.dims and positions.dims != texts.dims:

@@ -21,19 +21,19 @@ from placesim.ops.kernels.string_tensors import flat_strings, string_array
 
 
 def serialize_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor as a scalar string; UnimplementedError for variants."""
+    """Return the tensor as a serialized `TensorProto`, a scalar string. Raises UnimplementedError for variants."""
     dtype = attrs["T"]
     if dtype is VARIANT:
-        raise UnimplementedError("placesim serializes no variants")
+        raise UnimplementedError("placesim cannot serialize variants")
     if dtype is RESOURCE:
         handles = [serialise_handle(handle) for handle in np.asarray(inputs[0]).reshape(-1)]
         content = b"".join(write_varint(len(handle)) for handle in handles) + b"".join(handles)
         return (string_array([serialise_tensor(np.empty(np.shape(inputs[0]), "V0"), dtype) + message_field(4, content)], ()),)
-    return (string_array([serialise_tensor(np.asarray(inputs[0]), attrs["T"])], ()),)
+    return (string_array([serialise_tensor(np.asarray(inputs[0]), dtype)], ()),)
 
 
 def parse_tensor(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """The tensor that a scalar string serializes."""
+    """Return the tensor that a scalar string serializes. Raises InvalidArgumentError for an invalid string or another type."""
     if np.ndim(inputs[0]):
         raise InvalidArgumentError(f"Expected `serialized` to be a scalar, got shape: {shape_text(inputs[0])}")
     (serialized,) = flat_strings(inputs[0])

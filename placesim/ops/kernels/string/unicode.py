@@ -1,7 +1,7 @@
-"""Unicode: strings of bytes to code points and back, between encodings.
+"""Unicode: bytes to code points and back, and from one encoding to another.
 
-Invalid bytes are replaced, dropped or refused as the attr `errors` says.  Source: TensorFlow's unicode ops on ICU's converters;
-Python's codecs know the same encodings and end an invalid sequence at the same byte.
+Attr `errors` says whether invalid bytes are replaced, dropped or refused. Source: TensorFlow's unicode ops, which use ICU's
+converters; Python's codecs know the same encodings, and end an invalid sequence at the same byte.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ INVALID = "Invalid formatting on input string"
 
 
 class Character(NamedTuple):
-    """One character read from bytes: how many bytes it took, and whether they meant it."""
+    """A character read from bytes, with the number of its bytes; an invalid sequence is a replacement character."""
 
     code_point: int
     size: int
@@ -39,10 +39,10 @@ class Character(NamedTuple):
 
 
 def codec_of(encoding: str) -> str:
-    """Python's name of an encoding; raises InvalidArgumentError for an unknown one."""
+    """Return Python's name of an encoding. Raises InvalidArgumentError for an unknown one."""
     try:
         found = codecs.lookup(encoding.strip())
-        # Python counts base64 and the like among its codecs
+        # Python's codecs include base64 and others that are no encodings
         if not getattr(found, "_is_text_encoding", True):
             raise LookupError(encoding)
     except (LookupError, ValueError):
@@ -51,7 +51,7 @@ def codec_of(encoding: str) -> str:
 
 
 def read_characters(text: bytes, codec: str) -> Iterator[Character]:
-    """The characters of some bytes; each invalid sequence is one replacement character."""
+    """Yield the characters of some bytes; each invalid sequence is one replacement character."""
     start = 0
     while start < len(text):
         try:
@@ -59,7 +59,6 @@ def read_characters(text: bytes, codec: str) -> Iterator[Character]:
             return
         except UnicodeDecodeError as error:
             yield from _sized(text[start : start + error.start].decode(codec), codec)
-            # as many bytes as the codec gives up on count as one character
             yield Character(REPLACEMENT, error.end - error.start, False)
             start += error.end
 
@@ -79,7 +78,7 @@ def _check_errors(attrs: Attrs) -> None:
 
 
 def _cleaned(text: bytes, codec: str, attrs: Attrs) -> Iterator[tuple[int, int]]:
-    """Code points with their byte positions, after the attrs' handling of invalid and control characters."""
+    """Yield code points with their byte positions; attrs say how to treat invalid and control characters."""
     at = 0
     for code_point, size, is_valid in read_characters(text, codec):
         if not is_valid and attrs["errors"] == "strict":
@@ -95,16 +94,15 @@ def _cleaned(text: bytes, codec: str, attrs: Attrs) -> Iterator[tuple[int, int]]
 
 
 def encode(code_points: Sequence[int], encoding: str) -> bytes:
-    """Code points in UTF-8, UTF-16-BE or UTF-32-BE; a lone surrogate is replaced."""
+    """Encode code points in UTF-8, UTF-16-BE or UTF-32-BE; a lone surrogate is replaced."""
     text = "".join(chr(REPLACEMENT if point in SURROGATES else point) for point in code_points)
     return text.encode(encoding.lower())
 
 
 def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings, any shape, from one encoding in another.
+    """Convert strings of any shape from one encoding to another.
 
-    Raises InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes and control
-    characters that are to be replaced.
+    Raises InvalidArgumentError for invalid attrs; with policy `strict`, for invalid bytes, and control characters to replace.
     """
     _check_errors(attrs)
     codec = codec_of(attrs["input_encoding"])
@@ -121,7 +119,7 @@ def transcode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def decode_with_offsets(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings, any shape, as ragged rows: splits `[strings + 1]`, int32 code points, and the byte where each starts.
+    """Decode strings of any shape to ragged rows: splits `[strings + 1]`, int32 code points, and their byte positions.
 
     Raises InvalidArgumentError for an unknown encoding or policy, and, with policy `strict`, for invalid bytes.
     """
@@ -135,7 +133,7 @@ def decode_with_offsets(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]
 
 
 def decode(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Strings, any shape, as ragged rows: splits `[strings + 1]` and int32 code points; errors as of `decode_with_offsets`."""
+    """Decode strings to ragged rows as `decode_with_offsets` does, but without byte positions."""
     return decode_with_offsets(inputs, attrs)[:2]
 
 
@@ -166,10 +164,9 @@ def _checked_points(points: Sequence[int], attrs: Attrs) -> list[int]:
 
 
 def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """Ragged rows of code points, `[points]` with splits `[rows + 1]`, as strings `[rows]`.
+    """Encode ragged rows of code points, `[points]` with splits `[rows + 1]`, to strings `[rows]`.
 
-    Raises InvalidArgumentError for other ranks, splits that do not fit the points, an unknown policy, and, with policy
-    `strict`, a number that is no code point.
+    Raises InvalidArgumentError for bad splits or attrs, and, with policy `strict`, for an invalid code point.
     """
     _check_errors(attrs)
     if np.ndim(inputs[0]) != 1 or np.ndim(inputs[1]) != 1:
@@ -182,7 +179,7 @@ def encode_rows(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
 
 
 def script(inputs: Sequence[Any], attrs: Attrs) -> Sequence[Tensor]:
-    """ICU's number of each code point's script, any shape."""
+    """Return ICU's number of each code point's script, in any shape."""
     return (scripts_of(np.asarray(inputs[0])),)
 
 

@@ -1,4 +1,4 @@
-"""Script of every Unicode character with ICU's script numbers, from the table of ranges beside this file."""
+"""The script of every Unicode character, as ICU numbers scripts, from the table of ranges beside this file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from placesim.ops.kernels.kernel import Tensor
 
 UNKNOWN = 103
-"""The script of a code point that is in no range."""
+"""The script of a code point that no range has."""
 LAST_CODE_POINT = 0x10FFFF
 RANGES_FILE = "unicode-scripts-13.txt"
 
 
 def script_ranges() -> Iterator[tuple[int, int, int]]:
-    """The number of a script and the first and the last code point of one of its ranges, for every range."""
+    """Yield for every range the number of its script, and its first and last code point."""
     text = resources.files(__package__).joinpath(RANGES_FILE).read_text("utf-8")
     number = 0
     for line in text.splitlines():
@@ -40,6 +40,6 @@ def _table() -> Tensor:
 
 
 def scripts_of(code_points: Tensor) -> Tensor:
-    """The number of each code point's script in int32; -1 for what is no code point.  Any shape."""
+    """Return the number of each code point's script, in any shape, in int32; -1 for an invalid code point."""
     inside = (code_points >= 0) & (code_points <= LAST_CODE_POINT)
     return np.where(inside, _table()[np.where(inside, code_points, 0)], np.int32(-1)).astype(np.int32)
