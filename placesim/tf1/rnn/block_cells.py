@@ -27,6 +27,10 @@ def _known_depth(shape: Any, axis: int) -> int:
     return int(sizes[axis])
 
 
+def _attrs(forget_bias: float, cell_clip: float | None, use_peephole: bool) -> dict[str, Any]:
+    return {"forget_bias": forget_bias, "cell_clip": -1 if cell_clip is None else cell_clip, "use_peephole": use_peephole}
+
+
 class _Weights:
     """Variables of a fused LSTM, and the arguments of its op."""
 
@@ -57,11 +61,7 @@ class LSTMBlockCell(LayerRNNCell):
     ) -> None:
         super().__init__(_reuse=reuse, dtype=dtype, name=name)
         self._num_units, self._use_peephole = num_units, use_peephole
-        self._attrs = {
-            "forget_bias": forget_bias,
-            "cell_clip": -1 if cell_clip is None else cell_clip,
-            "use_peephole": use_peephole,
-        }
+        self._attrs = _attrs(forget_bias, cell_clip, use_peephole)
         self.input_spec = InputSpec(ndim=2)
 
     @property
@@ -130,7 +130,7 @@ class GRUBlockCellV2(LayerRNNCell):
 
 
 class LSTMBlockFusedCell(Layer):
-    """An LSTM that takes a whole sequence, [time, batch, depth], in one op."""
+    """An LSTM that computes a whole sequence `[time, batch, depth]` in one op."""
 
     def __init__(
         self,
@@ -144,11 +144,7 @@ class LSTMBlockFusedCell(Layer):
     ) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
         self.num_units, self._use_peephole = num_units, use_peephole
-        self._attrs = {
-            "forget_bias": forget_bias,
-            "cell_clip": -1 if cell_clip is None else cell_clip,
-            "use_peephole": use_peephole,
-        }
+        self._attrs = _attrs(forget_bias, cell_clip, use_peephole)
         self.input_spec = InputSpec(ndim=3)
 
     def build(self, input_shape: ShapeLike) -> None:
@@ -181,7 +177,7 @@ class LSTMBlockFusedCell(Layer):
             return outputs, LSTMStateTuple(cells[-1], outputs[-1])
         mask = tf.sequence_mask(sequence_length, maxlen=steps, dtype=inputs.dtype)
         outputs *= tf.expand_dims(tf.transpose(mask), -1)
-        # the last step of each sequence, the state before the first one where it has none
+        # The last step of each sequence; the initial state of an empty sequence.
         places = tf.stack([tf.cast(sequence_length, tf.int32), tf.range(batch)], axis=1)
         last = [tf.gather_nd(tf.concat([[start], made], 0), places) for start, made in ((c, cells), (h, outputs))]
         return outputs, LSTMStateTuple(*last)

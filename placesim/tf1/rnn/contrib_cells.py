@@ -1,4 +1,4 @@
-"""`tf.contrib.rnn`: cells that TensorFlow 2 has no longer."""
+"""`tf.contrib.rnn`: cells that TensorFlow 2 has removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ tf = namespace("")
 def linear(
     inputs: TensorLike, size: int, has_bias: bool, bias_start: float | None = None, kernel: InitializerLike | None = None
 ) -> Any:
-    """The inputs side by side times a variable `kernel`, and a variable `bias`, both in the current scope."""
+    """Concatenated inputs times a variable `kernel`, plus a variable `bias`, both made in the current scope."""
     parts = as_list(inputs)
     widths = [part.shape.as_list()[1] for part in parts]
     if None in widths:
@@ -33,7 +33,7 @@ def linear(
 
 
 class _LSTM(RNNCell):
-    """Sizes of a cell with an LSTM's state."""
+    """Base of cells with the state of an LSTM."""
 
     def __init__(self, num_units: int, reuse: object = None, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
@@ -129,7 +129,7 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _Normalized):
     ) -> None:
         super().__init__(num_units, reuse, layer_norm, norm_gain, norm_shift)
         if num_unit_shards != 1 or num_proj_shards != 1:
-            raise not_there("contrib.rnn.CoupledInputForgetGateLSTMCell in shards", "in one it is there")
+            raise not_there("contrib.rnn.CoupledInputForgetGateLSTMCell with several shards", "with one shard it is there")
         self._use_peepholes, self._initializer = use_peepholes, initializer
         self._num_proj, self._proj_clip = num_proj, proj_clip
         self._forget_bias, self._state_is_tuple = forget_bias, state_is_tuple

@@ -19,7 +19,7 @@ tf = namespace("")
 
 
 class Helper:
-    """Interface for `BasicDecoder`; users' own implement all of it."""
+    """Interface of the helpers of `BasicDecoder`, which users' classes may implement."""
 
     @property
     def batch_size(self) -> Any:
@@ -155,8 +155,20 @@ def _as_array(value: Tensor) -> TensorArray:
     return array.unstack(value)
 
 
-def _lookup(embedding: object) -> Callable[[Any], Any]:
+def embedding_function(embedding: object) -> Callable[[Any], Any]:
+    """Function from ids to embeddings, given as such or as a table."""
     return embedding if callable(embedding) else lambda ids: tf.nn.embedding_lookup(embedding, ids)
+
+
+def start_and_end(start_tokens: TensorLike, end_token: TensorLike) -> tuple[Any, Any]:
+    """Start tokens and end token as tensors.  Raises ValueError for other shapes than a vector and a scalar."""
+    start = convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
+    end = convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
+    if start.shape.rank != 1:
+        raise ValueError("start_tokens must be a vector")
+    if end.shape.rank != 0:
+        raise ValueError("end_token must be a scalar")
+    return start, end
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
@@ -174,7 +186,7 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         name: str | None = None,
     ) -> None:
         with name_scope(name, "ScheduledEmbeddingSamplingWrapper", [sampling_probability]):
-            self._embed = _lookup(embedding)
+            self._embed = embedding_function(embedding)
             self._probability = convert_to_tensor(sampling_probability, name="sampling_probability")
             if self._probability.shape.rank not in (0, 1):
                 raise ValueError(
@@ -197,16 +209,11 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 
 
 class GreedyEmbeddingHelper(Helper):
-    """Embeddings of the most likely symbol of the output before."""
+    """Helper with embeddings of the previous output's most likely symbols."""
 
     def __init__(self, embedding: Callable[[Any], Any] | TensorLike, start_tokens: TensorLike, end_token: TensorLike) -> None:
-        self._embed = _lookup(embedding)
-        self._start_tokens = convert_to_tensor(start_tokens, dtype=tf.int32, name="start_tokens")
-        self._end_token = convert_to_tensor(end_token, dtype=tf.int32, name="end_token")
-        if self._start_tokens.shape.rank != 1:
-            raise ValueError("start_tokens must be a vector")
-        if self._end_token.shape.rank != 0:
-            raise ValueError("end_token must be a scalar")
+        self._embed = embedding_function(embedding)
+        self._start_tokens, self._end_token = start_and_end(start_tokens, end_token)
         self._batch_size = tf.size(self._start_tokens)
         self._start_inputs = self._embed(self._start_tokens)
 
