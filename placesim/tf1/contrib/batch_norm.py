@@ -16,6 +16,7 @@ from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.layers.layer import smart_cond, smart_constant
 from placesim.tf1.layers.normalization import BatchNormalization
 from placesim.tf1.optimizers.averages import assign_moving_average
+from placesim.tf1.types.dtypes import is_half
 
 _UPDATE_OPS = GraphKeys.UPDATE_OPS
 _LAYOUTS = ("NCHW", "NHWC")
@@ -47,9 +48,9 @@ def batch_norm(
     renorm_decay: float = 0.99,
     adjustment: object = None,
 ) -> Any:
-    """Brings each channel to mean zero and deviation one; where `updates_collections` is None the averages move at once.
+    """Normalise each channel to mean 0 and variance 1.  Raises ValueError.
 
-    Raises ValueError.
+    If `updates_collections` is None, the output waits for the update of the moving averages.
     """
     if renorm or adjustment is not None:
         raise not_there("contrib.layers.batch_norm with renorm or adjustment", "without them it is there")
@@ -122,11 +123,11 @@ def _by_layer(layer: BatchNormalization, inputs: TensorLike, is_training: bool, 
 
 
 class _Parameters:
-    """Makes the variables of a batch norm that no layer of `tf.layers` makes."""
+    """Makes the variables of a batch norm that is not a layer of `tf.layers`."""
 
     def __init__(self, size: int, dtype: Any, collections: Any, initializers: Any, regularizers: Any) -> None:
-        # half precision is too little for averages, and for the fused kernels' parameters
-        self._dtype = tf.float32 if dtype.base_dtype in (tf.float16, tf.bfloat16) else dtype.base_dtype
+        # Half precision is too imprecise for averages, and the fused kernels take no such parameters.
+        self._dtype = tf.float32 if is_half(dtype.base_dtype) else dtype.base_dtype
         self._size, self._collections = size, collections
         self._initializers, self._regularizers = initializers or {}, regularizers or {}
 
@@ -147,7 +148,7 @@ class _Parameters:
         return tf.constant(value, dtype=self._dtype, shape=[self._size])
 
     def averages(self) -> _Averages:
-        """The moving averages, in whole even where variables are cut in parts."""
+        """The moving averages, unpartitioned even in a scope with a partitioner."""
         with tf.variable_scope(tf.get_variable_scope()) as inside:
             inside.set_partitioner(None)
             return _Averages(self.variable("moving_mean", 0.0, False), self.variable("moving_variance", 1.0, False))
@@ -185,7 +186,7 @@ class _Norm(NamedTuple):
         )
 
     def fused(self, made: _Parameters, center: bool, scale: bool, trainable: bool) -> Any:
-        """By the kernel that does all at once; a matrix is an image of one pixel to it."""
+        """Output of the fused kernel, for which the rows of a matrix are images of one pixel."""
         shape = self.inputs.get_shape()
         images = tf.reshape(self.inputs, [-1, 1, 1, self.channels]) if shape.ndims == 2 else self.inputs
         beta = made.variable("beta", 0.0, trainable) if center else made.constant(0.0)
@@ -211,7 +212,7 @@ class _Norm(NamedTuple):
         return outputs
 
     def plain(self, made: _Parameters, center: bool, scale: bool, trainable: bool, batch_weights: object) -> Any:
-        """By elementwise ops, with examples weighted in the moments."""
+        """Output of separate ops, whose moments weight the examples."""
         rank = self.inputs.get_shape().ndims
         if batch_weights is not None:
             weights = tf.cast(tf.convert_to_tensor(batch_weights), self.inputs.dtype)

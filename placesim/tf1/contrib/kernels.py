@@ -1,4 +1,4 @@
-"""`tf.contrib.layers`' layers with weights: convolutions and full connections."""
+"""`tf.contrib.layers`' layers with weights: convolutions and fully connected layers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _layout(data_format: str | None, rank: int) -> str:
 
 
 def _collect(layer: Any, variables_collections: Any, kernels: tuple[str, ...] = ("kernel",)) -> None:
-    """A layer's variables in the collections of its weights and biases."""
+    """Add a layer's variables to the collections of its weights and biases."""
     for kernel in kernels:
         collect_variable(getattr(layer, kernel), variables_collections, "weights")
     if layer.use_bias:
@@ -68,7 +68,7 @@ def convolution(
 ) -> Any:
     """A convolution over 1, 2 or 3 dimensions, by the rank of the inputs; biases only without a normalizer.
 
-    Raises ValueError for another rank, or a data format that is none of it.
+    Raises ValueError for another rank, or a data format of another rank.
     """
     with layer_scope(scope, "Conv", inputs, reuse, _NAMES) as opened:
         inputs = tf.convert_to_tensor(inputs)
@@ -166,7 +166,7 @@ def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
             return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
     transposed.__name__ = transposed.__qualname__ = f"convolution{rank}d_transpose"
-    transposed.__doc__ = f"The gradient of a convolution over {rank} dimensions, as a layer.  Raises ValueError."
+    transposed.__doc__ = f"A transposed convolution over {rank} dimensions.  Raises ValueError."
     return add_arg_scope(transposed)
 
 
@@ -198,9 +198,9 @@ def separable_convolution2d(
     trainable: bool = True,
     scope: object = None,
 ) -> Any:
-    """A convolution in each channel, and one of 1 x 1 over the channels; without `num_outputs` only the first.
+    """A depthwise convolution, then a 1 x 1 convolution; without `num_outputs` only the first.
 
-    Raises ValueError for a data format that is none of images.
+    Raises ValueError for a data format that images do not have.
     """
     layout = _layout(data_format, 2)
     with layer_scope(scope, "SeparableConv2d", inputs, reuse, _SEPARABLE_NAMES) as opened:

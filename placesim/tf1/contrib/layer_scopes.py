@@ -1,4 +1,4 @@
-"""The scope of a layer of `tf.contrib.layers`: its variables are model variables, and have the names of old."""
+"""Variable scope of a layer of `tf.contrib.layers`: its variables are model variables with contrib's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from placesim.tf1.graphs.tensor_likes import TensorLike
 def layer_scope(
     scope: object, default: str, inputs: TensorLike, reuse: object, renamed: Mapping[str, str] | None = None
 ) -> Any:
-    """The variable scope of a layer that one of `tf.layers` does the work of; `renamed`: a variable's name there -> here."""
+    """Variable scope around a layer of `tf.layers`.  `renamed`: name of a variable in that layer -> its name in contrib."""
     getter = _model_getter(renamed or {})
     return tf.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=getter)
 

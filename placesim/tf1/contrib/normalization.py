@@ -98,7 +98,7 @@ def layer_norm(
     begin_params_axis: int = -1,
     scope: Any = None,
 ) -> Any:
-    """Brings each example to mean zero and deviation one.  Raises ValueError."""
+    """Normalise each example to mean 0 and variance 1.  Raises ValueError."""
     with tf.variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as opened:
         inputs = tf.convert_to_tensor(inputs)
         shape = inputs.shape
@@ -138,7 +138,7 @@ def instance_norm(
     data_format: str = "NHWC",
     scope: object = None,
 ) -> Any:
-    """Brings each channel of each example to mean zero and deviation one.  Raises ValueError."""
+    """Normalise each channel of each example to mean 0 and variance 1.  Raises ValueError."""
     if data_format not in ("NCHW", "NHWC"):
         raise ValueError("data_format has to be either NCHW or NHWC.")
     inputs = tf.convert_to_tensor(inputs)
@@ -181,7 +181,7 @@ def group_norm(
     scope: object = None,
     mean_close_to_zero: bool = False,
 ) -> Any:
-    """Brings each group of channels of each example to mean zero and deviation one.  Raises ValueError."""
+    """Normalise each group of channels of each example to mean 0 and variance 1.  Raises ValueError."""
     whole = tf.convert_to_tensor(inputs)
     cut = _grouping(whole, groups, channels_axis, reduction_axes)
     inputs = tf.reshape(whole, cut.grouped)
@@ -190,7 +190,7 @@ def group_norm(
             [cut.channels], inputs.dtype, center, scale, variables_collections, trainable, param_initializers, cut.wide
         )
         if mean_close_to_zero:
-            raise not_there("contrib.layers.group_norm with mean_close_to_zero", "without it it is there")
+            raise not_there("contrib.layers.group_norm with mean_close_to_zero", "without it, it is there")
         mean, variance = tf.nn.moments(inputs, cut.axes, keep_dims=True)
         gain = tf.rsqrt(variance + epsilon)
         offset = -mean * gain
@@ -206,7 +206,7 @@ def group_norm(
 
 
 class _Grouping(NamedTuple):
-    """Shapes of a tensor whose channels are cut into groups: one axis of groups and one of a group's channels."""
+    """Shapes of a tensor whose channel axis is split into two: the groups, and the channels of a group."""
 
     channels: int
     shape: list[Any]
@@ -219,7 +219,7 @@ class _Grouping(NamedTuple):
 
 
 def _grouping(inputs: Tensor, groups: int, channels_axis: int, reduction_axes: Sequence[int]) -> _Grouping:
-    """Raises ValueError for axes and numbers of channels that can't be cut so."""
+    """Split of a tensor's channels into groups.  Raises ValueError for axes or numbers of channels that do not fit."""
     rank = inputs.shape.ndims
     if rank is None:
         raise ValueError(f"Inputs {inputs.name} has undefined rank.")

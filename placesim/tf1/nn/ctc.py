@@ -11,6 +11,7 @@ from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
@@ -33,7 +34,7 @@ def ctc_loss(
     if not time_major:
         found = tf.transpose(found, [1, 0, 2])
     dtype = found.dtype
-    is_half = dtype.name in ("float16", "bfloat16")
+    is_half = dtypes.is_half(dtype)
     if is_half:
         found = tf.cast(found, tf.float32)
     loss, _ = gen("CTCLoss")(

@@ -12,6 +12,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
@@ -61,7 +62,7 @@ def _softmax_cross_entropy(labels: TensorLike, logits: TensorLike | None, axis: 
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
         labels = convert_to_tensor(labels, name="labels")
-        half = logits.dtype.name in ("float16", "bfloat16")
+        half = dtypes.is_half(logits.dtype)
         precise = tf.cast(logits, "float32") if half else logits
         labels = tf.cast(labels, precise.dtype)
         rank = tf.rank(precise)
@@ -96,7 +97,7 @@ def sparse_softmax_cross_entropy_with_logits(
     with name_scope(name, "SparseSoftmaxCrossEntropyWithLogits", [labels, logits]):
         labels = convert_to_tensor(labels)
         logits = convert_to_tensor(logits)
-        precise = tf.cast(logits, "float32") if logits.dtype.name in ("float16", "bfloat16") else logits
+        precise = tf.cast(logits, "float32") if dtypes.is_half(logits.dtype) else logits
         of_labels = labels.shape
         labels_shape = tf.shape(labels)
         known = of_labels.is_fully_defined() and logits.shape[:-1].is_fully_defined()

@@ -15,6 +15,7 @@ from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import renamed
 from placesim.tf1.ops.conversion import constant, convert_named, convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
+from placesim.tf1.types import dtypes
 
 tf = namespace("")
 
@@ -58,7 +59,7 @@ def _half_type(x: TensorLike) -> Any:
     """The type of half floats; None for any other type, and for what is no tensor."""
     dtype = getattr(x, "dtype", None)
     base = None if dtype is None else dtype.base_dtype
-    return base if base is not None and base.name in ("float16", "bfloat16") else None
+    return base if base is not None and dtypes.is_half(base) else None
 
 
 def _as_asked(results: Sequence[Any], axes: TensorLike, keeps: bool, half: object) -> tuple[Any, Any]:

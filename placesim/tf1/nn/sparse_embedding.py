@@ -12,6 +12,7 @@ from placesim.tf1.nn.embedding import is_resource, table_parts
 from placesim.tf1.ops.conversion import convert_to_tensor
 from placesim.tf1.ops.generated_functions import gen
 from placesim.tf1.sparse.values import SparseTensor
+from placesim.tf1.types import dtypes
 from placesim.tf1.types.shapes import TensorShape
 
 tf = namespace("")
@@ -53,7 +54,7 @@ def embedding_lookup_sparse(
             rows = tf.cast(rows, tf.int32)
         found = tf.gather(found, places)
         dtype = found.dtype
-        if dtype.name not in ("float16", "bfloat16"):
+        if not dtypes.is_half(dtype):
             return _weighted(found, sp_weights.values, rows, combiner, scope)
         # half floats are summed as whole ones
         return tf.cast(_weighted(tf.cast(found, tf.float32), sp_weights.values, rows, combiner, scope), dtype)
