@@ -22,10 +22,10 @@ _GIVEN = (
 
 
 class Scaffold:
-    """Ops that initialize, tell whether all is ready, summarize and save.
+    """Ops that initialize, check readiness, summarize and save.
 
-    An op that isn't given is the one in its collection, else made by `finalize` and put there.  Raises TypeError for a
-    scaffold to copy that is none.
+    `finalize` takes a missing op from its collection, or makes it and adds it there.  Raises TypeError if
+    `copy_from_scaffold` is not a Scaffold.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """Item of a collection, or a new one that is added.  Raises RuntimeError for several."""
+        """Only item of a collection, or a new one that is added.  Raises RuntimeError for several items."""
         found = tf.get_collection(collection_key)
         if len(found) > 1:
             raise RuntimeError(
@@ -84,7 +84,7 @@ class Scaffold:
 
     @staticmethod
     def default_local_init_op() -> Any:
-        """An op that initializes local variables, tables and local resources."""
+        """Op that initializes local variables, tables and local resources."""
         return tf.group(
             tf.local_variables_initializer(),
             initializing.tables_initializer(),
@@ -93,7 +93,7 @@ class Scaffold:
 
     @property
     def init_fn(self) -> Callable[..., Any] | None:
-        """Given function of scaffold and session as one of the session; None if there is none."""
+        """The given `init_fn(scaffold, session)` as a function of the session, None if there is none."""
         function = self._user_init_fn
         return None if function is None else lambda session: function(self, session)
 
