@@ -26,7 +26,7 @@ def uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes up to `range_max`, all of them equally likely."""
+    """Classes below `range_max`, all equally likely."""
     return _drawn("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
 
 
@@ -39,7 +39,7 @@ def log_uniform_candidate_sampler(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Classes that are the likelier the smaller they are, as words numbered by how frequent they are."""
+    """Classes with a log-uniform distribution, which suits classes in order of falling frequency."""
     return _drawn("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
 
 
@@ -102,7 +102,7 @@ def all_candidate_sampler(
 def compute_accidental_hits(
     true_classes: object, sampled_candidates: object, num_true: int, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Sampled classes that are true ones: the row, the sample's index, and a weight that removes it from a softmax."""
+    """Sampled classes that are true classes: rows, indices of the samples, and weights that remove them from a softmax."""
     first, second = get_seed(seed)
     return gen("ComputeAccidentalHits")(
         true_classes, sampled_candidates, num_true, seed=first or 0, seed2=second or 0, name=name
