@@ -15,7 +15,7 @@ _SAME = (
     "use_per_session_threads",
     "operation_timeout_in_ms",
 )
-"""Fields that both have by one name, as one value."""
+"""Fields with the same names and values in both."""
 
 
 def config_of(message: Any) -> Config:
