@@ -35,6 +35,24 @@ def _layout(data_format: str | None, rank: int) -> str:
     return "channels_first" if data_format and data_format.startswith("NC") else "channels_last"
 
 
+def _settings(
+    opened: Any, inputs: Any, normalizer: object, initializer: object, regularizer: object, trainable: bool, reuse: object
+) -> dict[str, Any]:
+    """Arguments of a layer of `tf.layers`: its scope, and its biases, which it has only without a normalizer."""
+    return {
+        "activation": None,
+        "use_bias": bool(not normalizer and initializer),
+        "bias_initializer": initializer,
+        "bias_regularizer": regularizer,
+        "activity_regularizer": None,
+        "trainable": trainable,
+        "name": opened.name,
+        "dtype": inputs.dtype.base_dtype,
+        "_scope": opened,
+        "_reuse": reuse,
+    }
+
+
 def _collect(layer: Any, variables_collections: Any, kernels: tuple[str, ...] = ("kernel",)) -> None:
     """Add a layer's variables to the collections of its weights and biases."""
     for kernel in kernels:
@@ -84,18 +102,9 @@ def convolution(
             padding=padding,
             data_format=_layout(data_format, rank - 2),
             dilation_rate=rate,
-            activation=None,
-            use_bias=bool(not normalizer_fn and biases_initializer),
             kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer,
             kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer,
-            activity_regularizer=None,
-            trainable=trainable,
-            name=opened.name,
-            dtype=inputs.dtype.base_dtype,
-            _scope=opened,
-            _reuse=reuse,
+            **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
         )
         outputs = layer(inputs)
         _collect(layer, variables_collections)
@@ -148,18 +157,9 @@ def _transposed(kind: Any, name: str, rank: int) -> Callable[..., Any]:
                 strides=stride,
                 padding=padding,
                 data_format=_layout(data_format, rank),
-                activation=None,
-                use_bias=bool(not normalizer_fn and biases_initializer),
                 kernel_initializer=weights_initializer,
-                bias_initializer=biases_initializer,
                 kernel_regularizer=weights_regularizer,
-                bias_regularizer=biases_regularizer,
-                activity_regularizer=None,
-                trainable=trainable,
-                name=opened.name,
-                dtype=inputs.dtype.base_dtype,
-                _scope=opened,
-                _reuse=reuse,
+                **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
             )
             outputs = layer(inputs)
             _collect(layer, variables_collections)
@@ -213,21 +213,12 @@ def separable_convolution2d(
                 padding=padding,
                 data_format=layout,
                 dilation_rate=two_element_tuple(rate),
-                activation=None,
                 depth_multiplier=depth_multiplier,
-                use_bias=bool(not normalizer_fn and biases_initializer),
                 depthwise_initializer=weights_initializer,
                 pointwise_initializer=weights_initializer if pointwise_initializer is None else pointwise_initializer,
-                bias_initializer=biases_initializer,
                 depthwise_regularizer=weights_regularizer,
                 pointwise_regularizer=weights_regularizer,
-                bias_regularizer=biases_regularizer,
-                activity_regularizer=None,
-                trainable=trainable,
-                name=opened.name,
-                dtype=inputs.dtype.base_dtype,
-                _scope=opened,
-                _reuse=reuse,
+                **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
             )
             outputs = layer(inputs)
             _collect(layer, variables_collections, ("depthwise_kernel", "pointwise_kernel"))
@@ -336,18 +327,9 @@ def fully_connected(
         inputs = tf.convert_to_tensor(inputs)
         layer = core.Dense(
             units=num_outputs,
-            activation=None,
-            use_bias=bool(not normalizer_fn and biases_initializer),
             kernel_initializer=weights_initializer,
-            bias_initializer=biases_initializer,
             kernel_regularizer=weights_regularizer,
-            bias_regularizer=biases_regularizer,
-            activity_regularizer=None,
-            trainable=trainable,
-            name=opened.name,
-            dtype=inputs.dtype.base_dtype,
-            _scope=opened,
-            _reuse=reuse,
+            **_settings(opened, inputs, normalizer_fn, biases_initializer, biases_regularizer, trainable, reuse),
         )
         outputs = layer(inputs)
         _collect(layer, variables_collections)

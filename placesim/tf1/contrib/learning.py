@@ -102,7 +102,7 @@ def train(
     trace_every_n_steps: int | None = None,
     ignore_live_threads: bool = False,
 ) -> Any:
-    """Run training steps under a `tf.train.Supervisor` until one of them asks to stop.  Return the last loss.
+    """Run training steps under a `tf.train.Supervisor` until a step asks to stop.  Return the last loss.
 
     Raises ValueError, and NotImplementedError for `sync_optimizer` and `trace_every_n_steps`.
     """

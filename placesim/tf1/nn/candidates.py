@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -17,45 +17,24 @@ def _drawn(
     return gen(op)(classes, num_true, num_sampled, unique, seed=first or 0, seed2=second or 0, name=name, **attrs)
 
 
-def uniform_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Any:
-    """Classes below `range_max`, all equally likely."""
-    return _drawn("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+def _sampler(op: str) -> Callable[..., Any]:
+    def sample(
+        true_classes: TensorLike,
+        num_true: int,
+        num_sampled: int,
+        unique: bool,
+        range_max: int,
+        seed: int | None = None,
+        name: str | None = None,
+    ) -> Any:
+        return _drawn(op, true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
+
+    return sample
 
 
-def log_uniform_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Any:
-    """Classes with a log-uniform distribution, which suits classes in order of falling frequency."""
-    return _drawn("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max)
-
-
-def learned_unigram_candidate_sampler(
-    true_classes: TensorLike,
-    num_true: int,
-    num_sampled: int,
-    unique: bool,
-    range_max: int,
-    seed: int | None = None,
-    name: str | None = None,
-) -> Any:
-    """Classes sampled by their frequency among the true classes so far."""
-    return _drawn(
-        "LearnedUnigramCandidateSampler", true_classes, num_true, num_sampled, unique, seed, name, range_max=range_max
-    )
+uniform_candidate_sampler = _sampler("UniformCandidateSampler")
+log_uniform_candidate_sampler = _sampler("LogUniformCandidateSampler")
+learned_unigram_candidate_sampler = _sampler("LearnedUnigramCandidateSampler")
 
 
 def fixed_unigram_candidate_sampler(

@@ -127,18 +127,9 @@ def nce_loss(
     name: str = "nce_loss",
 ) -> Any:
     """Noise-contrastive estimation loss of each example: the sum of a logistic loss for each class."""
+    counts = num_sampled, num_classes, num_true
     logits, targets = _sampled_logits(
-        weights=weights,
-        biases=biases,
-        labels=labels,
-        inputs=inputs,
-        num_sampled=num_sampled,
-        num_classes=num_classes,
-        num_true=num_true,
-        sampled_values=sampled_values,
-        removes_hits=remove_accidental_hits,
-        strategy=partition_strategy,
-        name=name,
+        weights, biases, labels, inputs, *counts, sampled_values, remove_accidental_hits, partition_strategy, name
     )
     return _sum_rows(tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits, name="sampled_losses"))
 
@@ -158,19 +149,9 @@ def sampled_softmax_loss(
     seed: int | None = None,
 ) -> Any:
     """Softmax loss of each example over its true and the sampled classes."""
+    counts = num_sampled, num_classes, num_true
     logits, targets = _sampled_logits(
-        weights=weights,
-        biases=biases,
-        labels=labels,
-        inputs=inputs,
-        num_sampled=num_sampled,
-        num_classes=num_classes,
-        num_true=num_true,
-        sampled_values=sampled_values,
-        removes_hits=remove_accidental_hits,
-        strategy=partition_strategy,
-        name=name,
-        seed=seed,
+        weights, biases, labels, inputs, *counts, sampled_values, remove_accidental_hits, partition_strategy, name, seed
     )
     targets = tf.stop_gradient(targets, name="labels_stop_gradient")
     return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)

@@ -350,26 +350,14 @@ def keras_get(identifier: object) -> Any:
 
 KERAS: dict[str, Any] = {
     "Initializer": Initializer,
-    "Constant": Constant,
-    "constant": Constant,
-    "Identity": Identity,
-    "identity": Identity,
-    "Ones": Ones,
-    "ones": Ones,
-    "one": Ones,
-    "Zeros": Zeros,
-    "zeros": Zeros,
-    "zero": Zeros,
-    "Orthogonal": Orthogonal,
-    "orthogonal": Orthogonal,
-    "RandomNormal": KerasRandomNormal,
-    "random_normal": KerasRandomNormal,
-    "normal": KerasRandomNormal,
-    "RandomUniform": KerasRandomUniform,
-    "random_uniform": KerasRandomUniform,
-    "uniform": KerasRandomUniform,
-    "TruncatedNormal": KerasTruncatedNormal,
-    "truncated_normal": KerasTruncatedNormal,
+    **dict.fromkeys(("Constant", "constant"), Constant),
+    **dict.fromkeys(("Identity", "identity"), Identity),
+    **dict.fromkeys(("Ones", "ones", "one"), Ones),
+    **dict.fromkeys(("Zeros", "zeros", "zero"), Zeros),
+    **dict.fromkeys(("Orthogonal", "orthogonal"), Orthogonal),
+    **dict.fromkeys(("RandomNormal", "random_normal", "normal"), KerasRandomNormal),
+    **dict.fromkeys(("RandomUniform", "random_uniform", "uniform"), KerasRandomUniform),
+    **dict.fromkeys(("TruncatedNormal", "truncated_normal"), KerasTruncatedNormal),
     "VarianceScaling": VarianceScaling,
     "glorot_normal": GlorotNormal,
     "glorot_uniform": GlorotUniform,
@@ -378,7 +366,7 @@ KERAS: dict[str, Any] = {
     "lecun_normal": LecunNormal,
     "lecun_uniform": LecunUniform,
 }
-"""`tf.keras.initializers`' names."""
+"""Names in `tf.keras.initializers`."""
 INITIALIZERS: dict[str, Any] = {
     "constant": Constant,
     "glorot_normal": GlorotNormal,
