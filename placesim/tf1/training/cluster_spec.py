@@ -11,20 +11,10 @@ from placesim.tf1.types.device_spec import DeviceSpec
 
 _ADDRESSES = "lists of network addresses, or a `ClusterDef` protocol buffer"
 PS_OPS = (
-    "Variable",
-    "VariableV2",
-    "AutoReloadVariable",
-    "MutableHashTable",
-    "MutableHashTableV2",
-    "MutableHashTableOfTensors",
-    "MutableHashTableOfTensorsV2",
-    "MutableDenseHashTable",
-    "MutableDenseHashTableV2",
-    "VarHandleOp",
-    "BoostedTreesEnsembleResourceHandleOp",
-    "BoostedTreesQuantileStreamResourceHandleOp",
-    "ResourceConditionalAccumulator",
-    "DecisionTreeResource",
+    *("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable", "MutableHashTableV2"),
+    *("MutableHashTableOfTensors", "MutableHashTableOfTensorsV2", "MutableDenseHashTable", "MutableDenseHashTableV2"),
+    *("VarHandleOp", "BoostedTreesEnsembleResourceHandleOp", "BoostedTreesQuantileStreamResourceHandleOp"),
+    *("ResourceConditionalAccumulator", "DecisionTreeResource"),
 )
 """Ops that `replica_device_setter` treats as variables by default."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import placesim.tf1 as tf
@@ -10,15 +11,10 @@ from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.training import initializing
 
 _GIVEN = (
-    "init_op",
-    "ready_op",
-    "ready_for_local_init_op",
-    "local_init_op",
-    "summary_op",
-    "saver",
-    "init_feed_dict",
-    "local_init_feed_dict",
+    *("init_op", "ready_op", "ready_for_local_init_op", "local_init_op", "summary_op", "saver"),
+    *("init_feed_dict", "local_init_feed_dict"),
 )
+"""Arguments of the constructor that are read-only properties."""
 
 
 class Scaffold:
@@ -97,46 +93,20 @@ class Scaffold:
         function = self._user_init_fn
         return None if function is None else lambda session: function(self, session)
 
-    @property
-    def init_op(self) -> Any:
-        return self._init_op
-
-    @property
-    def ready_op(self) -> Any:
-        return self._ready_op
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        return self._ready_for_local_init_op
-
-    @property
-    def local_init_op(self) -> Any:
-        return self._local_init_op
-
-    @property
-    def local_init_feed_dict(self) -> Any:
-        return self._local_init_feed_dict
-
-    @property
-    def summary_op(self) -> Any:
-        return self._summary_op
-
-    @property
-    def saver(self) -> Any:
-        return self._saver
-
-    @property
-    def init_feed_dict(self) -> Any:
-        return self._init_feed_dict
-
-    _init_op: Any
-    _ready_op: Any
-    _ready_for_local_init_op: Any
-    _local_init_op: Any
-    _local_init_feed_dict: Any
-    _summary_op: Any
     _saver: Any
-    _init_feed_dict: Any
+    # the read-only properties that are made below
+    init_op: Any
+    ready_op: Any
+    ready_for_local_init_op: Any
+    local_init_op: Any
+    local_init_feed_dict: Any
+    summary_op: Any
+    saver: Any
+    init_feed_dict: Any
+
+
+for _name in _GIVEN:
+    setattr(Scaffold, _name, property(attrgetter("_" + _name)))
 
 
 def _init_op() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import placesim.tf1 as tf
@@ -114,63 +115,22 @@ class Supervisor:
             local_init_run_options=self._local_init_run_options,
         )
 
-    # --- properties
+    # --- read-only properties, which are made at the module's end
 
-    @property
-    def is_chief(self) -> bool:
-        return self._is_chief
-
-    @property
-    def session_manager(self) -> SessionManager:
-        return self._session_manager
-
-    @property
-    def coord(self) -> Coordinator:
-        return self._coord
-
-    @property
-    def init_op(self) -> Any:
-        return self._init_op
-
-    @property
-    def init_feed_dict(self) -> Any:
-        return self._init_feed_dict
-
-    @property
-    def ready_op(self) -> Any:
-        return self._ready_op
-
-    @property
-    def ready_for_local_init_op(self) -> Any:
-        return self._ready_for_local_init_op
-
-    @property
-    def summary_writer(self) -> Any:
-        return self._summary_writer
-
-    @property
-    def summary_op(self) -> Any:
-        return self._summary_op
-
-    @property
-    def save_summaries_secs(self) -> float:
-        return self._save_summaries_secs
-
-    @property
-    def global_step(self) -> Any:
-        return self._global_step
-
-    @property
-    def saver(self) -> Any:
-        return self._saver
-
-    @property
-    def save_model_secs(self) -> float:
-        return self._save_model_secs
-
-    @property
-    def save_path(self) -> Any:
-        return self._save_path
+    is_chief: bool
+    session_manager: SessionManager
+    coord: Coordinator
+    init_op: Any
+    init_feed_dict: Any
+    ready_op: Any
+    ready_for_local_init_op: Any
+    summary_writer: Any
+    summary_op: Any
+    save_summaries_secs: float
+    global_step: Any
+    saver: Any
+    save_model_secs: float
+    save_path: Any
 
     # --- sessions
 
@@ -360,3 +320,11 @@ class Supervisor:
 
 def _local_init_op() -> Any:
     return tf.group(tf.local_variables_initializer(), initializing.tables_initializer())
+
+
+_PROPERTIES = (
+    *("is_chief", "session_manager", "coord", "init_op", "init_feed_dict", "ready_op", "ready_for_local_init_op"),
+    *("summary_writer", "summary_op", "save_summaries_secs", "global_step", "saver", "save_model_secs", "save_path"),
+)
+for _name in _PROPERTIES:
+    setattr(Supervisor, _name, property(attrgetter("_" + _name)))
