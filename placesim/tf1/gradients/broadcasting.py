@@ -23,7 +23,7 @@ class GradientReduction(NamedTuple):
     needed: bool
 
     def of(self, grad: Tensor) -> Any:
-        """Gradient of the input, from that of the output."""
+        """Gradient of the input, from the gradient of the output."""
         if not self.needed or grad is None:
             return grad
         return tf.reshape(tf.reduce_sum(grad, self.axes, keepdims=True), self.shape)

@@ -152,7 +152,7 @@ class GradLoopState:
     def record(self, value: Tensor, dead_branch: bool = False) -> Tensor:
         """Stack on which the forward loop pushes a tensor in each iteration.
 
-        `dead_branch`: the tensor is in the branch of a conditional that runs when that of its op does not.
+        `dead_branch`: the tensor comes from the other branch of the conditional around its op.
         """
         current = get_default_graph()._control_flow_context
         with control_dependencies(None):

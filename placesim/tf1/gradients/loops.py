@@ -78,7 +78,7 @@ class LoopGradients:
         return found
 
     def exits_due(self, tensor: Tensor, has_gradients: Callable[[Operation], bool]) -> list[tuple[Tensor, bool]]:
-        """Exits to differentiate now that `tensor`, an exit, is ready: all of its loop once all are ready, else none.
+        """Exits to differentiate after the exit `tensor` became ready: all exits of its loop if all are ready, else none.
 
         Those with a gradient come first.  The flag is False for an exit that needs zeros.
         """

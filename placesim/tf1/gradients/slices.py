@@ -20,7 +20,7 @@ def dense(grad: Any) -> Any:
 
 
 def with_one_type(indices: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The indices; if some are int32 and some int64, with the int32 ones cast."""
+    """The indices, all as int64 if some are int32 and others int64."""
     if not {"int32", "int64"} <= {index.dtype.name for index in indices}:
         return indices
     return [tf.cast(index, "int64") if index.dtype.name == "int32" else index for index in indices]

@@ -44,9 +44,11 @@ def stack_bidirectional_rnn(
     states_fw, states_bw = [], []
     found: Any = inputs
     with tf.variable_scope(scope or "stack_bidirectional_rnn"):
-        for i, (cell_fw, cell_bw, *states) in enumerate(layers):
+        for i, (cell_fw, cell_bw, state_fw, state_bw) in enumerate(layers):
             with tf.variable_scope(f"cell_{i}") as way:
-                found, fw, bw = static_bidirectional_rnn(cell_fw, cell_bw, found, *states, dtype, sequence_length, way)
+                found, fw, bw = static_bidirectional_rnn(
+                    cell_fw, cell_bw, found, state_fw, state_bw, dtype, sequence_length, way
+                )
             states_fw.append(fw)
             states_bw.append(bw)
     return found, tuple(states_fw), tuple(states_bw)
@@ -70,14 +72,15 @@ def stack_bidirectional_dynamic_rnn(
     states_fw, states_bw = [], []
     found = inputs
     with tf.variable_scope(scope or "stack_bidirectional_rnn"):
-        for i, (cell_fw, cell_bw, *states) in enumerate(layers):
+        for i, (cell_fw, cell_bw, state_fw, state_bw) in enumerate(layers):
             with tf.variable_scope(f"cell_{i}"):
                 outputs, (fw, bw) = bidirectional_dynamic_rnn(
                     cell_fw,
                     cell_bw,
                     found,
                     sequence_length,
-                    *states,
+                    state_fw,
+                    state_bw,
                     dtype=dtype,
                     parallel_iterations=parallel_iterations,
                     swap_memory=swap_memory,

@@ -21,7 +21,7 @@ tf = namespace("")
 
 
 def _merge(parts: Any, name: str | None = None) -> Any:
-    """Merge of gradients: of tensors, or IndexedSlices if one of them is."""
+    """Merge of gradients; the result is IndexedSlices if one of them is."""
     if all(not isinstance(part, IndexedSlices) for part in parts):
         return gen("Merge")(list(parts), name=name)[0]
     with name_scope(name, "Merge"):

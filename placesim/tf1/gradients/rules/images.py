@@ -79,7 +79,7 @@ def _projective_transform(op_name: str, *names: str) -> GradientFunction:
 
 
 def _image_patches(op: Operation, grad: Tensor) -> list[Any]:
-    """Sum of the gradients of each pixel's copies: patches of pixel numbers tell which elements are copies."""
+    """Sum, for each pixel, of the gradients of its copies, which patches of pixel numbers identify."""
     image = op.inputs[0]
     batch, rows, columns, channels = tf.unstack(tf.shape(image, out_type=tf.int64))
     out_rows, out_columns = tf.unstack(tf.shape(op.outputs[0], out_type=tf.int64)[1:3])

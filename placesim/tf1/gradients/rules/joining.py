@@ -85,7 +85,7 @@ def _concat_slices(grad: IndexedSlices, axis: Tensor, values: Sequence[Any]) -> 
 
 
 def _concat_columns(grad: IndexedSlices, axis: Tensor, shapes: Sequence[Any]) -> list[Any]:
-    """Parts along another axis than the rows: each has all rows of the gradient, and its own columns of them."""
+    """Parts of a gradient along an axis other than 0: each part has all indices, and a slice of the values."""
     rank = tf.shape(shapes[0])
     before = tf.zeros(tf.expand_dims(axis, 0), dtype="int32")
     after = tf.zeros(rank - axis - 1, dtype="int32")

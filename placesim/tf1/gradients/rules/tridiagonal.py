@@ -44,7 +44,10 @@ def _padded(part: Callable[[], Any], margins: list[list[int]], no_margins: Any) 
 
 
 def _solution(op: Operation, grad: Tensor) -> list[Any]:
-    """The right side's gradient solves the transposed system; its product with the solution is that of the diagonals."""
+    """The gradient of the right side solves the transposed system.
+
+    Its product with the solution gives the gradient of the diagonals.
+    """
     attrs = {name: op.get_attr(name) for name in ("partial_pivoting", "perturb_singular")}
     of_rhs = tf.linalg.tridiagonal_solve(_transposed(op.inputs[0]), grad, **attrs)
     return [-_product_diagonals(of_rhs, op.outputs[0]), of_rhs]
