@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike, TensorLike
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.layers.layer import InputSpec, Layer
 from placesim.tf1.ops.generated_functions import gen
-from placesim.tf1.rnn.cells import LayerRNNCell
+from placesim.tf1.rnn.cells import LayerRNNCell, UnitSizes
 from placesim.tf1.rnn.lstm import LSTMStateTuple
 
 tf = namespace("")
@@ -86,7 +86,7 @@ class LSTMBlockCell(LayerRNNCell):
         return found.h, LSTMStateTuple(found.cs, found.h)
 
 
-class GRUBlockCellV2(LayerRNNCell):
+class GRUBlockCellV2(UnitSizes, LayerRNNCell):
     """A gated recurrent unit whose step is one op, with the variables of `GRUCell`."""
 
     def __init__(
@@ -100,19 +100,11 @@ class GRUBlockCellV2(LayerRNNCell):
         super().__init__(_reuse=reuse, dtype=dtype, name=kwargs.get("name", "gru_cell"))
         if (num_units is None) == (cell_size is None):
             raise ValueError("Exactly one of num_units or cell_size must be provided.")
-        self._cell_size: Any = num_units if cell_size is None else cell_size
+        self._num_units: Any = num_units if cell_size is None else cell_size
         self.input_spec = InputSpec(ndim=2)
 
-    @property
-    def state_size(self) -> Any:
-        return self._cell_size
-
-    @property
-    def output_size(self) -> Any:
-        return self._cell_size
-
     def build(self, input_shape: ShapeLike) -> None:
-        units = self._cell_size
+        units = self._num_units
         rows = _known_depth(input_shape, 1) + units
 
         def add(name: str, columns: int, bias: float) -> tuple[Any, Any]:

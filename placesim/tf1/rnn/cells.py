@@ -112,8 +112,12 @@ def check_cell(name: str, cell: object) -> None:
         raise TypeError(f"The argument {name!r} ({cell}) is not an RNNCell: {', '.join(missing)}.")
 
 
-def initial_state_of(cell: Any, batch_size: TensorLike, dtype: DTypeLike) -> Any:
-    """Initial state of a cell for a batch of sequences."""
+def initial_state_of(cell: Any, given: object, batch_size: TensorLike, dtype: DTypeLike | None) -> Any:
+    """Initial state of a cell for a batch of sequences, if none is given.  Raises ValueError without a type."""
+    if given is not None:
+        return given
+    if not dtype:
+        raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
     if getattr(cell, "get_initial_state", None) is not None:
         return cell.get_initial_state(inputs=None, batch_size=batch_size, dtype=dtype)
     return cell.zero_state(batch_size, dtype)
@@ -137,7 +141,21 @@ class LayerRNNCell(RNNCell):
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
 
-class UnitCell(LayerRNNCell):
+class UnitSizes:
+    """Sizes of a cell whose state and output have `num_units` elements."""
+
+    _num_units: Any
+
+    @property
+    def state_size(self) -> Any:
+        return self._num_units
+
+    @property
+    def output_size(self) -> Any:
+        return self._num_units
+
+
+class UnitCell(UnitSizes, LayerRNNCell):
     """A cell of `num_units` units with an activation."""
 
     def __init__(
@@ -153,14 +171,6 @@ class UnitCell(LayerRNNCell):
         self.input_spec = InputSpec(ndim=2)
         self._num_units = num_units
         self._activation = _activation(activation)
-
-    @property
-    def state_size(self) -> Any:
-        return self._num_units
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_units
 
     def _depth(self, input_shape: ShapeLike) -> int:
         """Size of the inputs.  Raises ValueError if unknown."""

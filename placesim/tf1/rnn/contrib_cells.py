@@ -10,7 +10,7 @@ from placesim.tf1.graphs.tensor_likes import DTypeLike, InitializerLike, TensorL
 from placesim.tf1.importing.missing_names import not_there
 from placesim.tf1.importing.namespaces import namespace
 from placesim.tf1.ops.arguments import as_list
-from placesim.tf1.rnn.cells import RNNCell
+from placesim.tf1.rnn.cells import RNNCell, UnitSizes
 from placesim.tf1.rnn.lstm import LSTMStateTuple, ProjectedSizes, clipped
 
 tf = namespace("")
@@ -161,7 +161,7 @@ class CoupledInputForgetGateLSTMCell(ProjectedSizes, _Normalized):
         return h, LSTMStateTuple(c, h) if self._state_is_tuple else tf.concat([c, h], 1)
 
 
-class UGRNNCell(RNNCell):
+class UGRNNCell(UnitSizes, RNNCell):
     """An update gate recurrent cell: new = gate * old + (1 - gate) * candidate."""
 
     def __init__(
@@ -175,14 +175,6 @@ class UGRNNCell(RNNCell):
         super().__init__(_reuse=reuse)
         self._num_units, self._initializer, self._forget_bias = num_units, initializer, forget_bias
         self._activation = tf.tanh if activation is None else activation
-
-    @property
-    def state_size(self) -> Any:
-        return self._num_units
-
-    @property
-    def output_size(self) -> Any:
-        return self._num_units
 
     def call(self, inputs: Any, state: Any = None, *args: object, **kwargs: object) -> Any:
         with tf.variable_scope(tf.get_variable_scope(), initializer=self._initializer):

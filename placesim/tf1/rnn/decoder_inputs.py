@@ -158,8 +158,7 @@ def convert_inputs(inputs: TensorLike) -> Any:
 
 
 def _as_array(value: Tensor) -> TensorArray:
-    array = TensorArray(value.dtype, size=tf.shape(value)[0], element_shape=value.shape[1:])
-    return array.unstack(value)
+    return TensorArray(value.dtype, size=tf.shape(value)[0], element_shape=value.shape[1:]).unstack(value)
 
 
 def embedding_function(embedding: object) -> Callable[[Any], Any]:

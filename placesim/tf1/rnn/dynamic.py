@@ -53,11 +53,7 @@ def dynamic_rnn(
             flat = [swapped(convert_to_tensor(value)) for value in flat]
         lengths = None if sequence_length is None else _as_lengths(sequence_length)
         batch = batch_size_of(flat)
-        state = initial_state
-        if state is None:
-            if not dtype:
-                raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
-            state = initial_state_of(cell, batch, dtype)
+        state = initial_state_of(cell, initial_state, batch, dtype)
         if lengths is not None:
             lengths = _checked(lengths, batch)
         steps = nest.pack_sequence_as(inputs, flat)

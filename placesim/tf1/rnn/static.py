@@ -31,11 +31,7 @@ def static_rnn(
     with tf.variable_scope(scope or "rnn") as varscope:
         cache_variables(varscope)
         batch = _batch_size(inputs)
-        state = initial_state
-        if state is None:
-            if not dtype:
-                raise ValueError("If no initial_state is provided, argument `dtype` must be specified")
-            state = initial_state_of(cell, batch, dtype)
+        state = initial_state_of(cell, initial_state, batch, dtype)
         lengths = zeros = None
         if sequence_length is not None:
             sequence_length = convert_to_tensor(sequence_length, name="sequence_length")

@@ -70,14 +70,8 @@ def get_local_variable(
     aggregation: object = VariableAggregation.NONE,
 ) -> Any:
     """`get_variable` of a local variable, which is not trainable."""
-    return get_variable(
-        name,
-        shape,
-        dtype,
-        initializer,
-        regularizer,
-        False,
-        [*(collections or ()), "local_variables"],
+    keys = [*(collections or ()), "local_variables"]
+    settings = (
         caching_device,
         partitioner,
         validate_shape,
@@ -87,6 +81,7 @@ def get_local_variable(
         synchronization,
         aggregation,
     )
+    return get_variable(name, shape, dtype, initializer, regularizer, False, keys, *settings)
 
 
 def no_regularizer(_: object) -> None:
