@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.contrib.layer_scopes import layer_scope
-from placesim.tf1.contrib.outputs import collect_named_outputs, collect_variable, get_variable_collections
+from placesim.tf1.contrib.layer_scopes import finished, layer_scope
+from placesim.tf1.contrib.outputs import collect_variable, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
@@ -98,9 +98,7 @@ def batch_norm(
                 outputs = norm.fused(made, center, scale, trainable)
             else:
                 outputs = norm.plain(made, center, scale, trainable, batch_weights)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 def _scope(scope: object, inputs: TensorLike, reuse: object) -> Any:

@@ -15,8 +15,7 @@ def layer_scope(
     scope: object, default: str, inputs: TensorLike, reuse: object, renamed: Mapping[str, str] | None = None
 ) -> Any:
     """Variable scope around a layer of `tf.layers`.  `renamed`: name of a variable in that layer -> its name in contrib."""
-    getter = _model_getter(renamed or {})
-    return tf.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=getter)
+    return tf.variable_scope(scope, default, [inputs], reuse=reuse, custom_getter=_model_getter(renamed or {}))
 
 
 def _model_getter(renamed: Mapping[str, str]) -> Callable[..., Any]:
@@ -33,7 +32,7 @@ def finished(
     outputs: Any,
     normalizer_fn: Any,
     normalizer_params: Any,
-    activation_fn: Callable[[Any], Any],
+    activation_fn: Callable[[Any], Any] | None,
     outputs_collections: object,
     name: str,
 ) -> Any:

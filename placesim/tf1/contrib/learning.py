@@ -47,19 +47,8 @@ def create_train_op(
                 pairs = clip_gradient_norms(pairs, clip_gradient_norm)
         return pairs
 
-    return training.create_train_op(
-        total_loss,
-        optimizer,
-        global_step,
-        update_ops,
-        variables_to_train,
-        changed,
-        summarize_gradients,
-        gate_gradients,
-        aggregation_method,
-        colocate_gradients_with_ops,
-        check_numerics,
-    )
+    settings = (summarize_gradients, gate_gradients, aggregation_method, colocate_gradients_with_ops, check_numerics)
+    return training.create_train_op(total_loss, optimizer, global_step, update_ops, variables_to_train, changed, *settings)
 
 
 def train_step(

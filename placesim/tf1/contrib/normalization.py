@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.contrib.outputs import collect_named_outputs, get_variable_collections
+from placesim.tf1.contrib.layer_scopes import finished
+from placesim.tf1.contrib.outputs import get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
@@ -45,9 +46,7 @@ def bias_add(
             raise ValueError("`C` dimension must be known but is None")
         biases = _parameter("biases", channels, inputs.dtype, initializer, variables_collections, trainable, regularizer)
         outputs = tf.nn.bias_add(inputs, biases, data_format=data_format)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 def _parameter(
@@ -118,9 +117,7 @@ def layer_norm(
         epsilon = 1e-3 if inputs.dtype.base_dtype == tf.float16 else 1e-12
         outputs = tf.nn.batch_normalization(inputs, mean, variance, offset=beta, scale=gamma, variance_epsilon=epsilon)
         outputs.set_shape(shape)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
@@ -158,9 +155,7 @@ def instance_norm(
         mean, variance = tf.nn.moments(inputs, axes, keep_dims=True)
         outputs = tf.nn.batch_normalization(inputs, mean, variance, beta, gamma, epsilon, name="instancenorm")
         outputs.set_shape(inputs.shape)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 @add_arg_scope
@@ -200,9 +195,7 @@ def group_norm(
             offset = offset + beta
         outputs = tf.reshape(inputs * gain + offset, cut.shape)
         outputs.set_shape(whole.shape)
-        if activation_fn is not None:
-            outputs = activation_fn(outputs)
-        return collect_named_outputs(outputs_collections, opened.name, outputs)
+        return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
 
 
 class _Grouping(NamedTuple):

@@ -83,8 +83,7 @@ def shuffle_and_repeat(dataset: Dataset, buffer_size: TensorLike, count: TensorL
     """The dataset repeated `count` times, shuffled again each time."""
     size = number(buffer_size, "buffer_size")
     times = number(-1 if count is None else count, "count")
-    seeds = seed_tensors(seed)
-    return transformed(dataset, "ShuffleAndRepeatDataset", size, *seeds, times)
+    return transformed(dataset, "ShuffleAndRepeatDataset", size, *seed_tensors(seed), times)
 
 
 def prefetch(dataset: Dataset, buffer_size: TensorLike | None = None, name: str | None = None) -> Dataset:
@@ -110,8 +109,7 @@ def shard(dataset: Dataset, num_shards: TensorLike, index: TensorLike, name: str
 
 def enumerated(dataset: Dataset, start: TensorLike = 0, name: str | None = None) -> Dataset:
     """Pairs of a number, from `start`, and an element."""
-    numbers = not_divided(number_range(start, dtypes.int64.max, name=name))
-    return zipped(numbers, dataset, name=name)
+    return zipped(not_divided(number_range(start, dtypes.int64.max, name=name)), dataset, name=name)
 
 
 def not_divided(dataset: Dataset) -> Dataset:

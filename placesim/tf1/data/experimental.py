@@ -98,16 +98,9 @@ def bucket_by_sequence_length(
     drop_remainder: bool = False,
 ) -> Transformation:
     """Batches of elements with similar lengths."""
+    padding = (padded_shapes, padding_values, pad_to_bucket_boundary, no_padding, drop_remainder)
     return lambda dataset: buckets.bucket_by_sequence_length(
-        dataset,
-        element_length_func,
-        bucket_boundaries,
-        bucket_batch_sizes,
-        padded_shapes,
-        padding_values,
-        pad_to_bucket_boundary,
-        no_padding,
-        drop_remainder,
+        dataset, element_length_func, bucket_boundaries, bucket_batch_sizes, *padding
     )
 
 

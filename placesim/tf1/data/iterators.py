@@ -129,8 +129,7 @@ def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None
     spec = dataset.element_spec
     with colocate_with(dataset._variant_tensor):
         resource = gen("IteratorV2")(shared_name=shared_name or "", container="", **element_attrs(spec))
-        initializer = gen("MakeIterator")(dataset._variant_tensor, resource)
-        return Iterator(resource, initializer, spec)
+        return Iterator(resource, gen("MakeIterator")(dataset._variant_tensor, resource), spec)
 
 
 def make_one_shot_iterator(dataset: Dataset) -> Iterator:

@@ -66,8 +66,7 @@ def number_range(*args: Any, output_type: DTypeLike = dtypes.int64, name: str | 
 
 def random_numbers(seed: int | None = None, rerandomize_each_iteration: object = None, name: str | None = None) -> Dataset:
     """Infinite random 64-bit numbers."""
-    seeds = seed_tensors(seed)
-    return make("RandomDataset", *seeds, spec=TensorSpec([], dtypes.int64), name=name)
+    return make("RandomDataset", *seed_tensors(seed), spec=TensorSpec([], dtypes.int64), name=name)
 
 
 def zipped(*args: object, datasets: object = None, name: str | None = None) -> Dataset:

@@ -318,5 +318,4 @@ def dilation2d(
 def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: Any, name: str | None = None) -> Any:
     """Greyscale erosion: the negated dilation of the negated image."""
     with name_scope(name, "erosion2d", [value, kernel]) as scope:
-        dilated = gen("Dilation2D")(-value, tf.reverse(kernel, [0, 1]), strides, rates, padding, name=scope)
-        return -dilated
+        return -gen("Dilation2D")(-value, tf.reverse(kernel, [0, 1]), strides, rates, padding, name=scope)

@@ -152,8 +152,7 @@ def sigmoid_cross_entropy_with_logits(
         upper = tf.where(is_positive, logits, zeros)
         # exp of a number that is never positive: it can't overflow.
         decay = tf.where(is_positive, -logits, logits)
-        linear = upper - logits * labels
-        return tf.add(linear, tf.log1p(tf.exp(decay)), name=scope)
+        return tf.add(upper - logits * labels, tf.log1p(tf.exp(decay)), name=scope)
 
 
 def weighted_cross_entropy_with_logits(

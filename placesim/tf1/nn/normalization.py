@@ -30,8 +30,7 @@ def l2_normalize(
         if x.dtype.is_complex:
             square_sum = tf.real(tf.reduce_sum(tf.square(tf.real(x)) + tf.square(tf.imag(x)), axis, keepdims=True))
             inverse = tf.rsqrt(tf.maximum(square_sum, epsilon))
-            real = tf.multiply(tf.real(x), inverse)
-            return tf.complex(real, tf.multiply(tf.imag(x), inverse), name=scope)
+            return tf.complex(tf.multiply(tf.real(x), inverse), tf.multiply(tf.imag(x), inverse), name=scope)
         square_sum = tf.reduce_sum(tf.square(x), axis, keepdims=True)
         return tf.multiply(x, tf.rsqrt(tf.maximum(square_sum, epsilon)), name=scope)
 

@@ -97,8 +97,7 @@ def _one_dimension(word: str, pool: Callable[..., Any]) -> Any:
             axis = 1 if data_format == "NWC" else 2
             layout = "NHWC" if data_format == "NWC" else "NCHW"
             wide = tf.expand_dims(input, axis)
-            result = pool(wide, ksize, strides, padding, layout, scope)
-            return tf.squeeze(result, axis)
+            return tf.squeeze(pool(wide, ksize, strides, padding, layout, scope), axis)
 
     return pool1d
 

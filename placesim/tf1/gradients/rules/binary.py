@@ -39,8 +39,7 @@ def _multiply(op: Operation, grad: Tensor) -> list[Any]:
     multiply = gen("Mul")
     if same_static_shapes(x, y, grad) and grad.dtype.base_dtype.name in _PLAIN_PRODUCTS:
         return [multiply(grad, y), multiply(grad, x)]
-    x_grad = multiply(grad, tf.conj(y))
-    return reduced(x, y, x_grad, multiply(tf.conj(x), grad))
+    return reduced(x, y, multiply(grad, tf.conj(y)), multiply(tf.conj(x), grad))
 
 
 def _multiply_no_nan(op: Operation, grad: Tensor) -> list[Any]:
@@ -84,8 +83,7 @@ def _chosen(compare: Callable[[Any, Any], Any]) -> GradientFunction:
         x, y = op.inputs
         zeros = tf.zeros_like(grad)
         taken = compare(x, y)
-        x_grad = tf.where_v2(taken, grad, zeros)
-        return reduced(x, y, x_grad, tf.where_v2(taken, zeros, grad))
+        return reduced(x, y, tf.where_v2(taken, grad, zeros), tf.where_v2(taken, zeros, grad))
 
     return gradient
 
@@ -102,8 +100,7 @@ def _arctangent(op: Operation, grad: Tensor) -> list[Any]:
     y, x = op.inputs
     with control_dependencies([grad]):
         inverse = grad / (tf.square(y) + tf.square(x))
-        y_grad = x * inverse
-        return reduced(y, x, y_grad, -y * inverse)
+        return reduced(y, x, x * inverse, -y * inverse)
 
 
 def _complex(op: Operation, grad: Tensor) -> list[Any]:

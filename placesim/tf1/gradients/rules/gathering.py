@@ -56,8 +56,7 @@ def _gather_along_axis(op: Any, grad: Tensor) -> list[Any]:
     front_shape = tf.gather(table_shape, to_front)
     summed = _sum_rows(front_shape, values, indices, batch_dims, table_shape[axis])
     back = tf.concat([outer_batches, batch_axes + 1, [batch_dims], inner_axes], 0)
-    table_grad = tf.transpose(summed, back)
-    return [tf.reshape(table_grad, tf.shape(table)), None, None]
+    return [tf.reshape(tf.transpose(summed, back), tf.shape(table)), None, None]
 
 
 def _sum_rows(table_shape: object, values: Tensor, indices: Tensor, batch_dims: int, rows: object) -> Any:

@@ -49,8 +49,7 @@ def _crop_and_resize(op: Operation, grad: Tensor) -> list[Any]:
     if image.dtype in (tf.half, tf.float32, tf.float64):
         attrs = attrs_of(op, ("method",))
         of_image = gen("CropAndResizeGradImage")(grad, boxes, indices, shape, T=image.dtype, **attrs)
-    of_boxes = gen("CropAndResizeGradBoxes")(grad, image, boxes, indices)
-    return [of_image, of_boxes, None, None]
+    return [of_image, gen("CropAndResizeGradBoxes")(grad, image, boxes, indices), None, None]
 
 
 def _inverse_transforms(transforms: object) -> Any:

@@ -159,8 +159,7 @@ class _EinsteinSums:
         dims = tf.stack([shape[axis] for axis in axes])
         repeated = len(set(labels)) + len(set(output)) < len(labels) + len(output)
         if not repeated and "".join(label for label in labels if label not in reduced) == output:
-            kept = kept_dims_shape(shape, convert_to_tensor(axes))
-            return tf.broadcast_to(tf.reshape(grad, kept), shape)
+            return tf.broadcast_to(tf.reshape(grad, kept_dims_shape(shape, convert_to_tensor(axes))), shape)
         wide_shape = tf.concat([dims, tf.shape(grad)], 0)
         narrow_shape = tf.concat([tf.ones(len(reduced), dtype="int32"), tf.shape(grad)], 0)
         wide = tf.broadcast_to(tf.reshape(grad, narrow_shape), wide_shape)

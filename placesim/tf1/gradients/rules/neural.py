@@ -47,20 +47,17 @@ def _exponential_grad(op_name: str) -> GradientFunction:
 def _softplus_grad(op: Operation, grad: Tensor) -> list[Any]:
     inner, x = op.inputs
     with control_dependencies([grad]):
-        inner_grad = gen("SoftplusGrad")(grad, x)
-        return [inner_grad, grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
+        return [gen("SoftplusGrad")(grad, x), grad * inner / (tf.exp(-x) + 2.0 + tf.exp(x))]
 
 
 def _softmax(op: Operation, grad: Tensor) -> Any:
     softmax = op.outputs[0]
-    summed = tf.reduce_sum(grad * softmax, -1, keepdims=True)
-    return (grad - summed) * softmax
+    return (grad - tf.reduce_sum(grad * softmax, -1, keepdims=True)) * softmax
 
 
 def _log_softmax(op: Operation, grad: Tensor) -> Any:
     shares = tf.exp(op.outputs[0])
-    whole = tf.reduce_sum(grad, -1, keepdims=True)
-    return grad - whole * shares
+    return grad - tf.reduce_sum(grad, -1, keepdims=True) * shares
 
 
 def _bias_add_v1(op: Operation, grad: Tensor) -> list[Any]:

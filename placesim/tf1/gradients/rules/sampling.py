@@ -23,8 +23,7 @@ def _of_alpha(op: Operation, grad: Tensor, alpha: object, more: object) -> Any:
 def _gamma(op: Operation, grad: Tensor) -> list[Any]:
     shape, alpha = op.inputs
     with control_dependencies([grad]):
-        more = tf.shape(shape)[0]
-        return [None, _of_alpha(op, grad, alpha, more)]
+        return [None, _of_alpha(op, grad, alpha, tf.shape(shape)[0])]
 
 
 def _stateless_gamma(op: Operation, grad: Tensor) -> list[Any]:

@@ -84,8 +84,7 @@ def _unsorted_rows(
         missing = tf.rank(rows) - tf.rank(known)
         known = tf.reshape(known, tf.concat([ids_shape, tf.ones([missing], dtype="int32")], 0))
         known = known & tf.ones_like(rows, dtype="bool")
-    zeros = tf.zeros_like(rows)
-    return tf.where_v2(known, rows, zeros), ids_or_zero, known
+    return tf.where_v2(known, rows, tf.zeros_like(rows)), ids_or_zero, known
 
 
 def _unsorted_sum(op: Operation, grad: Tensor) -> list[Any]:
@@ -99,8 +98,7 @@ def _unsorted_extreme(op: Operation, grad: Tensor) -> list[Any]:
     counts = tf.unsorted_segment_sum(tf.cast(chosen, grad.dtype), ids, count)
     shared = tf.divide(grad, counts)
     grads, _, _ = _unsorted_rows(shared, None, ids_or_zero, known)
-    zeros = tf.zeros_like(grads)
-    return [tf.where_v2(chosen, grads, zeros), None, None]
+    return [tf.where_v2(chosen, grads, tf.zeros_like(grads)), None, None]
 
 
 def _unsorted_product(op: Operation, grad: Tensor) -> list[Any]:

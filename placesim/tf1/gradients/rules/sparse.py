@@ -66,8 +66,7 @@ def _softmax(op: Operation, grad: Tensor) -> list[Any]:
     indices, shape, found = op.inputs[0], op.inputs[2], op.outputs[0]
     weighted = tf.SparseTensor(indices, found * grad, shape)
     summed = -tf.sparse_reduce_sum(weighted, [-1], keepdims=True)
-    moved = gen("SparseDenseCwiseAdd")(indices, grad, shape, summed)
-    return [None, moved * found, None]
+    return [None, gen("SparseDenseCwiseAdd")(indices, grad, shape, summed) * found, None]
 
 
 def _slice(op: Operation, *grads: object) -> list[Any]:
