@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.contrib.layer_scopes import finished, layer_scope
-from placesim.tf1.contrib.outputs import collect_variable, get_variable_collections
-from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.contrib.layer_scopes import finished, layer_scope, parameter
+from placesim.tf1.contrib.outputs import collect_variable
 from placesim.tf1.graphs.graph_keys import GraphKeys
 from placesim.tf1.graphs.tensor_likes import TensorLike
 from placesim.tf1.importing.missing_names import not_there
@@ -131,15 +130,8 @@ class _Parameters:
 
     def variable(self, name: str, start: float, trainable: bool) -> Any:
         """A variable with a constant initial value by default."""
-        return model_variable(
-            name,
-            shape=[self._size],
-            dtype=self._dtype,
-            initializer=self._initializers.get(name, tf.ones_initializer() if start else tf.zeros_initializer()),
-            regularizer=self._regularizers.get(name),
-            collections=get_variable_collections(self._collections, name),
-            trainable=trainable,
-        )
+        initializer = self._initializers.get(name, tf.ones_initializer() if start else tf.zeros_initializer())
+        return parameter(name, self._size, self._dtype, initializer, self._collections, trainable, self._regularizers.get(name))
 
     def constant(self, value: float) -> Any:
         """Constant in place of an unwanted parameter, in kernels that take one."""

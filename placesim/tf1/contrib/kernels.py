@@ -9,15 +9,13 @@ from typing import Any
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
 from placesim.tf1.contrib.initializers import xavier_initializer
-from placesim.tf1.contrib.layer_scopes import finished, layer_scope
+from placesim.tf1.contrib.layer_scopes import finished, layer_scope, parameter
 from placesim.tf1.contrib.outputs import (
     channel_dimension,
     collect_variable,
-    get_variable_collections,
     last_dimension,
     two_element_tuple,
 )
-from placesim.tf1.contrib.variables import model_variable
 from placesim.tf1.graphs.tensor_likes import InitializerLike, PerDimension, TensorLike
 from placesim.tf1.layers import convolutional, core
 
@@ -224,13 +222,10 @@ def separable_convolution2d(
             _collect(layer, variables_collections, ("depthwise_kernel", "pointwise_kernel"))
         else:
             channels = channel_dimension(inputs.get_shape(), data_format, min_rank=4)
-            variable = functools.partial(model_variable, dtype=inputs.dtype.base_dtype, trainable=trainable)
-            weights = variable(
-                "depthwise_weights",
-                shape=[*two_element_tuple(kernel_size), channels, depth_multiplier],
-                initializer=weights_initializer,
-                regularizer=weights_regularizer,
-                collections=get_variable_collections(variables_collections, "weights"),
+            shape = [*two_element_tuple(kernel_size), channels, depth_multiplier]
+            common = (variables_collections, trainable)
+            weights = parameter(
+                "depthwise_weights", shape, inputs.dtype, weights_initializer, *common, weights_regularizer, "weights"
             )
             height, width = two_element_tuple(stride)
             strides = [1, 1, height, width] if layout == "channels_first" else [1, height, width, 1]
@@ -238,13 +233,8 @@ def separable_convolution2d(
                 inputs, weights, strides, padding, rate=two_element_tuple(rate), data_format=data_format
             )
             if normalizer_fn is None and biases_initializer is not None:
-                biases = variable(
-                    "biases",
-                    shape=[depth_multiplier * channels],
-                    initializer=biases_initializer,
-                    regularizer=biases_regularizer,
-                    collections=get_variable_collections(variables_collections, "biases"),
-                )
+                size = depth_multiplier * channels
+                biases = parameter("biases", size, inputs.dtype, biases_initializer, *common, biases_regularizer)
                 outputs = tf.nn.bias_add(outputs, biases, data_format=data_format)
         return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 
@@ -273,29 +263,13 @@ def convolution2d_in_plane(
 ) -> Any:
     """Convolution of each channel with the same kernel."""
     with tf.variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as opened:
-        dtype = inputs.dtype.base_dtype
         channels = last_dimension(inputs.get_shape(), min_rank=4)
-        weights = model_variable(
-            "weights",
-            shape=[*two_element_tuple(kernel_size), 1, 1],
-            dtype=dtype,
-            initializer=weights_initializer,
-            regularizer=weights_regularizer,
-            trainable=trainable,
-            collections=get_variable_collections(variables_collections, "weights"),
-        )
+        shape, common = [*two_element_tuple(kernel_size), 1, 1], (variables_collections, trainable)
+        weights = parameter("weights", shape, inputs.dtype, weights_initializer, *common, weights_regularizer)
         strides = [1, *two_element_tuple(stride), 1]
         outputs = tf.nn.depthwise_conv2d(inputs, tf.tile(weights, [1, 1, channels, 1]), strides, padding)
         if normalizer_fn is None and biases_initializer is not None:
-            biases = model_variable(
-                "biases",
-                shape=[channels],
-                dtype=dtype,
-                initializer=biases_initializer,
-                regularizer=biases_regularizer,
-                trainable=trainable,
-                collections=get_variable_collections(variables_collections, "biases"),
-            )
+            biases = parameter("biases", channels, inputs.dtype, biases_initializer, *common, biases_regularizer)
             outputs = tf.nn.bias_add(outputs, biases)
         return finished(outputs, normalizer_fn, normalizer_params, activation_fn, outputs_collections, opened.name)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import placesim.tf1 as tf
-from placesim.tf1.contrib.outputs import collect_named_outputs
+from placesim.tf1.contrib.outputs import collect_named_outputs, get_variable_collections
 from placesim.tf1.contrib.variables import model_variable
 from placesim.tf1.graphs.tensor_likes import TensorLike
 
@@ -42,3 +42,25 @@ def finished(
     if activation_fn is not None:
         outputs = activation_fn(outputs)
     return collect_named_outputs(outputs_collections, name, outputs)
+
+
+def parameter(
+    name: str,
+    shape: Any,
+    dtype: Any,
+    initializer: object,
+    collections: object,
+    trainable: bool,
+    regularizer: object = None,
+    kind: str | None = None,
+) -> Any:
+    """Model variable of a layer, also in the collections of its `kind`, by default its name."""
+    return model_variable(
+        name,
+        shape=shape if isinstance(shape, (list, tuple, tf.TensorShape)) else [shape],
+        dtype=dtype.base_dtype,
+        initializer=initializer,
+        regularizer=regularizer,
+        collections=get_variable_collections(collections, kind or name),
+        trainable=trainable,
+    )

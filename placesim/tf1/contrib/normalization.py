@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 
 import placesim.tf1 as tf
 from placesim.tf1.contrib.arg_scopes import add_arg_scope
-from placesim.tf1.contrib.layer_scopes import finished
-from placesim.tf1.contrib.outputs import get_variable_collections
-from placesim.tf1.contrib.variables import model_variable
+from placesim.tf1.contrib.layer_scopes import finished, parameter
 from placesim.tf1.graphs.tensor import Tensor
 from placesim.tf1.graphs.tensor_likes import DTypeLike, ShapeLike
 from placesim.tf1.importing.missing_names import not_there
@@ -44,23 +42,9 @@ def bias_add(
         channels = inputs.get_shape()[axis].value
         if channels is None:
             raise ValueError("`C` dimension must be known but is None")
-        biases = _parameter("biases", channels, inputs.dtype, initializer, variables_collections, trainable, regularizer)
+        biases = parameter("biases", channels, inputs.dtype, initializer, variables_collections, trainable, regularizer)
         outputs = tf.nn.bias_add(inputs, biases, data_format=data_format)
         return finished(outputs, None, None, activation_fn, outputs_collections, opened.name)
-
-
-def _parameter(
-    name: str, size: Any, dtype: Any, initializer: object, collections: object, trainable: bool, regularizer: object = None
-) -> Any:
-    return model_variable(
-        name,
-        shape=size if isinstance(size, (list, tuple, tf.TensorShape)) else [size],
-        dtype=dtype.base_dtype,
-        initializer=initializer,
-        regularizer=regularizer,
-        collections=get_variable_collections(collections, name),
-        trainable=trainable,
-    )
 
 
 def _scale_and_offset(
@@ -78,7 +62,7 @@ def _scale_and_offset(
     made: dict[str, Any] = {"beta": None, "gamma": None}
     for name, is_wanted, start in (("beta", center, tf.zeros_initializer()), ("gamma", scale, tf.ones_initializer())):
         if is_wanted:
-            variable = _parameter(name, shape, dtype, given.get(name, start), collections, trainable)
+            variable = parameter(name, shape, dtype, given.get(name, start), collections, trainable)
             made[name] = variable if wide is None else tf.reshape(variable, wide)
     return made["gamma"], made["beta"]
 
